@@ -1,1 +1,1 @@
-"""Magnetar beside Apache Pulsar: ``python -m bench`` measures both in turn, with one client, and prints one table."""
+"""Benchmarks of Magnetar and Apache Pulsar: ``python -m bench`` measures both alternately with one client."""

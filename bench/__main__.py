@@ -1,4 +1,4 @@
-"""``make bench``: Magnetar beside Apache Pulsar, in one table, one picture and one JSON file."""
+"""``make bench``: compare Magnetar with Apache Pulsar; the result is a table, a picture and a JSON file."""
 
 from __future__ import annotations
 
@@ -32,11 +32,11 @@ if TYPE_CHECKING:
 
 DEFAULT_DIRECTORY = Path("build") / "bench"
 INTERRUPTED = 130
-"""Exit status after Ctrl-C, as shells have it."""
+"""Exit status after Ctrl-C, as in shells."""
 
 
 def main() -> int:
-    """Measure and print; 0 when every row was measured, whatever it says, 1 when not, 2 when it cannot begin."""
+    """Measure and print; return 0 if every row was measured, 1 if not, 2 if the run could not start."""
     options = _options()
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     options.directory.mkdir(parents=True, exist_ok=True)
@@ -57,7 +57,7 @@ def main() -> int:
         with Display(sum(len(step.measurements) for step in planned)) as display:
             failures = Run(store, scale, options.directory / "data", display).carry_out(planned)
     except KeyboardInterrupt:
-        sys.stderr.write("\ninterrupted; what was measured is kept\nhint: go on with make bench ARGS=--resume\n")
+        sys.stderr.write("\ninterrupted; the samples are kept\nhint: resume with make bench ARGS=--resume\n")
         return INTERRUPTED
     found = _report(store, scale, measurements, time.monotonic() - started, options.directory)
     sys.stdout.write(json.dumps(found, indent=2) + "\n" if options.output == "json" else found["text"])
@@ -69,7 +69,7 @@ def main() -> int:
 def _report(
     store: Store, scale: Scale, measurements: Sequence[Measurement], seconds: float, directory: Path
 ) -> dict[str, Any]:
-    """Write table, picture and JSON, and return the JSON."""
+    """Write the table, the picture and the JSON file; return the JSON data."""
     found = lines(store, [measurement.id for measurement in measurements])
     text = f"{table(found)}\n{notes(store, scale, seconds)}"
     (directory / "table.txt").write_text(text, encoding="utf-8")
@@ -89,11 +89,11 @@ def _report(
 def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m bench", description=__doc__)
     parser.add_argument("--quick", action="store_true", help="a rough table: one round of less, under three minutes")
-    parser.add_argument("--rows", metavar="REGEX", help="only measurements with a row whose id this matches")
-    parser.add_argument("--rounds", type=int, help="how often each row is measured")
-    parser.add_argument("--resume", action="store_true", help="go on with a run that was interrupted")
-    parser.add_argument("--output", choices=("text", "json"), default="text", help="what to print")
-    parser.add_argument("--directory", type=Path, default=DEFAULT_DIRECTORY, help="where all files go")
+    parser.add_argument("--rows", metavar="REGEX", help="run only measurements with a matching row id")
+    parser.add_argument("--rounds", type=int, help="number of rounds")
+    parser.add_argument("--resume", action="store_true", help="resume an interrupted run")
+    parser.add_argument("--output", choices=("text", "json"), default="text", help="output format")
+    parser.add_argument("--directory", type=Path, default=DEFAULT_DIRECTORY, help="directory of all files")
     return parser.parse_args()
 
 

@@ -1,16 +1,16 @@
-"""What acknowledging one by one costs as holes grow: cursor and log, without the wire.
+"""The cost of individual acknowledgements with a growing number of holes: cursor and log, without the protocol.
 
-One subscription over a backlog of 10,000,000 entries acknowledges entries at random, ``ACKS_PER_FLUSH`` to a flush, as
-a broker does that flushes every 10 ms. Each flush is one durable write. The figures of a line are those of the
-acknowledgements that led from the line above to it:
+One subscription with a backlog of 10,000,000 entries acknowledges random entries, ``ACKS_PER_FLUSH`` per flush, like a
+broker that flushes every 10 ms. Each flush is one durable write. The figures of a line cover the acknowledgements since
+the previous line:
 
-* *acks/s* of wall time, and *CPU* of the process, the commit thread included, for one of them;
-* *bytes*: of all records that were written for one of them, checkpoints included, as every acknowledgement here makes
-  or fills a hole; then checkpoints alone;
-* *largest delta*: bytes of the largest write that was no checkpoint;
-* *recovery*: opening that cursor from the log, of the holes that it has by then.
+* *acks/s* of wall time, and *CPU* of the process per acknowledgement, including the commit thread;
+* *bytes*: size of all records per acknowledgement, including checkpoints; then that of checkpoints only. Every
+  acknowledgement here creates or fills a hole;
+* *largest delta*: bytes of the largest write that is not a checkpoint;
+* *recovery*: time to open the cursor from the log, with the holes at that point.
 
-The table goes to standard output, then one line of JSON.
+The table goes to standard output, followed by one line of JSON.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ ENTRIES_PER_LEDGER = 50_000
 FIRST_LEDGER_ID = 1_000_000
 ACKS_PER_FLUSH = 100
 FLUSHES_IN_FLIGHT = 8
-"""Flushes that wait for the disk at the same time: more gain nothing, fewer measure the disk's latency."""
+"""Flushes in flight: more gain nothing, fewer measure the disk's latency."""
 
 FULL = (1_000, 10_000, 100_000, 1_000_000)
 QUICK = FULL[:-1]
@@ -56,7 +56,7 @@ TOPIC = "persistent://public/default/acks"
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """The figures of the acknowledgements up to a number of them."""
+    """The figures of one line."""
 
     acknowledged: int
     ranges: int
@@ -69,7 +69,7 @@ class Line:
 
 
 class Backlog:
-    """The positions of a log whose ledgers are all of one size."""
+    """The positions of a log whose ledgers have equal sizes."""
 
     def next_position(self, position: Position) -> Position:
         """See PositionSpace."""
@@ -101,13 +101,13 @@ class Bench:
         self.cursor = self._cursors().create("s", Position(FIRST_LEDGER_ID, -1))
 
     def recover(self) -> Cursor:
-        """The cursor as a broker that starts now finds it."""
+        """Return the cursor after a recovery from the log."""
         found = self._cursors().open("s")
         assert found is not None
         return found
 
     async def acknowledge(self, numbers: Sequence[int]) -> int:
-        """Acknowledge the entries with these numbers, durably; the bytes of the largest delta."""
+        """Acknowledge the entries with these numbers durably; return the bytes of the largest delta."""
         cursor, largest = self.cursor, 0
         waiting: list[asyncio.Future[None]] = []
         for start in range(0, len(numbers), ACKS_PER_FLUSH):
@@ -133,8 +133,9 @@ class Bench:
 
 
 async def measure(directory: Path, sizes: Sequence[int]) -> list[Line]:
-    """Grow one cursor to each of ``sizes`` acknowledgements."""
-    order = random.Random(1).sample(range(1, BACKLOG), sizes[-1])  # never the first, so mark-delete stays where it is
+    """Measure one cursor at each of ``sizes`` acknowledgements."""
+    # without the first one, so that the mark-delete position stays
+    order = random.Random(1).sample(range(1, BACKLOG), sizes[-1])
     bench = Bench(directory)
     await bench.open()
     lines: list[Line] = []
@@ -166,7 +167,7 @@ async def measure(directory: Path, sizes: Sequence[int]) -> list[Line]:
 
 
 def table(lines: Sequence[Line]) -> Table:
-    """The lines as a table."""
+    """Return the lines as a table."""
     columns = ("acknowledged", "ranges", "acks/s", "CPU µs", "bytes", "of checkpoints", "largest delta", "recovery")
     found = Table(*columns, title="acknowledgements at random over 10,000,000 entries")
     for column in found.columns:

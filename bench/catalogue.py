@@ -1,6 +1,6 @@
-"""The rows of the table: what is measured, in which unit, which way is better, and the target there is. Pure.
+"""The rows of the table, with their units, directions and targets. Pure.
 
-A measurement brings the figures of its rows in one go; a session is what measurements share a start of the system for.
+A measurement yields the figures of several rows. A session is a set of measurements with one start of the system.
 """
 
 from __future__ import annotations
@@ -15,16 +15,16 @@ THIRD = RatioTarget(1 / 3)
 
 
 class Session(StrEnum):
-    """One start of a system."""
+    """One start of a system, with its measurements."""
 
     FRESH = "fresh"
-    """A broker that has just started and gets topics."""
+    """A broker after its start, and with an increasing number of topics."""
 
     STORAGE = "storage"
     """A broker that stores entries and is stopped."""
 
     LOAD = "load"
-    """A warm broker under load."""
+    """A warmed-up broker under load."""
 
     GEO = "geo"
     """Two clusters."""
@@ -32,7 +32,7 @@ class Session(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One line of the table."""
+    """One row of the table."""
 
     id: str
     label: str
@@ -43,12 +43,12 @@ class Row:
 
 @dataclass(frozen=True, slots=True)
 class Measurement:
-    """What is done once to get the figures of its rows."""
+    """A procedure that yields the figures of its rows."""
 
     id: str
     session: Session
     group: str
-    """The heading that its rows stand under."""
+    """The heading above its rows."""
 
     rows: tuple[Row, ...]
 
@@ -64,14 +64,14 @@ def _throughput(
 
 PUBLISH_SIZES = {100: "100 B", 1024: "1 KiB", 64 * 1024: "64 KiB"}
 PUBLISH_WINDOWS = {100: 1_000, 1024: 1_000, 64 * 1024: 64}
-"""Entries in flight; fewer of the large ones, 4 MiB at a time."""
+"""Entries in flight; fewer large ones, 4 MiB at a time."""
 
 CONSUMER_PERMITS = 1_000
-"""The official client's receiver queue."""
+"""The receiver queue size of the official client."""
 
 PERCENTILES = ("p50", "p99", "p99.9")
 RATE_OF_P999_MIN = 1_000
-"""Messages a second below which a round has too few for one in a thousand to mean something."""
+"""Messages per second below which a round has too few messages for a 99.9th percentile."""
 
 LATENCY_RATES = (1_000, 5_000)
 LATENCY_BYTES = 1024
@@ -79,7 +79,7 @@ GEO_RATES = (20, 1_000)
 GEO_BYTES = 1024
 TOPIC_COUNTS = (1_000, 10_000)
 SWITCH_RATE = 100
-"""Messages a second of each workload."""
+"""Messages per second of each workload."""
 
 PUBLISH = "publish: raw, one connection, unbatched, window 1,000 (64 KiB: 64)"
 CLIENT = "publish: official client, its default batching (1,000 messages, 128 KiB, 10 ms)"
@@ -164,5 +164,6 @@ MEASUREMENTS = (
         (Row("disk", "on disk per byte published, 1 KiB, stopped", "B", Better.LOWER),),
     ),
 )
-"""In the order of the table, and within a session of the measuring: catching up warms a link for its latencies, and the
-kill comes last."""
+"""In the order of the table and, within a session, of the measurements: catching up warms up a link before its latency
+is measured, and the kill is the last one.
+"""

@@ -1,4 +1,4 @@
-"""How the run is shown while it goes: a bar on a terminal, JSON lines otherwise, both on standard error."""
+"""The display of a run on standard error: a progress bar on a terminal, JSON lines otherwise."""
 
 from __future__ import annotations
 
@@ -17,47 +17,47 @@ if TYPE_CHECKING:
 
 
 class Display:
-    """Shows what is being measured; use as a context manager."""
+    """Displays the current measurement; a context manager."""
 
     def __init__(self, total: int) -> None:
         """Expect ``total`` measurements."""
         self._console = Console(stderr=True, highlight=False)
-        # Drawn only when something changed: a thread that draws would run beside what is measured.
+        # Drawn only after changes, because a drawing thread would disturb the measurements.
         columns = (BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(), TextColumn("{task.description}"))
         self._progress = Progress(*columns, console=self._console, auto_refresh=False, transient=True)
         self._task = self._progress.add_task("", total=total)
 
     def __enter__(self) -> Self:
-        """Begin to show."""
+        """Start the display."""
         if self._console.is_terminal:
             self._progress.start()
         return self
 
     def __exit__(self, *_exception: object) -> None:
-        """Clear the bar."""
+        """Remove the progress bar."""
         if self._console.is_terminal:
             self._progress.stop()
 
     def starting(self, step: Step) -> None:
-        """Say that a system is being started."""
+        """Show the start of a system."""
         self._say(
             f"round {step.round}, {TITLES[step.system]}: starting",
             {"event": "starting", "round": step.round, "system": step.system, "session": step.session},
         )
 
     def measuring(self, step: Step, measurement: str) -> None:
-        """Say what is measured now."""
+        """Show the current measurement."""
         if self._console.is_terminal:
             self._describe(f"round {step.round}, {TITLES[step.system]}: {measurement}")
 
     def measured(self, sample: Sample) -> None:
-        """Say what was found."""
+        """Show a result."""
         fields = {"round": sample.round, "system": sample.system, "measurement": sample.measurement}
         self._line({"event": "measured", **fields, "seconds": round(sample.seconds, 1), "figures": sample.figures})
         self._progress.advance(self._task)
 
     def failed(self, step: Step, measurement: str, reason: str) -> None:
-        """Say what could not be measured; always shown, and it stays."""
+        """Show a failed measurement, permanently."""
         if self._console.is_terminal:
             self._console.print(f"not measured: {measurement} of {TITLES[step.system]}: {reason}", markup=False)
         self._line({"event": "failed", "round": step.round, "measurement": measurement, "reason": reason})

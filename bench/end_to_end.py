@@ -1,7 +1,7 @@
-"""The official client at both ends: a producer at a steady rate and consumers elsewhere, each a process of its own.
+"""End-to-end load with the official client: a producer at a constant rate, and consumers in other processes.
 
-A message is stamped just before the producer sends it, and again when ``receive`` returns it; both clocks are the
-machine's one monotonic clock.
+A message has the time right before the producer sends it; the consumer compares it with the time at which ``receive``
+returns. Both clocks are the machine's monotonic clock.
 """
 
 from __future__ import annotations
@@ -21,34 +21,34 @@ if TYPE_CHECKING:
     from multiprocessing.synchronize import Event
 
 STAMP = struct.Struct(">Qq")
-"""Number of the message, and when it was sent, in nanoseconds of the monotonic clock."""
+"""The number of the message and its send time in nanoseconds of the monotonic clock."""
 
 DRAIN_TIMEOUT_S = 30.0
-"""Seconds that a consumer waits for its next message before it takes the rest for missing."""
+"""Time limit in seconds for the next message, after which the others count as missing."""
 
 Samples = dict[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
 class Load:
-    """A steady load."""
+    """A load at a constant rate."""
 
     topic: str
     rate: float
-    """Messages a second."""
+    """Messages per second."""
 
     seconds: float
     size: int
-    """Bytes of a message."""
+    """Bytes per message."""
 
     @property
     def total(self) -> int:
-        """Messages in all."""
+        """Return the number of messages."""
         return int(self.rate * self.seconds)
 
 
 def produce(url: str, load: Load, results: multiprocessing.Queue[Samples]) -> None:
-    """Publish at the rate asked for; report the time from send to receipt."""
+    """Publish at the given rate; report the times from send to receipt."""
     client = connect(url)
     producer = client.create_producer(load.topic, block_if_queue_full=True)
     receipts = array("d")
@@ -70,7 +70,7 @@ def produce(url: str, load: Load, results: multiprocessing.Queue[Samples]) -> No
 
 
 def consume(name: str, url: str, load: Load, ready: Event, results: multiprocessing.Queue[Samples]) -> None:
-    """Receive all messages, acknowledge them, and report the time since each was sent."""
+    """Receive and acknowledge all messages; report the times since they were sent."""
     client = connect(url)
     consumer = client.subscribe(load.topic, f"received-in-{name}-{load.rate:g}", pulsar.ConsumerType.Shared)
     ready.set()

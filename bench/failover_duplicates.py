@@ -1,17 +1,17 @@
-"""What a planned switch repeats: replicated subscriptions by PIP-33's snapshots beside exact ones, same workload.
+"""Duplicates after a planned switch: replicated subscriptions by PIP-33's snapshots and by exact progress.
 
-Three clusters with a broker each and the pipeline. Every workload has one topic, 100 messages a second and one shared
-subscription, which moves from the first cluster to the second: its consumer is closed there and opened here 0.2 s
-later. Repeated are messages that come again although their acknowledgement had got its receipt. The two take turns, in
-namespaces of their own with the policy ``replicatedSubscriptionSync``:
+Three clusters with one broker each, and the pipeline. Every workload has one topic, 100 messages per second and one
+Shared subscription, which moves from the first cluster to the second: its consumer is closed there and opened here 0.2
+s later. A duplicate is a message delivered again after the receipt of its acknowledgement. The two modes alternate, in
+namespaces with different values of the policy ``replicatedSubscriptionSync``:
 
-* *caught up*: every message is acknowledged as it comes;
-* *10 s behind*: the consumer takes each message 10 s after it was published;
-* *with holes*: 5 % of the acknowledgements come 1 to 8 s late;
-* *during a burst*: 500 messages every 5 s, 5 ms of work each; the switch comes 1 s after a burst;
-* *one cluster down*: caught up, and the third cluster's broker was killed 10 s before the switch.
+* *caught up*: every message is acknowledged on arrival;
+* *10 s behind*: every message is acknowledged 10 s after it was published;
+* *with holes*: 5 % of the acknowledgements are 1 to 8 s late;
+* *during a burst*: 500 messages every 5 s, with 5 ms of work each; the switch is 1 s after a burst;
+* *one cluster down*: as caught up, but the third cluster's broker was killed 10 s before the switch.
 
-Needs nothing but Magnetar.
+Requires only Magnetar.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from rich.console import Console
 from rich.table import Table
 
 from bench.options import parse
-from bench.sessions.moving import NUMBER, SUBSCRIPTION, Lane, Source, Target, move
+from bench.sessions.moving import NUMBER, SUBSCRIPTION, RunningWorkload, Source, Target, move
 from bench.switch import Workload
 from tests.geo.stories import has_subscription
 from tests.kit.clusters import UP_TIMEOUT_S, LocalClusters
@@ -44,14 +44,14 @@ if TYPE_CHECKING:
 MODES = ("markers", "exact")
 NAMES = HERE, THERE, THIRD = ("here", "there", "third")
 SECONDS = 16.0
-"""Of load before the switch."""
+"""Seconds of load before the switch."""
 
 DOWN_SECONDS = 10.0
-"""Of load after the third cluster went down."""
+"""Seconds of load after the third cluster went down."""
 
 FULL_ROUNDS, QUICK_ROUNDS = 3, 1
 OTHER_NUMBER = NUMBER.pack(1 << 63)
-"""Of a message that is not counted."""
+"""The number of a message that is not counted."""
 
 WORKLOADS = (
     Workload("caught-up", "caught up"),
@@ -64,12 +64,12 @@ DOWN = Workload("down", "one cluster down")
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """One switch, in messages."""
+    """The result of one switch, in messages."""
 
     workload: str
     mode: str
     acknowledged: int
-    """With a receipt, before the switch."""
+    """Acknowledged with a receipt before the switch."""
 
     repeated: int
     lost: int
@@ -77,10 +77,10 @@ class Sample:
 
 
 class Switches:
-    """The clusters, and what is measured on them."""
+    """The clusters and the measurements."""
 
     def __init__(self, directory: Path) -> None:
-        """Nothing runs yet."""
+        """Create the clusters without starting them."""
         self._clusters = LocalClusters(directory, NAMES)
 
     def measure(self, rounds: int) -> list[Sample]:
@@ -97,14 +97,14 @@ class Switches:
 
     def _switch(self, mode: str, name: str) -> list[Sample]:
         """Move the subscription of every workload once."""
-        lanes = [
-            Lane(number, workload, f"persistent://bench/{mode}/{name}-{workload.id}")
+        workloads = [
+            RunningWorkload(number, workload, f"persistent://bench/{mode}/{name}-{workload.id}")
             for number, workload in enumerate((*WORKLOADS, DOWN))
         ]
-        for lane in lanes:
-            self._make_known(lane.topic)
-        *together, down = lanes
-        source = Source(self._clusters.members[HERE].service_url, lanes)
+        for running in workloads:
+            self._make_known(running.topic)
+        *together, down = workloads
+        source = Source(self._clusters.members[HERE].service_url, workloads)
         target = Target(self._clusters.members[THERE].service_url)
         third = self._clusters.brokers[THIRD]
         try:
@@ -119,17 +119,17 @@ class Switches:
         third.start()
         return [
             Sample(
-                lane.workload.id,
+                running.workload.id,
                 mode,
-                acknowledged=len(lane.account.acknowledged),
-                repeated=lane.account.duplicates,
-                lost=lane.account.missing,
+                acknowledged=len(running.account.acknowledged),
+                repeated=running.account.duplicates,
+                lost=running.account.missing,
             )
-            for lane in lanes
+            for running in workloads
         ]
 
     def _make_known(self, topic: str) -> None:
-        """Return when the subscription is in all clusters: what is measured is not how it gets there at first."""
+        """Wait until all clusters have the subscription, because its creation is not part of the measurement."""
         client = self._clusters.client(HERE)
         consumer = client.subscribe(topic, SUBSCRIPTION, ConsumerType.Shared, replicate_subscription_state_enabled=True)
         publish(client, topic, [OTHER_NUMBER])
@@ -146,13 +146,13 @@ def _load(source: Source, until_s: float) -> None:
 
 
 def spread(values: Sequence[int]) -> str:
-    """Return the median of the rounds, and what they were between."""
+    """Return the median of the rounds, and their range."""
     text = f"{statistics.median(values):,.0f}"
     return text if min(values) == max(values) else f"{text} ({min(values):,}-{max(values):,})"
 
 
 def rows(samples: Sequence[Sample]) -> Iterable[tuple[str, ...]]:
-    """Yield a line of the table for each workload, and one of all that was lost."""
+    """Yield a row of the table for each workload, and one of all lost messages."""
     for workload in (*WORKLOADS, DOWN):
         of_modes = [[one for one in samples if (one.workload, one.mode) == (workload.id, mode)] for mode in MODES]
         acknowledged = spread([sample.acknowledged for found in of_modes for sample in found])
@@ -161,7 +161,7 @@ def rows(samples: Sequence[Sample]) -> Iterable[tuple[str, ...]]:
 
 
 def main() -> int:
-    """Measure and print; 1 when a message was lost."""
+    """Measure and print; return 1 if a message was lost."""
     options = parse("failover_duplicates", __doc__, quick="one round instead of three, some minute and a half")
     machine = describe_machine(options.directory)
     samples = Switches(options.directory).measure(QUICK_ROUNDS if options.quick else FULL_ROUNDS)

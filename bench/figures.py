@@ -1,4 +1,4 @@
-"""What samples say: their median and spread, the ratio of two systems, and whether a target is met. Pure."""
+"""Statistics of samples: median and range, the ratio of two systems, and the verdict about a target. Pure."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 class Better(StrEnum):
-    """Which way a figure improves."""
+    """The direction in which a figure improves."""
 
     LOWER = "lower"
     HIGHER = "higher"
@@ -21,14 +21,14 @@ class Better(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class RatioTarget:
-    """A bound of Magnetar's median divided by Apache Pulsar's, inclusive; an upper one where lower is better."""
+    """A bound of Magnetar's median divided by Apache Pulsar's, inclusive; an upper one if lower is better."""
 
     bound: float
 
 
 @dataclass(frozen=True, slots=True)
 class WorstTarget:
-    """A bound, inclusive, of the worst that Magnetar showed in any round, whatever Apache Pulsar did."""
+    """A bound, inclusive, of Magnetar's worst figure in any round, independent of Apache Pulsar."""
 
     bound: float
 
@@ -37,7 +37,7 @@ Target = RatioTarget | WorstTarget
 
 
 class Verdict(StrEnum):
-    """What a row says of Magnetar."""
+    """The result of a row for Magnetar."""
 
     MET = "met"
     MISSED = "MISSED"
@@ -48,7 +48,7 @@ class Verdict(StrEnum):
 
 
 EVEN_RATIO = 0.05
-"""Medians at most this far apart, as a share of Apache Pulsar's, are even where no target says otherwise."""
+"""Maximum difference of medians that count as equal, as a fraction of Apache Pulsar's, for rows without a target."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,27 +62,27 @@ class Summary:
 
 
 def summarize(samples: Sequence[float]) -> Summary | None:
-    """Return the samples' median and range; None when there is no sample."""
+    """Return the samples' median and range; None without samples."""
     if not samples:
         return None
     return Summary(statistics.median(samples), min(samples), max(samples), len(samples))
 
 
 def ratio(ours: Summary | None, theirs: Summary | None) -> float | None:
-    """Return our median divided by theirs; None when one of them is missing, or theirs is 0."""
+    """Return our median divided by theirs; None if one is missing or theirs is 0."""
     if ours is None or theirs is None or theirs.median == 0:
         return None
     return ours.median / theirs.median
 
 
 def judge(ours: Summary | None, theirs: Summary | None, better: Better, target: Target | None) -> Verdict:
-    """Say how we did: against the target where there is one, else against Apache Pulsar's median."""
+    """Compare with the target, or with Apache Pulsar's median if there is no target."""
     if ours is None or theirs is None:
         return Verdict.NOT_MEASURED
     if isinstance(target, WorstTarget):
         return _verdict(ours.high if better is Better.LOWER else ours.low, target.bound, better)
     if isinstance(target, RatioTarget):
-        # Multiplied out, so that a figure of 0 on their side is judged as well.
+        # A product instead of a ratio, so that a figure of 0 of theirs is possible.
         return _verdict(ours.median, target.bound * theirs.median, better)
     if abs(ours.median - theirs.median) <= EVEN_RATIO * theirs.median:
         return Verdict.EVEN
@@ -95,7 +95,7 @@ def _verdict(value: float, bound: float, better: Better) -> Verdict:
 
 
 def advantage(ours: Summary, theirs: Summary, better: Better) -> float:
-    """Return how many times better our median is, below 1 for worse; infinite, or 0, where only one of them is 0."""
+    """Return the factor by which our median is better, below 1 if worse; infinite or 0 if one of the medians is 0."""
     good, bad = (theirs.median, ours.median) if better is Better.LOWER else (ours.median, theirs.median)
     if good == bad:
         return 1.0

@@ -1,7 +1,7 @@
-"""Frames of the raw load, built before the clock runs, and what is read of a broker's answers. Pure.
+"""Prebuilt frames of the raw load, and a minimal parser of a broker's responses. Pure.
 
-The entries are what the official client sends for an unbatched message: producer name, sequence id and publish time
-in the metadata, and a checksum over it all. Answers are cut by their sizes, and only what the load needs is read.
+The entries equal those of the official client for an unbatched message: producer name, sequence id and publish time in
+the metadata, and a checksum. Responses are split by their sizes, and only the necessary fields are parsed.
 """
 
 from __future__ import annotations
@@ -30,23 +30,23 @@ _KIND_PLACE = 1
 
 _MESSAGE_ID_TAG = b"\x12"
 _AFTER_MESSAGE_HEADER = 4
-"""Where the body of a MESSAGE of fewer than 128 bytes begins: type with its tag, then tag and length of the body."""
+"""The offset of the body of a MESSAGE below 128 bytes: after the type and its tag, and the body's tag and length."""
 
 _ACK_HEAD = bytes((0x08, CONSUMER_ID, 0x10, pb.CommandAck.Individual, 0x1A))
-"""Consumer, kind of acknowledgement, and the tag of the message id, whose length follows."""
+"""Consumer, type of acknowledgement, and the tag of the message id, whose length follows."""
 
 _COMMAND_ACK = bytes((0x08, pb.BaseCommand.ACK, 0x52))
 _SHORT = 0x80
-"""Lengths below this are one byte."""
+"""Lengths below this number take one byte."""
 
 
 def payload(size: int) -> bytes:
-    """Return ``size`` bytes that do not compress, always the same."""
+    """Return ``size`` incompressible bytes, always the same."""
     return random.Random(size).randbytes(size)
 
 
 def publish_frames(count: int, size: int, publish_time_ms: int) -> list[bytes]:
-    """Return ``count`` SENDs of one unbatched message of ``size`` bytes each, in the order of their sequence ids."""
+    """Return ``count`` SENDs of one unbatched message of ``size`` bytes each, in the order of sequence ids."""
     content = payload(size)
     command = pb.BaseCommand(type=pb.BaseCommand.SEND)
     send = command.send
@@ -60,9 +60,9 @@ def publish_frames(count: int, size: int, publish_time_ms: int) -> list[bytes]:
 
 
 def acknowledgement(message_command: bytes) -> bytes:
-    """Return the ACK, without a receipt, of the message that came with this serialized MESSAGE of consumer 1.
+    """Return the ACK without a receipt for a serialized MESSAGE of consumer 1.
 
-    Raises ValueError for a MESSAGE that is not as brokers write it.
+    Raises ValueError for a MESSAGE in an unusual encoding.
     """
     place = message_command.index(_MESSAGE_ID_TAG, _AFTER_MESSAGE_HEADER) + 1
     length = message_command[place]
@@ -74,29 +74,29 @@ def acknowledgement(message_command: bytes) -> bytes:
 
 
 def flow(permits: int) -> bytes:
-    """Return the FLOW that grants ``permits``."""
+    """Return FLOW with ``permits``."""
     body = pb.CommandFlow(consumer_id=CONSUMER_ID, messagePermits=permits)
     return encode_command(pb.BaseCommand(type=pb.BaseCommand.FLOW, flow=body))
 
 
 class AnswerError(Exception):
-    """A broker answered with what a benchmark cannot go on from."""
+    """An unexpected response of a broker."""
 
 
 class Answers:
-    """Cuts what a broker sends into frames of the one kind that is waited for."""
+    """Splits a broker's output into frames of one expected type."""
 
     def __init__(self, expected: pb.BaseCommand.Type.ValueType) -> None:
-        """Expect frames of one kind, and PINGs."""
+        """Expect frames of one type, and PINGs."""
         self._expected = expected
         self._rest = b""
         self.pings = 0
-        """PINGs that came and that nobody has answered yet; whoever answers resets it."""
+        """Number of unanswered PINGs; the caller answers them and resets it."""
 
     def feed(self, data: bytes) -> list[bytes]:
-        """Take what was read; return the serialized commands of the expected kind that it completes, in order.
+        """Add received bytes; return the completed serialized commands of the expected type, in order.
 
-        Raises AnswerError for any other kind, such as SEND_ERROR.
+        Raises AnswerError for any other type, such as SEND_ERROR.
         """
         commands = []
         for command in self._cut(data):

@@ -1,15 +1,15 @@
-"""Latency of geo-replication: three clusters of ``magnetar up`` with default settings, official client at both ends.
+"""Latency of geo-replication: three clusters of ``magnetar up`` with default settings, and the official client.
 
-Two figures, each from processes of their own so that measuring one does not slow the other:
+Two figures, each measured by separate processes to avoid mutual disturbance:
 
-* *published to received*: a message is stamped just before the producer in ewr sends it, and again when ``receive``
-  returns it in jfk and in lga.
+* *published to received*: from the time right before the producer in ewr sends a message to the return of ``receive``
+  in jfk and in lga.
 * *acknowledged to applied*: a second replicated subscription of the loaded topic acknowledges one message at a time in
-  ewr. From then on the mark-delete position of the subscription in jfk is asked for every 2 ms by GET_LAST_MESSAGE_ID,
-  the cheapest request that tells it, until it has moved. The acknowledgement is sent by the protocol itself: the
-  official Python client keeps acknowledgements back for up to 100 ms to group them, which is measured as well.
+  ewr. Then the mark-delete position of the subscription in jfk is polled every 2 ms with GET_LAST_MESSAGE_ID, the
+  cheapest request that returns it, until it has advanced. The acknowledgement is sent directly by the protocol: the
+  official Python client delays acknowledgements by up to 100 ms for grouping, which is measured separately.
 
-All clocks are the machine's one monotonic clock. The table goes to standard output, then one line of JSON.
+All clocks are the machine's monotonic clock. The table goes to standard output, followed by one line of JSON.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ NAMESPACE = "bench/latency"
 TOPIC = f"persistent://{NAMESPACE}/loaded"
 POLL_S = 0.002
 ACKNOWLEDGEMENT_PAUSE_S = (0.05, 0.15)
-"""Bounds of the random pause between two measured acknowledgements: never in step with the 50 ms of the links."""
+"""Bounds of the random pause between two acknowledgements, to avoid synchronization with the links' 50 ms interval."""
 
 HEAD_START_S = 2.0
 """Seconds of load before the first acknowledgement is measured, so that its message is in every cluster."""
@@ -58,27 +58,27 @@ GOALS_MS = {
     "published to received": {"p50": 10, "p99": 60},
     "acknowledged to applied": {"p50": 75, "p99": 200},
 }
-"""Bounds that the project has set itself, in milliseconds."""
+"""The project's targets in milliseconds."""
 
 Message = TypeVar("Message")
 
 
 class MarkDelete:
-    """The mark-delete position of a subscription in the target, by a consumer that never takes a message."""
+    """The mark-delete position of a subscription in the target, read by a consumer without permits."""
 
     def __init__(self, url: str, subscription: str) -> None:
-        """Subscribe, and grant no permit."""
+        """Subscribe without granting permits."""
         self._connection = RawConnection.connected(url)
         self._connection.subscribe(TOPIC, subscription, replicate_subscription_state=True)
 
     def position(self) -> tuple[int, int]:
-        """Ask for it."""
+        """Request the position."""
         answer = self._connection.request("GET_LAST_MESSAGE_ID", "GET_LAST_MESSAGE_ID_RESPONSE", consumer_id=1)
         position = answer.consumer_mark_delete_position
         return position.ledgerId, position.entryId
 
     def moved_from(self, before: tuple[int, int], timeout_s: float) -> bool:
-        """Wait until it is another one; False when it is not in time."""
+        """Wait until the position differs from ``before``; return False after the time limit."""
         deadline = time.monotonic() + timeout_s
         while self.position() == before:
             if time.monotonic() > deadline:
@@ -88,7 +88,7 @@ class MarkDelete:
 
 
 def acknowledge_by_protocol(urls: dict[str, str], stop: Event, results: multiprocessing.Queue[Samples]) -> None:
-    """Acknowledge one message after the other in the source; report the time until the target has applied each."""
+    """Acknowledge messages one by one in the source; report the time until the target has applied each."""
     target = MarkDelete(urls[TARGETS[0]], "acknowledged")
     source = RawConnection.connected(urls[SOURCE])
     source.subscribe(TOPIC, "acknowledged", replicate_subscription_state=True)
@@ -105,7 +105,7 @@ def acknowledge_by_protocol(urls: dict[str, str], stop: Event, results: multipro
 
 
 def acknowledge_by_client(urls: dict[str, str], stop: Event, results: multiprocessing.Queue[Samples]) -> None:
-    """As ``acknowledge_by_protocol``, by the official client."""
+    """Acknowledge with the official client, as ``acknowledge_by_protocol``."""
     target = MarkDelete(urls[TARGETS[0]], "acknowledged-by-client")
     client = connect(urls[SOURCE])
     consumer = client.subscribe(
@@ -139,7 +139,7 @@ def _time_acknowledgements(
 
 
 def measure(up: Up, options: argparse.Namespace, say: Callable[[str], None]) -> dict[str, Any]:
-    """Run the load and return all figures."""
+    """Run the load; return all figures."""
     urls = {name: up.members[name].service_url for name in NAMES}
     context = multiprocessing.get_context("spawn")
     results: multiprocessing.Queue[Samples] = context.Queue()
@@ -177,7 +177,7 @@ def measure(up: Up, options: argparse.Namespace, say: Callable[[str], None]) -> 
 
 
 def idle_cpu(up: Up, seconds: float) -> float:
-    """Return the pipeline's share of a core while nothing is published."""
+    """Return the pipeline's processor usage, in cores, without traffic."""
     pid = up.ready["pipeline"]["pid"]
     before, started = cpu_seconds(pid), time.monotonic()
     time.sleep(seconds)
@@ -185,7 +185,7 @@ def idle_cpu(up: Up, seconds: float) -> float:
 
 
 def prepare(up: Up) -> None:
-    """Make the namespace, warm the links up, and return when every cluster holds the warm-up messages."""
+    """Create the namespace, warm up the links, and wait until every cluster has the warm-up messages."""
     up.make_namespace(NAMESPACE)
     warm_up = 100
     producer = up.client(SOURCE).create_producer(TOPIC)
@@ -205,7 +205,7 @@ def prepare(up: Up) -> None:
 def report(
     options: argparse.Namespace, machine: dict[str, object], figures: dict[str, Any], idle: float
 ) -> dict[str, Any]:
-    """Put all figures into one JSON object."""
+    """Return all figures as one JSON object."""
     collected = figures["collected"]
     received = array("d", [value for name in TARGETS for value in collected[name]["ms"]])
     milliseconds = {
@@ -237,7 +237,7 @@ def report(
 
 
 def print_table(found: dict[str, Any]) -> None:
-    """Print what a person wants to know."""
+    """Print the figures for people."""
     load = f"{found['rate_reached']:g} msg/s of {found['message_bytes']} B for {found['seconds']:g} s"
     title = f"{load}, {found['clusters']} clusters"
     table = Table("milliseconds", "p50", "p90", "p99", "p99.9", "max", "goal", title=title)
@@ -254,7 +254,7 @@ def print_table(found: dict[str, Any]) -> None:
 
 
 def main() -> int:
-    """Run the benchmark; exit status 1 when a message was lost or repeated."""
+    """Run the benchmark; return 1 if a message was lost or repeated."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--rate", type=float, default=1000.0, help="messages a second")
     parser.add_argument("--seconds", type=float, default=120.0, help="length of the load")

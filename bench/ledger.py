@@ -1,8 +1,8 @@
-"""The log by itself, without a broker around it: durable appends, reads, recovery, and what it takes on disk.
+"""The log without a broker: durable appends, reads, recovery, and disk usage.
 
-Appends are compared with the plainest loop there is on the same disk: the very writes and syncs that the log made, in
-the same sizes and into files of the same size, from one prepared buffer by ``os.write`` and ``os.fdatasync``. The two
-take turns. Needs nothing but Magnetar.
+Appends are compared with the simplest possible loop on the same disk: the writes and syncs of the log, in the same
+sizes and to files of the same size, from one prepared buffer with ``os.write`` and ``os.fdatasync``. The two alternate.
+Requires only Magnetar.
 """
 
 from __future__ import annotations
@@ -50,23 +50,23 @@ CLOCK = SystemClock()
 MIB = 1 << 20
 KIB = 1 << 10
 RATIO_TARGET = 0.7
-"""Share of the plain loop's rate that durable appends should reach."""
+"""Target for the rate of durable appends, as a fraction of the plain loop's rate."""
 
 IN_FLIGHT_BYTES = 16 * MIB
-"""Entries on their way to the disk, what a dozen busy connections have: one group gathers while another is written."""
+"""Bytes of entries in flight, as with a dozen busy connections: one group gathers while another is written."""
 
 RUN_BYTES = 64 * KIB
-"""Entries of one append: what one read of a socket brings. A larger entry has a run for itself."""
+"""Bytes of entries per append, as in one read of a socket. A larger entry forms a run."""
 
 READ_ENTRIES, READ_BYTES = 100, 5 * MIB
-"""What a dispatcher reads at once."""
+"""The size of one read of a dispatcher."""
 
 SMALL_ENTRY_BYTES = 100
 
 
 @dataclass(frozen=True, slots=True)
 class Scale:
-    """How much of everything."""
+    """The amounts of all measurements."""
 
     rounds: int
     append_bytes: int
@@ -79,13 +79,13 @@ QUICK = Scale(rounds=4, append_bytes=96 * MIB, recovery_entries=100_000)
 
 @dataclass(slots=True)
 class Steps:
-    """What was done to the disk: a new file (None), bytes written, or a sync (0)."""
+    """The operations on the disk: a new file (None), a write of some bytes, or a sync (0)."""
 
     taken: list[int | None] = field(default_factory=list)
 
 
 class RecordedFile(SystemFile):
-    """A file that notes what is done to it."""
+    """A file that records its operations."""
 
     def __init__(self, path: Path, steps: Steps) -> None:
         """Open ``path``."""
@@ -93,25 +93,25 @@ class RecordedFile(SystemFile):
         self._steps = steps
 
     def write(self, parts: Sequence[bytes]) -> None:
-        """Note and write."""
+        """Record and write."""
         self._steps.taken.append(sum(map(len, parts)))
         super().write(parts)
 
     def sync(self) -> None:
-        """Note and sync."""
+        """Record and sync."""
         self._steps.taken.append(0)
         super().sync()
 
 
 class RecordedFiles(SystemFiles):
-    """The file system, with notes of what is done."""
+    """The file system, with recording."""
 
     def __init__(self) -> None:
-        """Nothing has been done."""
+        """Begin without records."""
         self.steps = Steps()
 
     def open(self, path: Path) -> SystemFile:
-        """Note a file that is made."""
+        """Record the creation of a file."""
         if path.exists():
             return SystemFile(path)
         self.steps.taken.append(None)
@@ -119,12 +119,12 @@ class RecordedFiles(SystemFiles):
 
 
 def entry_of(size: int) -> bytes:
-    """Return an entry of about ``size`` bytes, as a producer makes it."""
+    """Return an entry of about ``size`` bytes in the form of a producer."""
     return build_entry(pb.MessageMetadata(producer_name="bench", sequence_id=0, publish_time=1), payload(size))
 
 
 async def append(store: LocalLedgerStore, ledger_id: int, entry: bytes, count: int, per_run: int) -> None:
-    """Append ``count`` entries and return when all are durable."""
+    """Append ``count`` entries, and wait until all are durable."""
     loop = asyncio.get_running_loop()
     done: asyncio.Future[None] = loop.create_future()
     run = [entry] * per_run
@@ -151,7 +151,7 @@ async def append(store: LocalLedgerStore, ledger_id: int, entry: bytes, count: i
 
 
 def replay(directory: Path, steps: list[int | None], buffer: memoryview) -> float:
-    """Do the same writes and syncs as plainly as can be; return the seconds that they took."""
+    """Repeat the writes and syncs in a plain loop; return the seconds."""
     directory.mkdir(parents=True)
     descriptor, number = -1, 0
     started = time.perf_counter()
@@ -176,7 +176,7 @@ def processor_seconds() -> float:
 
 
 async def append_once(directory: Path, entry: bytes, count: int, per_run: int) -> tuple[float, float, list[int | None]]:
-    """Append to a new log in ``directory``; return seconds, processor seconds, and what was done to the disk."""
+    """Append to a new log in ``directory``; return seconds, processor seconds, and the operations on the disk."""
     files = RecordedFiles()
     store = LocalLedgerStore(directory, files, asyncio.get_running_loop(), LocalStoreOptions())
     await store.open()
@@ -190,10 +190,10 @@ async def append_once(directory: Path, entry: bytes, count: int, per_run: int) -
 
 
 async def appends(directory: Path, size: int, scale: Scale) -> dict[str, float]:
-    """Compare durable appends of entries of ``size`` with the plain loop, in turn.
+    """Compare durable appends of entries of ``size`` with the plain loop, alternately.
 
-    Who comes first has to find memory for the page cache, and the other gets it warm: so they take turns at that as
-    well, after a first log that nobody counts and whose steps the first plain loop repeats.
+    The first one of a pair has to allocate memory for the page cache, which the second one reuses. So they alternate in
+    being first, after an uncounted log whose operations the first plain loop repeats.
     """
     entry = entry_of(size)
     per_run = max(RUN_BYTES // len(entry), 1)
@@ -227,7 +227,7 @@ async def appends(directory: Path, size: int, scale: Scale) -> dict[str, float]:
 
 
 async def reads(directory: Path, size: int, scale: Scale) -> dict[str, float]:
-    """Read the newest entries from memory, and all entries from files that are not in memory."""
+    """Read the newest entries from memory, and all entries from files that are not cached."""
     entry = entry_of(size)
     per_run = max(RUN_BYTES // len(entry), 1)
     count = scale.append_bytes // len(entry) // per_run * per_run
@@ -259,7 +259,7 @@ async def reads(directory: Path, size: int, scale: Scale) -> dict[str, float]:
 
 
 def forget(directory: Path) -> None:
-    """Have the kernel forget the files of ``directory``, which are on the disk."""
+    """Evict the files of ``directory`` from the page cache."""
     for path in directory.iterdir():
         descriptor = os.open(path, os.O_RDONLY)
         os.posix_fadvise(descriptor, 0, 0, os.POSIX_FADV_DONTNEED)
@@ -267,7 +267,7 @@ def forget(directory: Path) -> None:
 
 
 class Opened:
-    """A store, its metadata, and one topic in it."""
+    """A store with its metadata and one topic."""
 
     def __init__(self, directory: Path) -> None:
         """Use the log in ``directory`` within a running loop."""
@@ -277,7 +277,7 @@ class Opened:
         )
 
     async def open(self) -> None:
-        """Recover the store, and note how long that takes and how long the topic does."""
+        """Recover the store; record the durations of that and of opening the topic."""
         started = time.perf_counter()
         await self._store.open()
         self.store_s = time.perf_counter() - started
@@ -289,14 +289,14 @@ class Opened:
         self.topic_s = time.perf_counter() - started - self.store_s
 
     async def settle(self) -> None:
-        """Return once all is durable, and keep what a broker keeps of closed ledgers."""
+        """Wait until everything is durable, and keep a broker's data about closed ledgers."""
         durable = asyncio.get_running_loop().create_future()
         self._store.barrier(durable.set_result)
         await durable
         self.origins.save()
 
     async def close(self) -> None:
-        """Close all."""
+        """Close the store."""
         self.log.close()
         self.origins.save()
         await self._store.close()
@@ -304,14 +304,14 @@ class Opened:
 
 
 async def recovery(directory: Path, scale: Scale, per_run: int) -> dict[str, float]:
-    """Open a topic of small entries, as a killed broker left it and as one that was stopped did."""
+    """Open a topic with small entries, after a kill and after an orderly stop."""
     (directory / LEDGERS).mkdir(parents=True)
     run, count = [entry_of(SMALL_ENTRY_BYTES)] * per_run, scale.recovery_entries
     opened = Opened(directory)
     await opened.open()
     for number in range(count // per_run):
         opened.log.append(run, lambda first, _error: opened.origins.appended(first, per_run, b""))
-        if number % 1_000 == 0:  # let the log keep up, and the maintenance have its turn
+        if number % 1_000 == 0:  # give the log time to write, and maintenance time to run
             await opened.settle()
     await opened.settle()
     killed = directory.with_name("killed")
@@ -343,7 +343,7 @@ async def measure(directory: Path, scale: Scale) -> dict[str, dict[str, float]]:
 
 
 def rows(found: dict[str, dict[str, float]]) -> Iterator[tuple[str, str, str]]:
-    """Yield the lines of the table."""
+    """Yield the rows of the table."""
     for group, figures in found.items():
         for name, value in figures.items():
             text = f"{value:,.0f}" if value >= 100 else f"{value:,.3g}"
@@ -357,8 +357,10 @@ def main() -> int:
     """Measure and print."""
     parser = argparse.ArgumentParser(prog="python -m bench.ledger", description=__doc__)
     parser.add_argument("--quick", action="store_true", help="less of everything, some ten seconds")
-    parser.add_argument("--output", choices=("text", "json"), default="text", help="what to print")
-    parser.add_argument("--directory", type=Path, default=Path("build") / "bench" / "ledger", help="where the files go")
+    parser.add_argument("--output", choices=("text", "json"), default="text", help="output format")
+    parser.add_argument(
+        "--directory", type=Path, default=Path("build") / "bench" / "ledger", help="directory of all files"
+    )
     options = parser.parse_args()
     shutil.rmtree(options.directory, ignore_errors=True)
     options.directory.mkdir(parents=True)

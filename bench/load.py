@@ -1,6 +1,6 @@
-"""The raw load: prebuilt frames on plain sockets, so that the broker and not the client is measured.
+"""The raw load: prebuilt frames on plain sockets, so that the broker is measured instead of the client.
 
-One thread drives one connection, or two; receipts and messages are counted as they come, never waited for one by one.
+One thread drives one or two connections. Receipts and messages are counted on arrival, without waiting for each.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 READ_BYTES = 1 << 20
 REFILL_SHARE = 4
-"""The window is refilled when one part in so many of it is free: frames arrive in bulk, as from a busy client."""
+"""The window is refilled when 1/REFILL_SHARE of it is free, so that frames arrive in bulk, as from a busy client."""
 
 ANSWER_TIMEOUT_S = 60.0
 SUBSCRIPTION = "bench"
@@ -30,7 +30,7 @@ SUBSCRIPTION = "bench"
 
 @contextlib.contextmanager
 def without_collector() -> Iterator[None]:
-    """Keep Python's garbage collector from interrupting a measurement."""
+    """Disable Python's garbage collector during a measurement."""
     gc.collect()
     gc.disable()
     try:
@@ -40,10 +40,10 @@ def without_collector() -> Iterator[None]:
 
 
 class Publisher:
-    """A producer with a window: entries without a receipt never exceed it."""
+    """A producer with a window that limits the entries without a receipt."""
 
     def __init__(self, url: str, topic: str, window: int) -> None:
-        """Connect, and make the producer."""
+        """Connect and create the producer."""
         self._raw = RawConnection.connected(url)
         self._answers = Answers(pb.BaseCommand.SEND_RECEIPT)
         self.socket = self._raw.socket
@@ -53,7 +53,7 @@ class Publisher:
         self.socket.settimeout(ANSWER_TIMEOUT_S)
 
     def close(self) -> None:
-        """Leave."""
+        """Close the connection."""
         self._raw.close()
 
     def publish(self, frames: Sequence[bytes]) -> float:
@@ -69,9 +69,9 @@ class Publisher:
         return time.monotonic() - started
 
     def publish_paced(self, frames: Sequence[bytes], rate: float) -> array[float]:
-        """Publish ``rate`` frames a second; return the milliseconds from when each was due to its receipt.
+        """Publish ``rate`` frames per second; return the milliseconds from each due time to the receipt.
 
-        Counted from when it was due, not sent, so that a broker that stalls is charged for all that had to wait.
+        The due time instead of the send time, so that a stall of the broker counts for all delayed entries.
         """
         interval = 1e9 / rate
         milliseconds = array("d")
@@ -96,21 +96,21 @@ class Publisher:
         return milliseconds
 
     def send(self, frames: Sequence[bytes]) -> None:
-        """Write frames at once."""
+        """Send frames at once."""
         self.socket.sendall(b"".join(frames))
 
     def receipts(self) -> int:
-        """Read once; return how many receipts came."""
+        """Read once; return the number of receipts."""
         count = len(self._answers.feed(read(self.socket)))
         answer_pings(self.socket, self._answers)
         return count
 
 
 class Consumer:
-    """A shared consumer that acknowledges each message by itself."""
+    """A Shared consumer with individual acknowledgements."""
 
     def __init__(self, url: str, topic: str, permits: int) -> None:
-        """Connect and subscribe at the earliest message; ``permits`` are granted by ``start``."""
+        """Connect and subscribe at the earliest position; ``start`` grants ``permits``."""
         self._raw = RawConnection.connected(url)
         self._answers = Answers(pb.BaseCommand.MESSAGE)
         self._permits = permits
@@ -121,7 +121,7 @@ class Consumer:
         self.socket.settimeout(ANSWER_TIMEOUT_S)
 
     def close(self) -> None:
-        """Leave."""
+        """Close the connection."""
         self._raw.close()
 
     def start(self) -> None:
@@ -129,7 +129,7 @@ class Consumer:
         self.socket.sendall(flow(self._permits))
 
     def consume(self, count: int) -> float:
-        """Receive and acknowledge ``count`` messages from now on; return the seconds that took."""
+        """Receive and acknowledge ``count`` messages from now on; return the seconds."""
         started = time.monotonic()
         self.start()
         received = 0
@@ -138,11 +138,11 @@ class Consumer:
         return time.monotonic() - started
 
     def take(self) -> int:
-        """Read once and acknowledge the messages that came, each by itself; return how many there were."""
+        """Read once, and acknowledge the received messages individually; return their number."""
         commands = self._answers.feed(read(self.socket))
         answer = [acknowledgement(command) for command in commands]
         self._used += len(commands)
-        if self._used >= self._permits // 2:  # as the official client does: when half of its queue is free
+        if self._used >= self._permits // 2:  # as the official client does, when half of its queue is free
             answer.append(flow(self._used))
             self._used = 0
         if answer:
@@ -152,9 +152,9 @@ class Consumer:
 
 
 def through(publisher: Publisher, consumer: Consumer, frames: Sequence[bytes]) -> float:
-    """Publish all frames while they are consumed, at most the window ahead; return the seconds until the last came.
+    """Publish all frames while they are consumed, at most a window ahead; return the seconds until the last message.
 
-    As what is published waits for what is consumed, the consumer stays at the tail of the log.
+    Publishing waits for consumption, so the consumer stays at the end of the log.
     """
     sent = consumed = received = 0
     consumer.start()
@@ -176,12 +176,12 @@ def through(publisher: Publisher, consumer: Consumer, frames: Sequence[bytes]) -
 
 
 def look_up(raw: RawConnection, topic: str) -> None:
-    """Ask for the topic's broker, as every client does first: Apache Pulsar takes the topic on only then."""
+    """Look up the topic's broker, as every client does first; Apache Pulsar loads the topic at the lookup."""
     raw.request("LOOKUP", "LOOKUP_RESPONSE", topic=topic, authoritative=False)
 
 
 def read(connection: socket.socket) -> bytes:
-    """Read once; raises ConnectionError when the broker has closed, TimeoutError when it is silent for long."""
+    """Read once; raises ConnectionError if the broker has closed, TimeoutError after a long silence."""
     data = connection.recv(READ_BYTES)
     if not data:
         text = "the broker closed the connection"
@@ -190,7 +190,7 @@ def read(connection: socket.socket) -> bytes:
 
 
 def answer_pings(connection: socket.socket, answers: Answers) -> None:
-    """Show the broker that this client lives."""
+    """Answer the broker's PINGs."""
     if answers.pings:
         connection.sendall(PONG * answers.pings)
         answers.pings = 0

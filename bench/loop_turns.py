@@ -1,16 +1,16 @@
-"""How long the broker's event loop is busy at a time with many topics, and what clients notice of that.
+"""The duration of turns of the broker's event loop with many topics, and the effects on clients.
 
-One broker process as its users run it, the official protocol, and a real disk; each receipt follows an fdatasync:
+One broker process, the official protocol, and a real disk; each receipt follows an fdatasync:
 
-* *turns*: the longest turn of the event loop while the broker works on many topics. Each topic has a producer, a
-  consumer and some small entries. What the loop waited for a processor, because other processes had them, is not
-  counted. A turn is measured up to 2 ms too short (``bench/watched_broker.py``);
-* *publishing beside creations* on a disk on which each sync takes 50 ms, those of the metadata store too: milliseconds
-  from when an entry was due to its receipt, of one topic while others are created;
+* *turns*: the longest turn of the event loop during work on many topics. Each topic has a producer, a consumer and some
+  small entries. Time that the loop waited for a processor, because other processes used them, is not counted. The
+  measured duration is up to 2 ms too short (``bench/watched_broker.py``);
+* *publishing beside creations* on a disk with 50 ms per sync, including the metadata store: milliseconds from the due
+  time of an entry to its receipt, in one topic, while others are created;
 * *start*: from the start of the process until it is healthy, with many topics on disk, each with a subscription and an
   entry; after an orderly stop and after ``kill -9``.
 
-Needs nothing but Magnetar, and a C compiler for the slow disk.
+Requires only Magnetar, and a C compiler for the slow disk.
 """
 
 from __future__ import annotations
@@ -48,10 +48,10 @@ if TYPE_CHECKING:
     from bench.watched_broker import Turn
 
 TURN_MAX_S = 0.02
-"""Seconds that a turn should take at most."""
+"""Target for the duration of a turn, in seconds."""
 
 ROUND_S = 10
-"""Seconds between two rounds of each kind of maintenance."""
+"""Interval between two runs of each kind of maintenance, in seconds."""
 
 SETTINGS = {
     "keepAliveIntervalSeconds": 3600,
@@ -63,16 +63,16 @@ SETTINGS = {
     "brokerDeduplicationSnapshotFrequencyInSeconds": ROUND_S,
     "brokerUnloadInactiveTopicsFrequencySeconds": ROUND_S,
 }
-"""The third entry of a topic begins its second ledger. The clients answer no PING while they wait."""
+"""The third entry of a topic begins its second ledger. Waiting clients answer no PING."""
 
 NAMESPACE = "public/default"
 ELSEWHERE = "elsewhere"
 AFTERMATH_S = 1.0
-"""Seconds after a phase that still belong to it."""
+"""Seconds after a phase that count for it."""
 
 SYNC_S = 0.05
 PUBLISH_RATE = 20
-"""Entries a second beside the creations."""
+"""Entries per second beside the creations."""
 
 START_TIMEOUT_S = 600.0
 TOPICS_PER_CONNECTION = 10_000
@@ -100,13 +100,13 @@ class Phase:
     name: str
     seconds: float
     longest_ms: float
-    """The longest turn, without what the loop waited for a processor."""
+    """Duration of the longest turn, without waiting for a processor."""
     waited_ms: float
-    """What it waited for a processor in that turn."""
+    """Time of waiting for a processor in that turn."""
     too_long: int
-    """Turns of more than TURN_MAX_S, without what the loop waited for a processor."""
+    """Number of turns above TURN_MAX_S, without waiting for a processor."""
     where: str
-    """Where the loop was seen in the longest turn."""
+    """The code location of the loop in the longest turn."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,10 +119,10 @@ class Start:
 
 
 class Phases:
-    """Runs the phases of one broker and finds the turns that belong to each."""
+    """Runs the phases of one broker, and assigns turns to them."""
 
     def __init__(self, broker: WatchedBroker, told: Callable[[str], None]) -> None:
-        """Nothing has run; ``told`` gets the name of each phase when it begins."""
+        """Begin without phases; ``told`` gets the name of each phase at its beginning."""
         self._broker = broker
         self._told = told
         self._times: list[tuple[str, float, float, float]] = []
@@ -143,7 +143,7 @@ class Phases:
 
 
 def longest_turn(name: str, seconds: float, turns: Sequence[Turn], began: float, ended: float) -> Phase:
-    """Return the figures of a phase from the turns that ended in it, at ``began`` or later and before ``ended``."""
+    """Return the figures of a phase from the turns that ended from ``began``, inclusive, to ``ended``, exclusive."""
     found = [(turn.seconds - turn.waited_s, turn) for turn in turns if began <= turn.at_s < ended]
     if not found:
         return Phase(name, round(seconds, 2), 0.0, 0.0, 0, "")
@@ -189,13 +189,13 @@ def _path(number: int) -> str:
 
 
 def _follow(broker: Broker, path: str, body: object = None) -> None:
-    """Change a policy, and wait until the broker has nothing to do any more."""
+    """Change a policy, and wait until the broker is idle."""
     broker.rest.post(path, body)
     _settle(broker)
 
 
 def _settle(broker: Broker) -> None:
-    """Return once the broker answers five REST requests in a row at once."""
+    """Wait until the broker answers five REST requests in a row without delay."""
     quick, needed = 0, 5
 
     def is_quiet() -> bool:
@@ -209,7 +209,7 @@ def _settle(broker: Broker) -> None:
 
 
 def _list(broker: Broker) -> None:
-    """Ask for the topics of the namespace: by REST, and by the protocol, whole and by pattern."""
+    """List the topics of the namespace: by REST, and by the protocol, with and without a pattern."""
     broker.rest.get(f"persistent/{NAMESPACE}")
     broker.rest.get(f"namespaces/{NAMESPACE}/topics")
     with RawConnection.connected(broker.service_url) as raw:
@@ -225,7 +225,7 @@ def _list(broker: Broker) -> None:
 
 
 def publishing(directory: Path, created: int, told: Callable[[str], None]) -> dict[str, dict[str, float]]:
-    """Publish on a slow disk, alone and while ``created`` topics are made; milliseconds of each."""
+    """Publish on a slow disk, alone and during the creation of ``created`` topics; return the milliseconds of each."""
     library = build_library(directory)
     disk = LossyDisk(directory / "broker" / "data", directory / "disk", library, random.Random(1), sync_s=SYNC_S)
     broker = Broker(directory / "broker")
@@ -252,7 +252,7 @@ def _frames(count: int) -> list[bytes]:
 
 
 def starts(directory: Path, count: int, told: Callable[[str], None]) -> list[Start]:
-    """Start with ``count`` topics on disk."""
+    """Measure starts with ``count`` topics on disk."""
     broker = Broker(directory)
     broker.start()
     try:
@@ -270,7 +270,7 @@ def starts(directory: Path, count: int, told: Callable[[str], None]) -> list[Sta
 
 
 def _start(directory: Path, after: str, count: int, told: Callable[[str], None]) -> Start:
-    """Start, wait until it is healthy, and kill it."""
+    """Start the broker, wait until it is healthy, and kill it."""
     told(f"starting with {count:,} topics on disk, after {after}")
     broker = Broker(directory)
     began = time.monotonic()
@@ -286,7 +286,7 @@ def _start(directory: Path, after: str, count: int, told: Callable[[str], None])
 
 
 def measure(directory: Path, scale: Scale, told: Callable[[str], None]) -> dict[str, Any]:
-    """Measure everything; the figures as JSON values."""
+    """Run all measurements; return the figures as JSON values."""
     try:
         latencies = publishing(directory / "slow", scale.created, told)
     except NoCompilerError as error:

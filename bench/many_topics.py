@@ -1,4 +1,4 @@
-"""Many topics over one connection, as clients make and use them: raw, with several requests under way."""
+"""Many topics over one raw connection with pipelined requests."""
 
 from __future__ import annotations
 
@@ -13,22 +13,22 @@ if TYPE_CHECKING:
 TOPIC = "persistent://public/default/bench"
 SUBSCRIPTION = "bench"
 PIPELINED = 100
-"""Requests under way at the same time."""
+"""Number of requests in flight."""
 
 
 class ManyTopics:
-    """Topics with a number for a name, each with a producer and, if asked for, a subscription with a consumer."""
+    """Topics with numbers as names, each with a producer and optionally a subscription with a consumer."""
 
     def __init__(self, service_url: str, prefix: str = TOPIC) -> None:
-        """Connect; there are no topics yet."""
+        """Connect without creating topics."""
         self._raw = RawConnection.connected(service_url)
         self._prefix = prefix
         self._sent = 0
         self.count = 0
-        """How many there are."""
+        """Number of topics."""
 
     def __enter__(self) -> Self:
-        """Return itself; all producers and consumers leave at exit."""
+        """Return the object; the connection with all producers and consumers is closed at exit."""
         return self
 
     def __exit__(self, *_exception: object) -> None:
@@ -40,19 +40,19 @@ class ManyTopics:
         self._raw.close()
 
     def grow(self, count: int) -> None:
-        """Make topics until there are ``count``, each looked up first, with a producer that stays."""
+        """Create topics until there are ``count``, each with a lookup and a producer."""
         for numbers in _parts(range(self.count, count)):
             self._each(numbers, "LOOKUP", "LOOKUP_RESPONSE", self._lookup)
             self._each(numbers, "PRODUCER", "PRODUCER_SUCCESS", self._producer)
             self.count = numbers.stop
 
     def subscribe(self, first: int = 0) -> None:
-        """Subscribe to each topic from number ``first`` on, shared, at its end."""
+        """Subscribe to each topic from number ``first``, with type Shared and the latest position."""
         for numbers in _parts(range(first, self.count)):
             self._each(numbers, "SUBSCRIBE", "SUCCESS", self._subscription)
 
     def publish(self, first: int = 0) -> None:
-        """Publish a small entry in each topic from number ``first`` on; return when all have their receipts."""
+        """Publish a small entry to each topic from number ``first``; return after all receipts."""
         self._sent += 1
         for numbers in _parts(range(first, self.count)):
             for number in numbers:

@@ -1,15 +1,15 @@
-"""The broker's memory over time while consumers keep up: it must not grow once caches and tables are full.
+"""The broker's memory over time with consumers that keep up: it must not grow once caches and tables are full.
 
-Messages of 100 bytes, each an entry of its own, are published at a steady rate by the official client, in turn to two
-topics. Each topic has an Exclusive subscription that acknowledges cumulatively, a Shared one and a Key_Shared one that
-acknowledge one by one. With ``--clusters 2`` half of the messages are published in each of two clusters that replicate
-to each other, the Shared subscription is replicated, and the topics keep an hour of messages: so a topic has entries of
-two origins that alternate. Limits of caches, ledgers and segments are set so low that all are reached soon.
+The official client publishes messages of 100 bytes, each an entry, at a constant rate, alternately to two topics. Each
+topic has an Exclusive subscription with cumulative acknowledgements, and a Shared and a Key_Shared one with individual
+acknowledgements. With ``--clusters 2`` half of the messages are published in each of two clusters that replicate to
+each other, the Shared subscription is replicated, and the topics retain an hour of messages, so that a topic has
+alternating entries of two origins. Limits of caches, ledgers and segments are low, so that all are reached soon.
 
-Each sample is a line of JSON on standard output: seconds since the start, messages published, resident bytes of each
-broker, largest backlog. The last line is the verdict: of each broker the median before and after, which are of the
-first and the last quarter of the samples after ``--settle-minutes``, and the bytes that it grew by for each message. It
-exits with 1 if a broker grew by more than GROWTH_MAX of what it had. Needs nothing but Magnetar.
+Each sample is a line of JSON on standard output: seconds since the start, published messages, resident bytes of each
+broker, largest backlog. The last line is the verdict: for each broker the medians of the first and of the last quarter
+of the samples after ``--settle-minutes``, and the growth in bytes per message. The exit status is 1 if a broker grew by
+more than GROWTH_MAX. Requires only Magnetar.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ TOPICS = tuple(f"persistent://{NAMESPACE}/topic-{number}" for number in range(2)
 MESSAGE = bytes(100)
 KEYS = 100
 TICK_S = 0.02
-"""Seconds between two turns of a publisher."""
+"""Seconds between two iterations of a publisher."""
 
 SUBSCRIPTIONS = {
     "exclusive": ConsumerType.Exclusive,
@@ -56,26 +56,26 @@ SETTINGS = {
 }
 RETENTION = {"retentionTimeInMinutes": 60, "retentionSizeInMB": -1}
 GROWTH_MAX = 0.05
-"""Share of its memory that a broker may grow by after it has settled: what the allocator and measuring account for."""
+"""Maximum growth of a broker after it has settled, as a fraction: the noise of the allocator and of the measurement."""
 
 BACKLOG_MAX_S = 10
-"""Seconds of messages that may be unacknowledged: consumers that are further behind do not keep up."""
+"""Maximum backlog in seconds of messages; consumers with more do not keep up."""
 
 ONE, TWO = ("ewr",), ("ewr", "jfk")
 
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """What was seen at one moment."""
+    """The figures at one time."""
 
     seconds: float
     published: int
     resident_bytes: dict[str, int]
     backlog: int
-    """Entries that the subscription furthest behind still has to acknowledge."""
+    """Largest backlog of any subscription, in entries."""
 
     def to_json(self) -> str:
-        """One line."""
+        """Return one line of JSON."""
         return json.dumps(
             {
                 "seconds": round(self.seconds, 1),
@@ -87,7 +87,7 @@ class Sample:
 
 
 class Publisher:
-    """Publishes to all topics of one cluster at a steady rate, on a thread of its own."""
+    """Publishes to all topics of one cluster at a constant rate, in a thread of its own."""
 
     def __init__(self, client: pulsar.Client, per_second: float) -> None:
         """Start at once."""
@@ -102,7 +102,7 @@ class Publisher:
         self._thread.start()
 
     def stop(self) -> None:
-        """Publish no more; raises RuntimeError if a message was refused."""
+        """Stop publishing; raises RuntimeError if a message was refused."""
         self._stopping.set()
         self._thread.join()
         for producer in self._producers:
@@ -126,10 +126,10 @@ class Publisher:
 
 
 def consume(client: pulsar.Client, topic: str, name: str, *, replicated: bool) -> None:
-    """Subscribe, and acknowledge whatever comes, on threads of the client's."""
+    """Subscribe, and acknowledge every message in the client's threads."""
 
     def received(consumer: pulsar.Consumer, message: pulsar.Message) -> None:
-        with contextlib.suppress(pulsar.PulsarException):  # at the end it is closed with messages in its queue
+        with contextlib.suppress(pulsar.PulsarException):  # closed with messages in its queue at the end
             if name == "exclusive":
                 consumer.acknowledge_cumulative(message)
             else:
@@ -145,7 +145,7 @@ def consume(client: pulsar.Client, topic: str, name: str, *, replicated: bool) -
 
 
 def samples(clusters: LocalClusters, names: Sequence[str], options: argparse.Namespace) -> Iterator[Sample]:
-    """Publish, consume, and yield a sample every so often until the time is over."""
+    """Publish and consume, and yield samples at intervals until the end."""
     for name in names:
         for topic in TOPICS:
             for subscription in SUBSCRIPTIONS:
@@ -169,7 +169,7 @@ def samples(clusters: LocalClusters, names: Sequence[str], options: argparse.Nam
 
 
 def backlogs(clusters: LocalClusters, names: Sequence[str]) -> Iterator[int]:
-    """Yield the backlog of each subscription that has a consumer."""
+    """Yield the backlog of each subscription with a consumer."""
     for name in names:
         for topic in TOPICS:
             stats: dict[str, Any] = clusters.rest(name).get(f"{topic.replace('://', '/')}/stats")
@@ -179,7 +179,7 @@ def backlogs(clusters: LocalClusters, names: Sequence[str]) -> Iterator[int]:
 
 
 def verdict(taken: Sequence[Sample], rate: float, settle_s: float) -> dict[str, Any]:
-    """Tell what each broker grew by after ``settle_s``; raises ValueError if there are fewer than eight samples."""
+    """Return the growth of each broker after ``settle_s``; raises ValueError for fewer than eight samples."""
     settled = [sample for sample in taken if sample.seconds >= settle_s]
     quarter = len(settled) // 4
     if quarter < 2:
@@ -206,7 +206,7 @@ def verdict(taken: Sequence[Sample], rate: float, settle_s: float) -> dict[str, 
 
 
 def measure(options: argparse.Namespace) -> dict[str, Any]:
-    """Run, print the samples, and return the verdict."""
+    """Run the benchmark, print the samples, and return the verdict."""
     names = TWO if options.clusters > 1 else ONE
     taken = []
     with LocalClusters(options.directory, names, SETTINGS) as clusters:
@@ -223,14 +223,14 @@ def measure(options: argparse.Namespace) -> dict[str, Any]:
 
 
 def main() -> int:
-    """Measure and print; 1 if the memory grew, or if consumers did not keep up."""
+    """Measure and print; return 1 if the memory grew or consumers did not keep up."""
     parser = argparse.ArgumentParser(prog="python -m bench.memory", description=__doc__.partition("\n")[0])
     parser.add_argument("--clusters", type=int, choices=(1, 2), default=1, help="one broker, or two with a pipeline")
-    parser.add_argument("--minutes", type=float, default=60.0, help="how long")
-    parser.add_argument("--settle-minutes", type=float, default=10.0, help="when the memory must not grow any more")
+    parser.add_argument("--minutes", type=float, default=60.0, help="duration in minutes")
+    parser.add_argument("--settle-minutes", type=float, default=10.0, help="time until the memory must be stable")
     parser.add_argument("--rate", type=float, default=500.0, help="messages per second")
     parser.add_argument("--every-seconds", type=float, default=30.0, help="seconds between two samples")
-    parser.add_argument("--directory", type=Path, default=Path("build/bench/memory"), help="where the files go")
+    parser.add_argument("--directory", type=Path, default=Path("build/bench/memory"), help="directory of all files")
     options = parser.parse_args()
     shutil.rmtree(options.directory, ignore_errors=True)
     options.directory.mkdir(parents=True)

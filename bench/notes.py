@@ -1,4 +1,4 @@
-"""What stands below the table: how it was measured, and on what. Pure."""
+"""The notes below the table about the method and the machine. Pure."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ PARAGRAPHS = (
 
 
 def notes(store: Store, scale: Scale, seconds: float) -> str:
-    """Return the paragraphs below the table, with the machine and the time that this run took."""
+    """Return the paragraphs below the table, with the machine and the duration of the run."""
     values = {
         "theirs": TITLES[System.APACHE],
         "ours": TITLES[System.MAGNETAR],

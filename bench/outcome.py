@@ -1,4 +1,4 @@
-"""What one measurement brought."""
+"""The result of one measurement."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """Figures by row, and details that go into the JSON alone."""
+    """Figures by row, and details for the JSON file."""
 
     figures: dict[str, float]
     details: dict[str, Any] = field(default_factory=dict)

@@ -1,4 +1,4 @@
-"""The table as a picture: how many times better than Apache Pulsar each row is, on a logarithmic scale."""
+"""The table as a picture: the advantage over Apache Pulsar in each row, on a logarithmic scale."""
 
 from __future__ import annotations
 
@@ -23,20 +23,20 @@ if TYPE_CHECKING:
 
 GOOD = (Verdict.MET, Verdict.BETTER, Verdict.EVEN)
 FACES = {True: "#0072b2", False: "#d55e00"}
-"""Blue and vermilion, which most colour-blind people tell apart; hatching says the same."""
+"""Blue and vermilion, which most colour-blind people can distinguish; hatching has the same meaning."""
 
 HATCHES = {True: "", False: "////"}
 INCHES_PER_ROW = 0.26
 WIDTH_INCHES = 11.0
 FONT_SIZE = 8
 BEYOND = 3.0
-"""A row without end, because one system's figure is 0, reaches this many times beyond the longest other."""
+"""Length of an infinite bar (one figure is 0), as a multiple of the longest finite one."""
 
 DOTS_PER_INCH = 130
 
 
 def draw(lines: Sequence[Line], directory: Path) -> None:
-    """Write ``table.svg`` and ``table.png``; the same lines give the same bytes of SVG."""
+    """Write ``table.svg`` and ``table.png``; equal lines give equal bytes of SVG."""
     shown = [line for line in lines if line.ours is not None and line.theirs is not None]
     rows = _with_headings(shown)
     figure = Figure(figsize=(WIDTH_INCHES, INCHES_PER_ROW * len(rows) + 1.5), layout="constrained")
@@ -93,7 +93,7 @@ def _times(line: Line) -> float:
 
 
 def _target(line: Line) -> float | None:
-    """Return the target as an advantage; None where there is none, or it is of no ratio."""
+    """Return the target as an advantage; None if there is none, or it is not a ratio."""
     if not isinstance(line.row.target, RatioTarget):
         return None
     return 1 / line.row.target.bound if line.row.better is Better.LOWER else line.row.target.bound

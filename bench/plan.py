@@ -1,4 +1,4 @@
-"""In which order what is measured: the two systems in turn, round after round, without what is there already. Pure."""
+"""The order of measurements: the two systems alternate in each round; existing samples are skipped. Pure."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """One start of a system, and what is measured then."""
+    """One start of a system, with its measurements."""
 
     round: int
     session: Session
@@ -26,7 +26,7 @@ class Step:
 
 
 def chosen(pattern: str | None, scale: Scale) -> list[Measurement]:
-    """Return the measurements that this scale has, with a row whose id ``pattern`` matches; raises re.error."""
+    """Return the measurements of this scale with a row whose id ``pattern`` matches; raises re.error."""
     expression = re.compile(pattern or "")
     return [
         measurement
@@ -36,7 +36,7 @@ def chosen(pattern: str | None, scale: Scale) -> list[Measurement]:
 
 
 def steps(measurements: Sequence[Measurement], rounds: int, is_done: Callable[[str, System, int], bool]) -> list[Step]:
-    """Return what is to do. Nothing but one system runs at a time, and each row alternates between the two."""
+    """Return the steps. Only one system runs at a time, and each row alternates between the two."""
     planned = []
     for number in range(1, rounds + 1):
         for session in Session:

@@ -1,9 +1,9 @@
-"""Progress age while a backlog is replicated: three clusters of ``magnetar up`` with default settings.
+"""Age of progress during the replication of a backlog: three clusters of ``magnetar up`` with default settings.
 
-A backlog of unbatched messages of 1 kB waits in ewr when its namespace is replicated to jfk and lga. Until jfk holds
-all of it, one message after the other of another topic is acknowledged in ewr by the official client, and jfk is asked
-for its backlog every 5 ms until it shows that. The time in between is the age, up to 100 ms of it spent in the client,
-which groups acknowledgements. The table goes to standard output, then one line of JSON.
+A backlog of unbatched messages of 1 kB waits in ewr when its namespace is replicated to jfk and lga. Until jfk has all
+of it, the official client acknowledges messages of another topic one by one in ewr, and the backlog in jfk is polled
+every 5 ms until it reflects the acknowledgement. The time in between is the age; up to 100 ms of it are the client's
+grouping of acknowledgements. The table goes to standard output, followed by one line of JSON.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ from tests.kit.clusters import Up
 from tests.kit.measure import describe_machine, percentiles
 
 GOAL_MAX_S = 1.0
-"""Bound that the project has set itself, in seconds."""
+"""The project's target in seconds."""
 
 
 def main() -> int:
-    """Run the benchmark; exit status 1 when the goal is missed."""
+    """Run the benchmark; return 1 if the target is missed."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--messages", type=int, default=200_000, help="messages in the backlog")
     parser.add_argument(

@@ -1,16 +1,15 @@
-"""What replicated subscriptions cost the broker where they are used, and where they are not.
+"""The broker's cost of replicated subscriptions, where they are used and where they are not.
 
 Two clusters and the pipeline; all messages are replicated. Every turn publishes, receives and acknowledges messages of
-100 bytes, one by one, each an entry of its own, with the official client. Measured is the processor time of the broker
-whose subscription it is, per message, until all of it is replicated and durable. The kinds take turns, in namespaces
-of their own:
+100 bytes individually, each an entry, with the official client. The figure is the processor time per message of the
+broker with the subscription, until everything is replicated and durable. The kinds alternate, in separate namespaces:
 
-* *forbidden*: the policy ``replicatedSubscriptionsAllowed`` is false: the broker has nothing to do with them;
-* *off*: nobody asks for it, as by default;
+* *forbidden*: the policy ``replicatedSubscriptionsAllowed`` is false: the broker does nothing for them;
+* *off*: no client requests them, the default;
 * *markers*: the subscription is replicated by PIP-33's snapshots;
 * *exact*: it is replicated exactly.
 
-*of forbidden* is the median of the ratios of each round. Needs nothing but Magnetar.
+*of forbidden* is the median of the ratios of each round. Requires only Magnetar.
 """
 
 from __future__ import annotations
@@ -53,11 +52,11 @@ Costs = dict[str, float]
 """Microseconds of the broker's processor time per message, by kind."""
 
 
-class Lane:
-    """One topic, its producer and its consumer."""
+class MeasuredTopic:
+    """One topic with its producer and its consumer."""
 
     def __init__(self, clusters: LocalClusters, kind: str) -> None:
-        """Make them, in a namespace of their own."""
+        """Create them in a separate namespace."""
         self._clusters = clusters
         self._stats = f"persistent/bench/{kind}/orders/stats"
         clusters.make_namespace(f"bench/{kind}", NAMES)
@@ -75,7 +74,7 @@ class Lane:
         self._producer = client.create_producer(topic, batching_enabled=False, block_if_queue_full=True)
 
     def turn(self, messages: int) -> float:
-        """Take so many messages through; the broker's processor time for one of them, in microseconds."""
+        """Process ``messages`` messages; return the broker's processor time per message, in microseconds."""
         broker = self._clusters.brokers[HERE].pid
         before = cpu_seconds(broker)
         results: list[pulsar.Result] = []
@@ -97,15 +96,15 @@ def measure(directory: Path, rounds: int, messages: int) -> list[Costs]:
     """Return the costs of each round."""
     with LocalClusters(directory, NAMES) as clusters:
         clusters.start_pipeline()
-        lanes = {kind: Lane(clusters, kind) for kind in KINDS}
-        for lane in lanes.values():
-            lane.turn(WARM_UP)
+        topics = {kind: MeasuredTopic(clusters, kind) for kind in KINDS}
+        for topic in topics.values():
+            topic.turn(WARM_UP)
         time.sleep(1.0)
-        return [{kind: lane.turn(messages) for kind, lane in lanes.items()} for _ in range(rounds)]
+        return [{kind: topic.turn(messages) for kind, topic in topics.items()} for _ in range(rounds)]
 
 
 def rows(rounds: Sequence[Costs]) -> list[dict[str, float | str]]:
-    """Return a line of the table for each kind: microseconds, and what they are of the first kind's."""
+    """Return a row of the table for each kind: microseconds, and their ratio to the first kind."""
     return [
         {
             "kind": kind,

@@ -1,4 +1,4 @@
-"""The lines of the table, from samples; and their JSON. Pure but for the samples."""
+"""The lines of the table, computed from samples, and their JSON form. Pure except for reading the samples."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """One row with what was found."""
+    """One row with its results."""
 
     group: str
     row: Row
@@ -30,11 +30,11 @@ class Line:
 
     verdict: Verdict
     seconds: float | None
-    """What the measurement took in all, on the first row of each."""
+    """Total duration of the measurement, on its first row."""
 
 
 def lines(store: Store, measurements: Iterable[str]) -> list[Line]:
-    """Return a line for every row of the named measurements, in the order of the table."""
+    """Return a line for every row of the given measurements, in the order of the table."""
     wanted = set(measurements)
     found = []
     for measurement in MEASUREMENTS:

@@ -1,4 +1,4 @@
-"""Carries out a plan: starts a system, measures, keeps each sample, stops it, and turns to the other."""
+"""Executes a plan: starts a system, measures, stores each sample, stops the system, and continues with the other."""
 
 from __future__ import annotations
 
@@ -26,18 +26,18 @@ if TYPE_CHECKING:
 
 
 class Measuring(Protocol):
-    """A system that runs."""
+    """A running system."""
 
     def measure(self, measurement: str) -> Outcome:
-        """Return what the measurement's rows need."""
+        """Return the figures of the measurement's rows."""
         ...
 
 
 class Starter(Protocol):
-    """Makes a session."""
+    """Creates a session."""
 
     def __call__(self, system: System, directory: Path, scale: Scale) -> AbstractContextManager[Measuring]:
-        """Return what starts the system when it is entered."""
+        """Return a context manager that starts the system."""
         ...
 
 
@@ -51,17 +51,17 @@ SESSIONS: Mapping[Session, Starter] = {
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """What a run works with."""
+    """The environment of a run."""
 
     store: Store
     scale: Scale
     directory: Path
-    """For the data of what runs; emptied before and after each step, but for one that failed."""
+    """Directory for the data of the systems; emptied before and after each step, except for failed ones."""
 
     display: Display
 
     def carry_out(self, steps: Sequence[Step]) -> list[str]:
-        """Measure it all; return what could not be measured, with the reason. What failed does not end the run."""
+        """Run all steps; return the failed measurements with their reasons. Failures do not end the run."""
         failures: list[str] = []
         for step in steps:
             failures += self._carry_out(step)

@@ -1,4 +1,4 @@
-"""How much is done for each figure: enough to mean something in 25 minutes, or a rough idea in three. Pure."""
+"""The amounts of each measurement: enough for significant figures in 25 minutes, or for rough ones in three. Pure."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ class Scale:
 
     rounds: int
     warm_up_entries: int
-    """Entries of 100 B that are published before anything is measured; some are consumed as well."""
+    """Entries of 100 B published before the measurements; some are consumed as well."""
 
     publish_entries: dict[int, int]
-    """Entries to publish by their payload's bytes."""
+    """Entries to publish, by payload size in bytes."""
 
     client_messages: dict[int, int]
-    """Messages that the official client publishes by their bytes."""
+    """Messages published by the official client, by size in bytes."""
 
     dispatch_entries: int
     burst_entries: int
@@ -27,7 +27,7 @@ class Scale:
     storage_entries: int
     geo_warm_up_entries: int
     geo_seconds: dict[int, float]
-    """Seconds of load by messages a second."""
+    """Seconds of load, by messages per second."""
 
     catch_up_entries: int
     switch_seconds: float
@@ -37,7 +37,7 @@ class Scale:
     """Measurements that take too long."""
 
     caveat: str = ""
-    """What the reader of the table must know."""
+    """A warning for readers of the table."""
 
 
 FULL = Scale(

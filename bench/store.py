@@ -1,4 +1,4 @@
-"""What has been measured so far, kept in a file after every measurement, so that an interrupted run can go on."""
+"""The samples so far, stored in a file after each measurement, so that an interrupted run can be resumed."""
 
 from __future__ import annotations
 
@@ -22,26 +22,26 @@ class Sample:
     system: str
     round: int
     seconds: float
-    """How long it took."""
+    """Duration of the measurement."""
 
     figures: dict[str, float]
     """By row."""
 
     details: dict[str, Any] = field(default_factory=dict)
-    """What the table has no room for."""
+    """Further results for the JSON file."""
 
 
 class OtherRunError(Exception):
-    """What is kept was measured in another way, and cannot be gone on with."""
+    """The stored samples have different parameters, so the run cannot be resumed."""
 
 
 class Store:
     """The samples of one run."""
 
     def __init__(self, file: Path, run: dict[str, Any], *, resume: bool) -> None:
-        """Begin anew, or with ``resume`` with what ``file`` holds of the same ``run``.
+        """Begin without samples, or with those of the same ``run`` in ``file`` if ``resume`` is set.
 
-        Raises OtherRunError when it holds another's.
+        Raises OtherRunError if the file is of another run.
         """
         self._file = file
         self.run = run
@@ -56,7 +56,7 @@ class Store:
             self.samples = [Sample(**sample) for sample in kept["samples"]]
 
     def add(self, sample: Sample) -> None:
-        """Keep a sample; it is in the file on return."""
+        """Add a sample, and write the file."""
         self.samples.append(sample)
         content = {"version": VERSION, "run": self.run, "machine": self.machine, "samples": self.as_json()}
         unfinished = self._file.with_suffix(".unfinished")
@@ -68,7 +68,7 @@ class Store:
         return [asdict(each) for each in self.samples]
 
     def has(self, measurement: str, system: System, number: int) -> bool:
-        """Whether the round has its sample."""
+        """Return whether the round has its sample."""
         return any(
             (sample.measurement, sample.system, sample.round) == (measurement, system, number)
             for sample in self.samples
@@ -79,5 +79,5 @@ class Store:
         return [sample.figures[row] for sample in self.samples if sample.system == system and row in sample.figures]
 
     def seconds(self, measurement: str) -> float:
-        """Return how long all rounds of a measurement took, of both systems."""
+        """Return the duration of all rounds of a measurement, of both systems."""
         return sum(sample.seconds for sample in self.samples if sample.measurement == measurement)

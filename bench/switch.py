@@ -1,7 +1,7 @@
-"""What consumers acknowledge, and when, in the workloads whose subscription then moves to the other cluster. Pure.
+"""The workloads of moving subscriptions, with the times of their acknowledgements. Pure.
 
-The workloads are those that tell geo-replications apart: consumers that keep up, whose messages come in batches, that
-acknowledge some messages late, that get them in bursts, that are slow and hold a few back.
+The workloads are cases in which geo-replication systems differ: consumers that keep up, batches, late acknowledgements,
+bursts, and slow consumers that leave a few messages unacknowledged.
 """
 
 from __future__ import annotations
@@ -13,15 +13,15 @@ if TYPE_CHECKING:
     import random
 
 LATE_SECONDS = (1.0, 8.0)
-"""Bounds of how late a late acknowledgement is."""
+"""Bounds of the delay of a late acknowledgement."""
 
 HELD = 3
-"""Messages, the first ones, that a consumer holds to the end in the workloads that hold some."""
+"""Number of first messages that stay unacknowledged, in workloads with such messages."""
 
 
 @dataclass(frozen=True, slots=True)
 class Workload:
-    """One topic with one producer and one shared, replicated subscription."""
+    """One topic with one producer and one Shared, replicated subscription."""
 
     id: str
     label: str
@@ -29,26 +29,26 @@ class Workload:
     """Seconds between closing the consumer in one cluster and opening it in the other."""
 
     batch: int = 1
-    """Messages to an entry."""
+    """Messages per entry."""
 
     late_share: float = 0.0
-    """Share of the messages whose acknowledgement comes late."""
+    """Fraction of the messages with late acknowledgements."""
 
     burst_s: float = 0.0
-    """Seconds between two bursts, each of all that is due by then; 0: messages are published steadily."""
+    """Seconds between two bursts, each of all messages due since the last one; 0: a constant rate."""
 
     work_s: float = 0.0
-    """Seconds that a message of a burst keeps its consumer, before which it does not begin with the next one."""
+    """Seconds of work of the consumer for each message of a burst, one after the other."""
 
     holds: bool = False
     slow: bool = False
-    """Whether the consumer takes half as many messages a second as are published."""
+    """Whether the consumer processes half as many messages per second as are published."""
 
     behind_s: float = 0.0
-    """Seconds by which the consumer is behind."""
+    """Delay of the consumer in seconds."""
 
     planned: bool = True
-    """Whether the consumer is closed before it moves; else the broker is killed under it."""
+    """Whether the consumer is closed before it moves; otherwise the broker is killed."""
 
 
 WORKLOADS = (
@@ -64,14 +64,14 @@ WORKLOADS = (
 
 
 def entries_due(workload: Workload, rate: float, elapsed_s: float) -> int:
-    """Return how many entries must have been published ``elapsed_s`` after the start, at ``rate`` messages a second."""
+    """Return the number of entries published ``elapsed_s`` after the start, at ``rate`` messages per second."""
     if workload.burst_s:
         elapsed_s = (elapsed_s // workload.burst_s) * workload.burst_s
     return int(rate * elapsed_s) // workload.batch
 
 
 def permits_due(workload: Workload, rate: float, elapsed_s: float, queue: int) -> int:
-    """Return how many permits a consumer must have granted by then, in messages, of which at most ``queue`` wait."""
+    """Return the total permits that a consumer has granted by then, in messages, at most ``queue`` of them unused."""
     if workload.slow:
         return int(rate * elapsed_s / 2)
     if workload.behind_s:
@@ -80,7 +80,7 @@ def permits_due(workload: Workload, rate: float, elapsed_s: float, queue: int) -
 
 
 def acknowledge_at(workload: Workload, number: int, rate: float, now_s: float, chance: random.Random) -> float | None:
-    """Return when the consumer acknowledges message ``number``, received now; None for never."""
+    """Return the time at which the consumer acknowledges message ``number``, received now; None for never."""
     if workload.holds and number < HELD:
         return None
     if workload.late_share and chance.random() < workload.late_share:
@@ -92,23 +92,23 @@ def acknowledge_at(workload: Workload, number: int, rate: float, now_s: float, c
 
 @dataclass(slots=True)
 class Account:
-    """What became of a workload's messages."""
+    """The results of a workload's messages."""
 
     published: int = 0
-    """Messages with a receipt: 0 to here, exclusive."""
+    """Number of messages with a receipt."""
 
     acknowledged: set[int] = field(default_factory=set)
-    """Messages whose acknowledgement got its receipt before the switch."""
+    """Messages with a receipt of their acknowledgement before the switch."""
 
     received: set[int] = field(default_factory=set)
     """Messages received after the switch."""
 
     @property
     def duplicates(self) -> int:
-        """Messages that came again although their acknowledgement had its receipt."""
+        """Return the number of messages delivered again after the receipt of their acknowledgement."""
         return len(self.acknowledged & self.received)
 
     @property
     def missing(self) -> int:
-        """Messages that nobody acknowledged before the switch and that have not come after it."""
+        """Return the number of messages neither acknowledged before the switch nor received after it."""
         return self.published - len((self.acknowledged | self.received) & set(range(self.published)))

@@ -1,4 +1,4 @@
-"""The two systems as their users run them: one broker, or two clusters that replicate to each other."""
+"""The two systems with one broker, or with two clusters that replicate to each other."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ if TYPE_CHECKING:
     from tests.kit.server import Server
 
 HERE, THERE = PAIR = ("here", "there")
-"""The cluster that is published in, and the one that it is replicated to."""
+"""The cluster of the producers, and the target cluster."""
 
 
 class System(StrEnum):
-    """Who is measured; in this order, in turn."""
+    """The measured systems, in the order of alternation."""
 
     APACHE = "apache"
     MAGNETAR = "magnetar"
@@ -35,15 +35,15 @@ TITLES = {System.APACHE: f"Apache Pulsar {PULSAR_VERSION}", System.MAGNETAR: "Ma
 
 
 class Pair(Protocol):
-    """Two clusters, ``HERE`` and ``THERE``, and what may happen to their brokers."""
+    """Two clusters, ``HERE`` and ``THERE``, with operations on their brokers."""
 
     @property
     def group(self) -> Group:
-        """Both clusters, while they run."""
+        """Return both running clusters."""
         ...
 
     def __enter__(self) -> Self:
-        """Start both, and what replicates between them."""
+        """Start both clusters, and the replication between them."""
         ...
 
     def __exit__(self, *_exception: object) -> None:
@@ -51,27 +51,27 @@ class Pair(Protocol):
         ...
 
     def cpu_seconds(self) -> float:
-        """Return the processor time of everything that runs, whatever replicates included."""
+        """Return the processor time of all processes, including replication."""
         ...
 
     def freeze(self, name: str) -> None:
-        """Stop a broker from running; its connections stay open."""
+        """Suspend a broker; its connections stay open."""
         ...
 
     def thaw(self, name: str) -> None:
-        """Let a frozen broker run on."""
+        """Resume a suspended broker."""
         ...
 
     def kill(self, name: str) -> None:
-        """``kill -9`` a broker."""
+        """Kill a broker with SIGKILL."""
         ...
 
 
 class ApachePair:
-    """Two Apache Pulsars with their own replicators."""
+    """Two clusters of Apache Pulsar with their own replicators."""
 
     def __init__(self, directory: Path) -> None:
-        """Choose ports; nothing runs yet."""
+        """Choose ports without starting the brokers."""
         self.group = PulsarClusters(directory, PAIR)
 
     def __enter__(self) -> Self:
@@ -86,25 +86,25 @@ class ApachePair:
         return self
 
     def __exit__(self, *exception: object) -> None:
-        """Kill both brokers: what they hold is thrown away."""
+        """Kill both brokers; their data is not used again."""
         for server in self.group.servers():
             server.kill_if_running()
         self.group.__exit__(*exception)
 
     def cpu_seconds(self) -> float:
-        """Both brokers."""
+        """Return the processor time of both brokers."""
         return sum(cpu_seconds(server.pid) for server in self.group.servers())
 
     def freeze(self, name: str) -> None:
-        """SIGSTOP."""
+        """Send SIGSTOP."""
         self.group.pulsars[name].freeze()
 
     def thaw(self, name: str) -> None:
-        """SIGCONT."""
+        """Send SIGCONT."""
         self.group.pulsars[name].thaw()
 
     def kill(self, name: str) -> None:
-        """``kill -9``; it stays down."""
+        """Kill a broker with SIGKILL; it is not restarted."""
         self.group.pulsars[name].kill()
 
 
@@ -123,23 +123,23 @@ class MagnetarPair:
         return self
 
     def __exit__(self, *exception: object) -> None:
-        """Stop it."""
+        """Stop ``magnetar up``."""
         self.group.__exit__(*exception)
 
     def cpu_seconds(self) -> float:
-        """Both brokers and the pipeline."""
+        """Return the processor time of both brokers and the pipeline."""
         return cpu_seconds(self.group.process.pid)
 
     def freeze(self, name: str) -> None:
-        """SIGSTOP."""
+        """Send SIGSTOP."""
         self._signal(name, signal.SIGSTOP)
 
     def thaw(self, name: str) -> None:
-        """SIGCONT."""
+        """Send SIGCONT."""
         self._signal(name, signal.SIGCONT)
 
     def kill(self, name: str) -> None:
-        """``kill -9``; ``magnetar up`` starts it again."""
+        """Kill a broker with SIGKILL; ``magnetar up`` restarts it."""
         self._signal(name, signal.SIGKILL)
 
     def _signal(self, name: str, number: signal.Signals) -> None:
@@ -148,16 +148,16 @@ class MagnetarPair:
 
 
 def one_broker(system: System, directory: Path) -> Server:
-    """Return a broker that does not run yet."""
+    """Return a broker that is not started."""
     return PulsarStandalone(directory) if system is System.APACHE else Broker(directory)
 
 
 def two_clusters(system: System, directory: Path) -> Pair:
-    """Return two clusters that do not run yet."""
+    """Return two clusters that are not started."""
     return ApachePair(directory) if system is System.APACHE else MagnetarPair(directory)
 
 
 def require_apache() -> None:
-    """Fetch what is missing of Apache Pulsar; raises PulsarUnavailableError where it cannot be run."""
+    """Download missing parts of Apache Pulsar; raises PulsarUnavailableError if it cannot be run."""
     java()
     pulsar_jars()

@@ -21,7 +21,7 @@ DIGITS = 3
 
 
 def table(lines: Sequence[Line]) -> str:
-    """Return rows under the headings of their groups; figures are median (lowest - highest) of the rounds."""
+    """Return rows below the headings of their groups; figures are median (lowest - highest) of the rounds."""
     cells = [_cells(line) for line in lines]
     widths = [max(map(len, column)) for column in zip(HEADS, *cells, strict=True)]
     printed = [_join(HEADS, widths), "─" * (sum(widths) + len(GAP) * (len(widths) - 1))]
@@ -35,7 +35,7 @@ def table(lines: Sequence[Line]) -> str:
 
 
 def figure(value: float) -> str:
-    """Return a number with as many digits as mean something."""
+    """Return a number with its significant digits."""
     if value >= 10 ** (DIGITS - 1) or value == int(value):
         return f"{value:,.0f}"
     return f"{value:.{DIGITS}g}"
@@ -51,7 +51,7 @@ def spread(summary: Summary | None) -> str:
 
 
 def target_text(row: Row) -> str:
-    """Return the row's target: of the ratio with an x, else of the figure itself."""
+    """Return the row's target: of the ratio with an x, otherwise of the figure itself."""
     if row.target is None:
         return ""
     sign = "≤" if row.better is Better.LOWER else "≥"

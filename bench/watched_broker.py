@@ -1,8 +1,8 @@
-"""``magnetar broker`` with a close look at its event loop: each long turn becomes a line of a file.
+"""``magnetar broker`` with precise measurement of its event loop: each long turn is written to a file as a line.
 
-The broker itself looks every 50 ms (``magnetar_loop_stall_seconds``), which is enough to notice a loop that is busy for
-long, and too rare to tell how long one turn took. Here a timer is due every ``LOOK_S``. A turn is measured up to so
-much too short. The looks cost some 4 % of a processor.
+The broker itself checks every 50 ms (``magnetar_loop_stall_seconds``), which detects a loop that is busy for long, but
+does not measure single turns. Here a timer is due every ``LOOK_S``. So the measured duration of a turn is up to that
+much too short. The timer takes some 4 % of a processor.
 """
 
 from __future__ import annotations
@@ -27,16 +27,16 @@ if TYPE_CHECKING:
     from magnetar.broker.settings.config import BrokerConfig
 
 TURNS_VARIABLE = "MAGNETAR_BENCH_TURNS"
-"""Environment variable that names the file."""
+"""Environment variable with the path of the file."""
 
 LOOK_S = 0.002
-"""Seconds between two looks."""
+"""Interval of the timer in seconds."""
 
 NOTED_FROM_S = 0.004
-"""Seconds from which a turn is noted."""
+"""Minimum duration of a recorded turn in seconds."""
 
 SEEN_FROM_S = 0.008
-"""Seconds after which a thread looks where the loop is. It looks again and again, so it may be half as much later."""
+"""Seconds after which a thread samples the loop's stack, repeatedly, so at most half as much later."""
 
 _SCHEDSTAT = "/proc/self/schedstat"
 """Of the main thread, which runs the loop: nanoseconds on a processor, and nanoseconds of waiting for one."""
@@ -47,16 +47,16 @@ class Turn:
     """One long turn of the event loop."""
 
     at_s: float
-    """When it ended, on the monotonic clock, which all processes share."""
+    """Time of its end on the monotonic clock, which all processes share."""
     seconds: float
     waited_s: float
-    """Seconds of it in which the loop could run and other processes had the processors."""
+    """Seconds of it in which the loop was runnable while other processes had the processors."""
     where: str
-    """The functions that the loop was in, the innermost first; empty if that was not seen."""
+    """The functions on the loop's stack, the innermost first; empty if it was not sampled."""
 
 
 class WatchedBroker(Broker):
-    """A broker that notes the turns of its event loop."""
+    """A broker that records the turns of its event loop."""
 
     module: ClassVar[str] = "bench.watched_broker"
 
@@ -76,10 +76,10 @@ class WatchedBroker(Broker):
 
 
 class TurnWatch:
-    """Notes the long turns of the loop that it is started on."""
+    """Records the long turns of its loop."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop, clock: Clock, path: Path) -> None:
-        """Nothing is noted before ``start``; ``path`` gets the lines."""
+        """Create a watch that writes to ``path``; ``start`` starts it."""
         self._loop = loop
         self._clock = clock
         self._file = path.open("a", encoding="utf-8", buffering=1)
@@ -89,13 +89,13 @@ class TurnWatch:
         self._timer: asyncio.TimerHandle | None = None
 
     def start(self) -> None:
-        """Look from now on."""
+        """Start recording."""
         self._sampler.start()
         self._waited_s = self._waited()
         self._plan()
 
     def stop(self) -> None:
-        """Note the turn that is under way, and no more."""
+        """Record the current turn, and stop."""
         if self._timer is not None:
             self._timer.cancel()
             self._look()

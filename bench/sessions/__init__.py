@@ -1,1 +1,1 @@
-"""What is measured during one start of a system; each session is a context manager with a ``measure``."""
+"""The sessions: each is a context manager for one start of a system, with a method ``measure``."""

@@ -1,4 +1,4 @@
-"""Sessions of one broker: just started, storing, and under load."""
+"""The sessions with one broker: after a start, storage, and under load."""
 
 from __future__ import annotations
 
@@ -28,19 +28,19 @@ if TYPE_CHECKING:
     from tests.kit.server import Server
 
 QUIET_S = 2.0
-"""Seconds after a start, or after topics were made, until memory is looked at."""
+"""Seconds between a start or the creation of topics and the measurement of memory."""
 
 AFTERMATH_S = 0.3
-"""Seconds after a load whose CPU still belongs to it: acknowledgements have no answer to wait for."""
+"""Seconds after a load whose processor time counts, because acknowledgements have no response."""
 
 BACKLOG_AGE_S = 3.0
-"""Seconds that a backlog waits: a consumer that was away finds what has left a cache of the newest entries."""
+"""Age of a backlog in seconds, so that the newest entries have left caches."""
 
 WARM_UP_REPEATS = 8
-"""How often the warm-up publishes its entries before it consumes them, once from the tail and once as a backlog."""
+"""Number of times that the warm-up publishes its entries, before it consumes them once live and once as a backlog."""
 
 BLOCK_BYTES = 512
-"""Unit of st_blocks."""
+"""The unit of st_blocks."""
 
 MEGABYTE = 1_000_000
 
@@ -55,7 +55,7 @@ class OneBroker:
         self.server: Server = one_broker(system, directory)
 
     def __enter__(self) -> Self:
-        """Start it, with ``public/default``, and prepare it; when that fails, it does not run on."""
+        """Start the broker with ``public/default``, and prepare it; stop it if that fails."""
         started = time.monotonic()
         self.server.start()
         self.start_seconds = time.monotonic() - started
@@ -68,12 +68,12 @@ class OneBroker:
         return self
 
     def __exit__(self, *exception: object) -> None:
-        """Kill it, where it still runs: what it holds is thrown away."""
+        """Kill the broker if it runs; its data is not used again."""
         self.server.kill_if_running()
         self.server.__exit__(*exception)
 
     def prepare(self) -> None:
-        """Do what comes before the first measurement: nothing, where a session does not say otherwise."""
+        """Prepare the broker before the first measurement; does nothing by default."""
 
     def publisher(self, topic: str, window: int) -> Publisher:
         """Return a raw producer."""
@@ -84,7 +84,7 @@ class OneBroker:
         return Consumer(self.server.service_url, topic, CONSUMER_PERMITS)
 
     def throughput(self, measurement: str, count: int, load: Callable[[], float]) -> Outcome:
-        """Run a load that returns how many seconds it took; return its rate and the broker's CPU per entry."""
+        """Run a load that returns its seconds; return the rate, and the broker's processor time per entry."""
         with without_collector():
             before = cpu_seconds(self.server.pid)
             seconds = load()
@@ -94,7 +94,7 @@ class OneBroker:
 
 
 class Fresh(OneBroker):
-    """A broker that has just started: how long that took, and its memory as topics come."""
+    """A broker after its start: the duration of the start, and memory with an increasing number of topics."""
 
     def __init__(self, system: System, directory: Path, scale: Scale) -> None:
         """Nothing runs yet."""
@@ -102,13 +102,13 @@ class Fresh(OneBroker):
         self._topics: ManyTopics | None = None
 
     def __exit__(self, *exception: object) -> None:
-        """Leave, and kill it."""
+        """Close the connection, and kill the broker."""
         if self._topics is not None:
             self._topics.close()
         super().__exit__(*exception)
 
     def measure(self, measurement: str) -> Outcome:
-        """Return seconds of the start, or resident memory at a number of topics, which are made now."""
+        """Return the seconds of the start, or the resident memory after creating a number of topics."""
         kind, _, count = measurement.partition(".")
         if kind == "start":
             return Outcome({measurement: self.start_seconds})
@@ -120,10 +120,10 @@ class Fresh(OneBroker):
 
 
 class Storage(OneBroker):
-    """A broker that stores entries of 1 KiB and is stopped in order."""
+    """A broker that stores entries of 1 KiB and is stopped orderly."""
 
     def measure(self, _measurement: str) -> Outcome:
-        """Return the bytes that its directory takes on disk per byte of payload."""
+        """Return the bytes on disk per byte of payload."""
         count, size = self.scale.storage_entries, 1024
         publisher = self.publisher(TOPIC, PUBLISH_WINDOWS[size])
         publisher.publish(publish_frames(count, size, _now_ms()))
@@ -133,10 +133,10 @@ class Storage(OneBroker):
 
 
 class Load(OneBroker):
-    """A warm broker under load."""
+    """A warmed-up broker under load."""
 
     def prepare(self) -> None:
-        """Make it warm: a virtual machine compiles what runs often, and is slow until then."""
+        """Warm up the broker, because a virtual machine compiles hot code."""
         count = self.scale.warm_up_entries
         frames = publish_frames(count // WARM_UP_REPEATS, 100, _now_ms())
         publisher = self.publisher(f"{TOPIC}-warm-up", PUBLISH_WINDOWS[100])
@@ -147,7 +147,7 @@ class Load(OneBroker):
         self._backlog("warm-up-backlog", frames)
 
     def measure(self, measurement: str) -> Outcome:
-        """Return what a row of the table needs."""
+        """Return the figures of a measurement."""
         kind, _, number = measurement.partition(".")
         return {
             "publish": self._publish,
@@ -197,7 +197,7 @@ class Load(OneBroker):
         return self._backlog(measurement, frames)
 
     def _burst(self, measurement: str, _number: int) -> Outcome:
-        """Publish what a consumer that is there has no permits for, and have it consumed at once."""
+        """Publish to a connected consumer without permits, and then consume at once."""
         topic = f"{TOPIC}-{measurement}"
         frames = publish_frames(self.scale.burst_entries, 100, _now_ms())
         consumer = self.consumer(topic)
@@ -213,9 +213,9 @@ class Load(OneBroker):
         return self._tail(measurement, publish_frames(self.scale.dispatch_entries, 100, _now_ms()))
 
     def _backlog(self, measurement: str, frames: Sequence[bytes]) -> Outcome:
-        """Publish while no consumer is there, and have it consumed later."""
+        """Publish without a consumer, and consume later."""
         topic = f"{TOPIC}-{measurement}"
-        self.consumer(topic).close()  # its subscription stays
+        self.consumer(topic).close()  # the subscription remains
         publisher = self.publisher(topic, PUBLISH_WINDOWS[100])
         publisher.publish(frames)
         publisher.close()
@@ -253,13 +253,13 @@ class Load(OneBroker):
 
 
 def bytes_on_disk(directory: Path) -> int:
-    """Return what the files below ``directory`` take on disk: whole blocks, and no holes.
+    """Return the disk usage of the files below ``directory`` in whole blocks, without holes.
 
-    A file that only holds room back for a full disk, always as much, is left out.
+    Excludes the file of constant size that reserves space for a full disk.
     """
     total = 0
     for path in (path for path in directory.rglob("*") if path.name != RESERVE_NAME):
-        with contextlib.suppress(FileNotFoundError):  # a broker that runs removes files of its own
+        with contextlib.suppress(FileNotFoundError):  # a running broker removes files
             total += path.stat().st_blocks * BLOCK_BYTES
     return total
 

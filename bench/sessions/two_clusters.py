@@ -1,4 +1,4 @@
-"""The session of two clusters: latency of geo-replication, catching up, and subscriptions that move."""
+"""The session with two clusters: latency of geo-replication, catching up, and moving subscriptions."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ TOPIC = f"persistent://{NAMESPACE}/loaded"
 REPLICATION_TIMEOUT_S = 120.0
 POLL_S = 0.05
 LINK_ENTRIES = 100
-"""Entries that open a topic's link before anything is measured on it."""
+"""Entries that open a topic's link before its measurement."""
 
 
 class Geo:
@@ -41,7 +41,7 @@ class Geo:
         self._pair = two_clusters(system, directory)
 
     def __enter__(self) -> Self:
-        """Start them, and make the way from one to the other warm."""
+        """Start the clusters, and warm up the replication between them."""
         self._pair.__enter__()
         try:
             self._pair.group.make_namespace(NAMESPACE, PAIR)
@@ -53,11 +53,11 @@ class Geo:
         return self
 
     def __exit__(self, *exception: object) -> None:
-        """Stop them."""
+        """Stop the clusters."""
         self._pair.__exit__(*exception)
 
     def measure(self, measurement: str) -> Outcome:
-        """Return what a row of the table needs; the one with a kill must be the last."""
+        """Return the figures of a measurement; the one with a kill must be the last."""
         kind, _, rate = measurement.partition(".")
         if kind == "geo":
             return self._latency(measurement, int(rate))
@@ -103,7 +103,7 @@ class Geo:
         )
 
     def _catch_up(self) -> Outcome:
-        """Return how fast what the far cluster missed arrives once it runs again."""
+        """Return the rate at which a restarted cluster receives the entries that it missed."""
         topic, count = f"persistent://{NAMESPACE}/backlog", self._scale.catch_up_entries
         self._publish(topic, LINK_ENTRIES)
         self._wait_for(topic, LINK_ENTRIES)
