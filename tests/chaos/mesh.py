@@ -1,4 +1,4 @@
-"""Clusters and their pipeline for the chaos tests, and what their logs must have in common."""
+"""Clusters with a pipeline for the chaos tests, and comparisons of their logs."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ if TYPE_CHECKING:
 
 SEED = int(os.environ.get("MAGNETAR_CHAOS_SEED", random.SystemRandom().randrange(10**6)))
 RECOVERY_TIMEOUT_S = 120.0
-"""Seconds until everything must be well again after a failure, on a busy machine."""
+"""Time limit in seconds for the recovery from a failure on a busy machine."""
 
 KEPT_FOR_EVER = {"retentionTimeInMinutes": -1, "retentionSizeInMB": -1}
 _NUMBER = struct.Struct(">Q")
 
 
 def say(text: str) -> None:
-    """Print progress and figures; pytest shows them with ``-s`` or ``-rP``, and when the test fails."""
+    """Print progress and figures; pytest shows them with ``-s`` or ``-rP``, and after a failure."""
     sys.stdout.write(f"{text}\n")
     sys.stdout.flush()
 
@@ -41,9 +41,9 @@ def say(text: str) -> None:
 def running(
     clusters: LocalClusters, namespace: str, *pipeline: str, environment: Mapping[str, str] | None = None
 ) -> Iterator[LocalClusters]:
-    """Start the brokers and the pipeline; the namespace is replicated between all clusters and keeps everything.
+    """Start the brokers and the pipeline; the namespace is replicated between all clusters, with infinite retention.
 
-    ``pipeline`` and ``environment`` are the arguments and further variables of the pipeline.
+    ``pipeline`` and ``environment`` are the arguments and additional variables of the pipeline.
     """
     names = list(clusters.members)
     with clusters:
@@ -55,7 +55,7 @@ def running(
 
 
 def make_kept_namespace(clusters: LocalClusters, namespace: str, names: Sequence[str]) -> None:
-    """Make the namespace in the clusters ``names``, replicated between all clusters; its topics keep everything."""
+    """Create the namespace in the clusters ``names``, replicated between all clusters, with infinite retention."""
     for name in names:
         clusters.make_local_namespace(name, namespace)
         clusters.rest(name).post(f"namespaces/{namespace}/retention", KEPT_FOR_EVER)
@@ -64,7 +64,7 @@ def make_kept_namespace(clusters: LocalClusters, namespace: str, names: Sequence
 
 
 def wait_for_carrying(clusters: LocalClusters, namespace: str, source: str) -> None:
-    """Wait until a message that is published in ``source`` now is in every cluster."""
+    """Publish a message in ``source``, and wait until every cluster has it."""
     topic = f"persistent://{namespace}/first-{source}"
     publish(clusters.client(source), topic, [b"first"])
     count = entries(clusters, source, topic)
@@ -78,39 +78,39 @@ def wait_for_carrying(clusters: LocalClusters, namespace: str, source: str) -> N
 
 
 def holds(clusters: LocalClusters, name: str, topic: str, count: int) -> bool:
-    """Whether the cluster's log of the topic has ``count`` entries or more."""
+    """Return whether the cluster's log of the topic has at least ``count`` entries."""
     return entries(clusters, name, topic) >= count
 
 
 def confirms_all_before(journey: Journey, clusters: LocalClusters, topic: str, target: str, age_s: float) -> bool:
-    """Whether ``target`` has confirmed everything that was acknowledged more than ``age_s`` seconds ago."""
+    """Return whether ``target`` has confirmed all acknowledgements older than ``age_s`` seconds."""
     age = unconfirmed_s(clusters, topic, journey.here, target)
     return age is not None and age < age_s
 
 
 def linked(clusters: LocalClusters, topic: str, source: str, target: str) -> bool:
-    """Whether progress of ``source`` has been confirmed by ``target``, or there is none."""
+    """Return whether ``target`` has confirmed progress of ``source``, or there is none."""
     return unconfirmed_s(clusters, topic, source, target) is not None
 
 
 def move(journey: Journey, clusters: LocalClusters, topic: str, there: str) -> float:
-    """Switch as planned, once ``there`` has confirmed everything; return the seconds that it took."""
+    """Make a planned switch after ``there`` has confirmed everything; return its duration in seconds."""
     began = time.monotonic()
     journey.move(there, partial(is_confirmed, clusters, topic, journey.here, there))
     return time.monotonic() - began
 
 
 def numbers_in(clusters: LocalClusters, name: str, topic: str) -> list[int]:
-    """Return the numbers of the journey's messages in the cluster's log, in its order."""
+    """Return the numbers of the journey's messages in the cluster's log, in order."""
     return [number for payload in log_of(clusters, name, topic) for (number,) in [_NUMBER.unpack(payload)]]
 
 
 def wait_for_equal_logs(
     clusters: LocalClusters, topic: str, published: set[int], names: Sequence[str] | None = None
 ) -> int:
-    """Wait until the logs of ``names``, by default of all clusters, hold the same messages; return how many.
+    """Wait until the logs of ``names``, default: all clusters, have the same messages; return their number.
 
-    Raises AssertionError if one lacks a message of ``published``, or holds any message twice.
+    Raises AssertionError if a log lacks a message of ``published`` or has a message twice.
     """
     logs: dict[str, list[int]] = {}
 

@@ -1,6 +1,6 @@
-"""A cluster loses its disk under traffic, and comes back under its name with an empty one.
+"""A cluster loses its disk under traffic, and returns under its name with an empty one.
 
-``MAGNETAR_CHAOS_SEED`` repeats a run's choices, ``MAGNETAR_CHAOS_DISKS`` sets the number of disks.
+``MAGNETAR_CHAOS_SEED`` repeats the random choices of a run, ``MAGNETAR_CHAOS_DISKS`` sets the number of disks.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 DISKS = int(os.environ.get("MAGNETAR_CHAOS_DISKS", "3"))
 NAMESPACE = "chaos/disks"
 CHECK_EVERY_S = 1.0
-"""Seconds between two looks at a whole log."""
+"""Seconds between two reads of a whole log."""
 
 pytestmark = [pytest.mark.chaos, pytest.mark.timeout((DISKS + 1) * 4 * RECOVERY_TIMEOUT_S)]
 
@@ -49,15 +49,15 @@ def clusters(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalClusters
 
 
 class Logs:
-    """Looks at whole logs, not too often."""
+    """Reads whole logs at a limited rate."""
 
     def __init__(self, clusters: LocalClusters, topic: str) -> None:
-        """Nothing was looked at yet."""
+        """Begin without a read."""
         self._clusters, self._topic = clusters, topic
         self._looked = 0.0
 
     def hold(self, names: list[str], numbers: set[int]) -> bool:
-        """Whether the logs of these clusters hold all of ``numbers``; False between two looks."""
+        """Return whether the logs of these clusters have all of ``numbers``; False between two reads."""
         if time.monotonic() - self._looked < CHECK_EVERY_S:
             return False
         held = [set(numbers_in(self._clusters, name, self._topic)) for name in names]
@@ -67,13 +67,13 @@ class Logs:
 
 @dataclass(slots=True)
 class Round:
-    """One lost disk, and what it cost."""
+    """The loss of one disk, and its effects."""
 
     lost: str
     there: str
     third: str
     at_risk: set[int] = field(default_factory=set)
-    """Messages whose acknowledgement had a receipt, and had not reached ``there``, when the disk was lost."""
+    """Messages with a receipt of their acknowledgement that ``there`` did not have when the disk was lost."""
 
     repeated: set[int] = field(default_factory=set)
     pause_s: float = 0.0
@@ -81,10 +81,10 @@ class Round:
 
 @pytest.mark.parametrize("number", range(DISKS))
 def test_empty_cluster_is_filled_without_new_traffic(clusters: LocalClusters, number: int) -> None:
-    """The consumers flee from it, move to it once it is filled, without a producer anywhere meanwhile, and back.
+    """Move the consumers to another cluster, then to the refilled one without any producer, and back.
 
-    In every other round producers stop before the cluster does: it has confirmed everything, and nobody has anything
-    new to send to it when it comes back.
+    In every other round producers stop before the cluster does. Then it has confirmed everything, and no cluster has
+    new entries for it after its return.
     """
     say(f"\nMAGNETAR_CHAOS_SEED={SEED} MAGNETAR_CHAOS_DISKS={DISKS}")
     chance = random.Random(SEED + number)
@@ -125,9 +125,10 @@ def test_empty_cluster_is_filled_without_new_traffic(clusters: LocalClusters, nu
 
 
 def _lose_disk(clusters: LocalClusters, topic: str, journey: Journey, cost: Round, *, quiet: bool) -> set[int]:
-    """Kill the broker under its consumers and remove its data; return the messages that had been published there.
+    """Kill the broker of the active consumers and remove its data; return the messages published there.
 
-    Nobody publishes any more on return; with ``quiet`` nobody did since every cluster had confirmed everything.
+    Nobody publishes after the return. With ``quiet``, nobody has published since every cluster had confirmed
+    everything.
     """
     lost, there, third = cost.lost, cost.there, cost.third
     logs, account = Logs(clusters, topic), journey.account
@@ -135,7 +136,8 @@ def _lose_disk(clusters: LocalClusters, topic: str, journey: Journey, cost: Roun
         journey.run_until(partial(linked, clusters, topic, lost, other), f"{lost} linked to {other}")
     journey.run(2.0)
     journey.withdraw(lost)
-    own = _published(journey, lost)  # what has not left the disk is gone with it: only the rest can be asserted
+    # entries that were not replicated are lost with the disk, so only the others are checked
+    own = _published(journey, lost)
     elsewhere = partial(logs.hold, [there, third], own)
     journey.run_until(elsewhere, f"messages of {lost} elsewhere", timeout_s=RECOVERY_TIMEOUT_S)
     if quiet:
@@ -165,7 +167,7 @@ def _withdraw_all(journey: Journey) -> None:
 
 
 def _is_confirmed_everywhere(clusters: LocalClusters, topic: str) -> bool:
-    """Whether every cluster has confirmed all entries of the topic to every other."""
+    """Return whether every cluster has confirmed all entries of the topic to every other."""
     return all(
         link.get("replicationBacklog") == 0
         for name in clusters.members
@@ -174,6 +176,6 @@ def _is_confirmed_everywhere(clusters: LocalClusters, topic: str) -> bool:
 
 
 def _published(journey: Journey, origin: str) -> set[int]:
-    """Return the receipted messages that were published in the cluster."""
+    """Return the receipted messages published in the cluster."""
     account = journey.account
     return {number for number in account.published if account.origins[number] == origin}

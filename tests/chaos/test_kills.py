@@ -1,6 +1,6 @@
-"""``kill -9`` at random moments under load: no message lost, none duplicated in any log, nobody has to help.
+"""``kill -9`` at random moments under load: no message is lost or duplicated in any log, without manual help.
 
-``MAGNETAR_CHAOS_SEED`` repeats a run's choices, ``MAGNETAR_CHAOS_ROUNDS`` sets their number.
+``MAGNETAR_CHAOS_SEED`` repeats the random choices of a run, ``MAGNETAR_CHAOS_ROUNDS`` sets the number of rounds.
 """
 
 from __future__ import annotations
@@ -32,13 +32,13 @@ ROUNDS = int(os.environ.get("MAGNETAR_CHAOS_ROUNDS", "20"))
 NAMESPACE = "chaos/kills"
 TOPICS = tuple(f"persistent://{NAMESPACE}/t{number}" for number in range(3))
 RATE = 100
-"""Messages a second from each cluster."""
+"""Messages per second from each cluster."""
 
 pytestmark = [pytest.mark.chaos, pytest.mark.timeout((ROUNDS + 2) * RECOVERY_TIMEOUT_S)]
 
 
 class Publisher(Background):
-    """Publishes numbered messages in one cluster, round the topics, through whatever happens to its broker."""
+    """Publishes numbered messages in one cluster to several topics in turn, despite broker failures."""
 
     def __init__(self, up: Up, origin: str) -> None:
         """Start publishing."""
@@ -81,14 +81,14 @@ class Publisher(Background):
 
 
 def targets(up: Up, kind: str) -> list[int]:
-    """Return the processes of this kind that run now."""
+    """Return the running processes of this kind."""
     if kind in NAMES:
         return up.broker_pids(kind)
     return up.worker_pids() if kind == "worker" else up.pipeline_pids()
 
 
 class Tail:
-    """Follows the log of a topic in one cluster, and knows the highest number of each origin in it."""
+    """Follows the log of a topic in one cluster, and records the highest number of each origin."""
 
     def __init__(self, client: pulsar.Client, topic: str) -> None:
         """Read from the beginning."""
@@ -96,7 +96,7 @@ class Tail:
         self._reader = client.create_reader(topic, pulsar.MessageId.earliest)
 
     def reaches(self, origin: str, number: int) -> bool:
-        """Read on; whether the log has come as far as this message."""
+        """Read further; return whether the log has this message."""
         while self.last[origin] < number:
             try:
                 name, _, seen = self._reader.read_next(100).data().decode().partition("-")
@@ -107,12 +107,12 @@ class Tail:
 
 
 def has_at_least(found: Sized, count: int) -> bool:
-    """Whether ``found``, which another thread fills, has grown to ``count``."""
+    """Return whether ``found``, which another thread fills, has at least ``count`` items."""
     return len(found) >= count
 
 
 def has_at_least_logged(up: Up, name: str, topic: str, count: int) -> bool:
-    """Whether the cluster's log of the topic holds ``count`` messages."""
+    """Return whether the cluster's log of the topic has at least ``count`` messages."""
     return len(log_of(up, name, topic)) >= count
 
 
@@ -120,7 +120,7 @@ Tails = dict[tuple[str, str], Tail]
 
 
 def wait_for_recovery(tails: Tails, publishers: list[Publisher]) -> None:
-    """Wait until each publisher got another receipt on each topic, and the message of it is in all logs."""
+    """Wait until each publisher has another receipt on each topic, and all logs have that message."""
     for publisher in publishers:
         for topic in TOPICS:
             receipted = publisher.receipted[topic]
@@ -143,7 +143,9 @@ def test_no_kill_loses_or_duplicates_a_message(tmp_path: Path) -> None:
     say(f"\nMAGNETAR_CHAOS_SEED={SEED} MAGNETAR_CHAOS_ROUNDS={ROUNDS}")
     with Up(tmp_path) as up:
         up.make_namespace(NAMESPACE)
-        for name in NAMES:  # what nobody subscribes to goes with the ledger that a restart closes, and is to be counted
+        # messages of topics without a subscription are trimmed with the ledger that a restart closes, but the test
+        # counts them
+        for name in NAMES:
             up.rest(name).post(
                 f"namespaces/{NAMESPACE}/retention", {"retentionTimeInMinutes": -1, "retentionSizeInMB": -1}
             )
@@ -170,7 +172,7 @@ def test_no_kill_loses_or_duplicates_a_message(tmp_path: Path) -> None:
 
 
 def wait_for_equal_logs(up: Up, publishers: list[Publisher]) -> None:
-    """Wait until every log holds as many entries as the origins' logs say."""
+    """Wait until every log has as many entries as the logs of their origins."""
     for topic in TOPICS:
         own = sum(
             sum(payload.startswith(publisher.origin.encode()) for payload in log_of(up, publisher.origin, topic))
@@ -186,10 +188,10 @@ def wait_for_equal_logs(up: Up, publishers: list[Publisher]) -> None:
 
 
 def check_logs(up: Up, publishers: list[Publisher]) -> None:
-    """Every log holds exactly what the origin's log holds of it, in its order; the origin's holds what was receipted.
+    """Check that every log has the entries of each origin in its order, and that the origins have all receipted ones.
 
-    A producer that resends after its broker died may repeat messages in the origin's own log; the clusters agree on
-    them.
+    A producer that resends after the death of its broker may repeat messages in the origin's own log. All clusters have
+    the same repetitions.
     """
     for publisher in publishers:
         origin = publisher.origin.encode()

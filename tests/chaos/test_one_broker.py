@@ -1,8 +1,8 @@
-"""One broker, killed at random instants under load, also while it recovers: its log and its cursors never lie.
+"""One broker, killed at random moments under load and during recovery: its log and its cursors stay correct.
 
-Ledgers and segments are tiny, so that publishing, acknowledging with holes, rolling over, trimming and taking snapshots
-all are under way at any instant. ``MAGNETAR_CHAOS_SEED`` repeats a run's choices, ``MAGNETAR_CHAOS_KILLS`` sets their
-number.
+Ledgers and segments are tiny, so that publishing, acknowledging with holes, rollover, trimming and snapshots are in
+progress at any moment. ``MAGNETAR_CHAOS_SEED`` repeats the random choices of a run, ``MAGNETAR_CHAOS_KILLS`` sets the
+number of kills.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 KILLS = int(os.environ.get("MAGNETAR_CHAOS_KILLS", "200"))
 RATE = 400
-"""Messages a second on each topic."""
+"""Messages per second on each topic."""
 
 SETTINGS = {
     "managedLedgerMaxEntriesPerLedger": 60,
@@ -48,13 +48,13 @@ SETTINGS = {
 KEPT, TRIMMED = "persistent://public/kept/t", "persistent://public/trimmed/t"
 RECOVERY_TIMEOUT_S = 60.0
 RECEIPTS_TIMEOUT_S = 120.0
-"""For calls of the official client that have no time-out of their own."""
+"""Time limit for calls of the official client without a time-out of their own."""
 
 LEFT_FOR_LATER = 0.1
-"""Share of the messages that a consumer acknowledges only when it gets them again."""
+"""Fraction of the messages that a consumer acknowledges only after a redelivery."""
 
 KILLED_AGAIN = 0.2
-"""Chance that a broker is killed again before it serves."""
+"""Probability that a broker is killed again during its start."""
 
 INDIVIDUAL = pb.CommandAck.Individual
 
@@ -62,7 +62,7 @@ pytestmark = [pytest.mark.chaos, pytest.mark.timeout(300 + KILLS * 15)]
 
 
 class Publisher(Background):
-    """Publishes numbers under a name of its own, through whatever happens to the broker."""
+    """A named producer that publishes numbers despite broker failures."""
 
     def __init__(self, service_url: str, topic: str) -> None:
         """Start publishing."""
@@ -81,7 +81,7 @@ class Publisher(Background):
         within(RECEIPTS_TIMEOUT_S, self._producer.flush, what=f"receipts of {len(self.receipted)} and more messages")
 
     def abandon(self) -> None:
-        """Stop, whatever has its receipt."""
+        """Stop without waiting for receipts."""
         self.stopping.set()
         within(RECEIPTS_TIMEOUT_S, self._client.shutdown, what="the end of a publisher's client")
         self.end()
@@ -103,23 +103,23 @@ class Publisher(Background):
 
 
 class Acknowledger(Background):
-    """Consumes and acknowledges with receipts, leaving holes; knows what must never come again."""
+    """A consumer that acknowledges with receipts and leaves holes, and records wrong redeliveries."""
 
     def __init__(self, service_url: str, topic: str, chance: random.Random, *, leaves_holes: bool = True) -> None:
         """Start consuming."""
         super().__init__()
         self.delivered: set[int] = set()
         self.acknowledged: set[int] = set()
-        """Numbers whose acknowledgement was receipted."""
+        """Numbers with a receipt of their acknowledgement."""
         self.repeated: list[int] = []
-        """Those that came again after that."""
+        """Numbers delivered again after that."""
         self.leaves_holes = leaves_holes
         self._service_url = service_url
         self._topic = topic
         self._chance = chance
         self._requests = 1000
         self._under_way: dict[int, list[int]] = {}
-        """Request id -> what it acknowledges."""
+        """By request id, the numbers that it acknowledges."""
         self.begin()
 
     def work(self) -> None:
@@ -159,18 +159,18 @@ class Acknowledger(Background):
 
 
 class LogReader:
-    """Reads a topic's log on from where it was, and insists that it counts."""
+    """Reads a topic's log from its last position, and requires consecutive numbers."""
 
     def __init__(self, service_url: str, topic: str) -> None:
-        """Begin at the beginning."""
+        """Start at the beginning."""
         self._service_url = service_url
         self._topic = topic
         self._after = pulsar.MessageId.earliest
         self.following = 0
-        """The number that must come next."""
+        """The next expected number."""
 
     def read_through(self, number: int) -> None:
-        """Read until ``number``, which was receipted."""
+        """Read through ``number``, which has a receipt."""
         client = connect(self._service_url)
         try:
             reader = client.create_reader(self._topic, self._after)
@@ -184,7 +184,7 @@ class LogReader:
 
 
 def kill(broker: Broker, chance: random.Random) -> str:
-    """``kill -9`` after a random while, sometimes again while it recovers, and check what is left; tell which."""
+    """Kill the broker after a random time, sometimes again during recovery, and check its data; return a description."""
     time.sleep(chance.uniform(0.0, 1.0))
     broker.kill()
     said = "killed"
@@ -227,7 +227,7 @@ def test_no_kill_makes_the_log_or_a_cursor_lie(tmp_path: Path) -> None:
                 publisher.stop()
             for consumer in consumers.values():
                 consumer.leaves_holes = False
-            broker.restart()  # which gives the holes again
+            broker.restart()  # delivers the holes again
             count(broker, publishers, consumers)
         finally:
             for publisher in publishers.values():
@@ -239,7 +239,7 @@ def test_no_kill_makes_the_log_or_a_cursor_lie(tmp_path: Path) -> None:
 
 
 def count(broker: Broker, publishers: dict[str, Publisher], consumers: dict[str, Acknowledger]) -> None:
-    """Let everything be consumed, and see that it is everything, and nothing else."""
+    """Consume everything that is left, and check that it is exactly the expected set."""
     for topic, consumer in consumers.items():
         wait_until(lambda t=topic: broker.rest.backlog(t, "s") == 0, 120, what=f"all of {topic}")  # type: ignore[misc]
         receipted = publishers[topic].receipted

@@ -1,8 +1,8 @@
-"""One broker whose machine loses power at random instants under load, on a disk that drops what was not synced.
+"""One broker whose machine loses power at random moments under load, on a disk that drops unsynced data.
 
-``tests/kit/lossy_disk.py`` says what such a disk keeps. Ledgers and segments are tiny, so that publishing,
-acknowledging, rolling over, trimming and writing metadata are all under way at any instant. ``MAGNETAR_CHAOS_SEED``
-repeats a run's choices, ``MAGNETAR_CHAOS_POWER_LOSSES`` sets their number.
+``tests/kit/lossy_disk.py`` describes the disk. Ledgers and segments are tiny, so that publishing, acknowledging,
+rollover, trimming and metadata writes are in progress at any moment. ``MAGNETAR_CHAOS_SEED`` repeats the random choices
+of a run, ``MAGNETAR_CHAOS_POWER_LOSSES`` sets the number of power losses.
 """
 
 from __future__ import annotations
@@ -31,10 +31,10 @@ if TYPE_CHECKING:
 
 LOSSES = int(os.environ.get("MAGNETAR_CHAOS_POWER_LOSSES", "30"))
 RATE = 300
-"""Messages a second on each topic."""
+"""Messages per second on each topic."""
 
 PAYLOAD_BYTES_MAX = 1000
-"""So large that a group of entries takes several pages."""
+"""Maximum size of a payload, so that a group of entries takes several pages."""
 
 SETTINGS = {
     "managedLedgerMaxEntriesPerLedger": 60,
@@ -49,35 +49,35 @@ SETTINGS = {
 KEPT, TRIMMED = "persistent://public/kept/t", "persistent://public/trimmed/t"
 TOPICS = (KEPT, TRIMMED)
 UP_S = (0.0, 2.0)
-"""Bounds of the time for which a broker publishes before it is killed."""
+"""Bounds of the time between the start of publishing and the kill, in seconds."""
 
 STARTING_S = (0.0, 0.6)
-"""Bounds of the time from the start of a process to the loss of power, where that is to fall into recovery."""
+"""Bounds of the time between the start of a process and a loss of power during recovery, in seconds."""
 
 KILLED_FIRST, DOWN_AGAIN = 0.3, 0.3
-"""Chances that a broker is killed and started again before the power fails, and that it fails again in recovery."""
+"""Probabilities that a broker is killed and restarted before the loss of power, and loses power again in recovery."""
 
 SYNCS_AHEAD_MAX = {".log": 100, ".sqlite-wal": 3}
-"""Ends of the names of files of which a sync fails, and how many syncs ahead that is at most."""
+"""By end of the file name, the maximum number of syncs until one fails."""
 
 CLOSE_TIMEOUT_S = 60.0
-"""The official client's close has no time-out of its own."""
+"""Time limit for the official client's close, which has no time-out of its own."""
 
 SUBSCRIPTION = "s"
 SYNCED_FILES = ("log", "sqlite", "sqlite-wal")
-"""Ends of the names of files whose syncs the journal must have seen: else it does not cover all that is durable."""
+"""Ends of the names of files with syncs in the journal; without them the journal does not cover all durable data."""
 
 Position = tuple[int, int]
-"""Ledger and entry."""
+"""Ledger id and entry id."""
 
 pytestmark = [pytest.mark.chaos, pytest.mark.timeout(300 + LOSSES * 30)]
 
 
 class Publisher(Background):
-    """Publishes consecutive numbers on one topic, and knows which have a receipt.
+    """Publishes consecutive numbers on one topic, and records the receipts.
 
-    It sends nothing again. The official client would, but one whose broker is gone for good cannot always be stopped.
-    After ``end``, messages without a receipt may be in the log or not.
+    It does not resend. The official client would, but it cannot always be stopped after the permanent loss of its
+    broker. After ``end``, messages without a receipt may be in the log or not.
     """
 
     def __init__(self, service_url: str, topic: str, first: int, chance: random.Random) -> None:
@@ -113,27 +113,27 @@ class Publisher(Background):
 
 
 class History:
-    """What clients were told about one topic, run by run; a run ends with the death of its broker."""
+    """The results that clients got on one topic, run by run; a run ends with the death of its broker."""
 
     def __init__(self) -> None:
-        """Nothing happened yet."""
+        """Begin without runs."""
         self.receipted: dict[int, Position] = {}
         self.numbers: dict[Position, int] = {}
-        """The message that an id stands for; it must never be another one."""
+        """The message of each id, which must never change."""
         self.lost: set[int] = set()
-        """Receipted, and gone since a loss of power."""
+        """Receipted messages that a loss of power removed."""
         self.delivered: set[int] = set()
         self.acknowledged: set[int] = set()
-        """Messages whose acknowledgement has a receipt, and survived a loss of power."""
+        """Messages with a receipt of their acknowledgement that survived a loss of power."""
         self.doubtful: set[int] = set()
-        """Those that were acknowledged since the last loss of power."""
+        """Messages acknowledged since the last loss of power."""
         self.repeated = 0
         self.following = 0
         self.unsettled_from = 0
-        """First number that was published since the last loss of power."""
+        """The first number published since the last loss of power."""
 
     def published(self, publisher: Publisher) -> None:
-        """Take over what a run's publisher was told."""
+        """Add the results of a run's publisher."""
         self.receipted.update(publisher.receipted)
         self.following = publisher.following
         self.name(publisher.receipted)
@@ -144,7 +144,7 @@ class History:
             assert self.numbers.setdefault(position, number) == number, f"{position} given again"
 
     def consumed(self, consumer: Acknowledger, *, synced: bool) -> None:
-        """Take over what a run's consumer saw; with ``synced`` no acknowledgement may be forgotten."""
+        """Add the results of a run's consumer; with ``synced`` no acknowledgement may be lost."""
         assert consumer.repeated == []
         repeated = consumer.delivered & self.acknowledged
         assert repeated == set(), "acknowledged before the last loss of power but one"
@@ -155,7 +155,7 @@ class History:
         self.doubtful |= consumer.acknowledged
         self.delivered |= consumer.delivered
         if synced or max(consumer.delivered, default=-1) >= self.unsettled_from:
-            # Older messages are delivered first: what was not forgotten by now never is.
+            # Older messages are delivered first, so acknowledgements that are not lost by now are durable.
             self.acknowledged |= self.doubtful - consumer.acknowledged
 
     def read(self, log: dict[int, Position], *, synced: bool) -> None:
@@ -173,10 +173,10 @@ class History:
 
 
 class Machine:
-    """A broker on a lossy disk, its clients, and what they were told."""
+    """A broker on a lossy disk, and its clients with their results."""
 
     def __init__(self, directory: Path, library: Path, chance: random.Random, *, synced: bool) -> None:
-        """Start a broker with ``journalSyncData`` as ``synced`` says, and make the namespaces."""
+        """Start a broker with ``journalSyncData`` = ``synced``, and create the namespaces."""
         self.synced = synced
         self.chance = chance
         self.broker = Broker(directory / "broker", settings={**SETTINGS, "journalSyncData": str(synced).lower()})
@@ -191,7 +191,7 @@ class Machine:
             self.broker.rest.post(f"namespaces/public/{namespace}/retention", retention)
 
     def run_and_kill(self) -> None:
-        """Publish and consume on the running broker for a random while, and kill it."""
+        """Publish and consume for a random time, and kill the broker."""
         url = self.broker.service_url
         consumers = {topic: Acknowledger(url, topic, self._spawn()) for topic in TOPICS}
         publishers: dict[str, Publisher] = {}
@@ -210,13 +210,13 @@ class Machine:
             history.published(publishers[topic])
 
     def kill_first(self) -> None:
-        """Start again what was killed, with all that the kernel still has, and kill it again."""
+        """Restart the killed broker with all data of the kernel, and kill it again."""
         self.disk.settle()
         self.broker.start()
         self.run_and_kill()
 
     def lose_power(self) -> None:
-        """Let the power fail, and perhaps once more while the broker recovers."""
+        """Lose power, and maybe once more during recovery."""
         self.disk.lose_power()
         while self.chance.random() < DOWN_AGAIN:
             self.broker.launch()
@@ -227,13 +227,13 @@ class Machine:
             self.broker.require_intact()
 
     def recover(self) -> None:
-        """Start the broker, and compare its log with what clients were told."""
+        """Start the broker, and compare its log with the results of the clients."""
         self.broker.start()
         self.histories[KEPT].read(self.read_log(), synced=self.synced)
         self.histories[TRIMMED].unsettled_from = self.histories[TRIMMED].following
 
     def read_log(self) -> dict[int, Position]:
-        """Return the messages in the log of the topic that keeps them, which must be in order and each there once."""
+        """Return the messages in the log of the topic with retention; they must be in order and unique."""
         client = connect(self.broker.service_url)
         try:
             messages = read_log(client, KEPT)
@@ -244,7 +244,7 @@ class Machine:
         return {int(message.data()): entry_of(message.message_id()) for message in messages}
 
     def finish(self) -> None:
-        """Consume everything that is left, stop the broker, and look at what it leaves."""
+        """Consume everything that is left, stop the broker, and check its data directory."""
         for topic, history in self.histories.items():
             consumer = Acknowledger(self.broker.service_url, topic, self._spawn(), leaves_holes=False)
             try:
@@ -272,7 +272,7 @@ class Machine:
         say(f"syncs: {', '.join(f'{count} of {end}' for end, count in sorted(figures.syncs.items()))}")
 
     def _spawn(self) -> random.Random:
-        """Return chance for another thread."""
+        """Return a random generator for another thread."""
         return random.Random(self.chance.randrange(1 << 32))
 
     def _is_consumed(self, topic: str) -> bool:
@@ -281,7 +281,7 @@ class Machine:
 
 @pytest.fixture(scope="module")
 def library(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Return the library that keeps the journal; without a C compiler the tests are skipped."""
+    """Return the journal's library; skip the tests if there is no C compiler."""
     try:
         return build_library(tmp_path_factory.mktemp("library"))
     except NoCompilerError as error:
@@ -290,7 +290,7 @@ def library(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @contextmanager
 def machine(directory: Path, library: Path, chance: random.Random, *, synced: bool = True) -> Iterator[Machine]:
-    """Run the broker; whatever happens, no process is left."""
+    """Run the broker; kill all processes at the end."""
     found = Machine(directory, library, chance, synced=synced)
     try:
         yield found
@@ -326,7 +326,7 @@ def test_power_loss_without_syncs_loses_only_what_is_recent(tmp_path: Path, libr
 
 
 def test_power_loss_after_a_failed_sync_loses_nothing_that_was_receipted(tmp_path: Path, library: Path) -> None:
-    """The kernel takes the pages of a failed sync for clean: the broker that is started again must not."""
+    """The kernel counts the pages of a failed sync as clean; the restarted broker must not."""
     say(f"\nMAGNETAR_CHAOS_SEED={SEED} MAGNETAR_CHAOS_POWER_LOSSES={LOSSES}")
     chance = random.Random(SEED)
     with machine(tmp_path, library, chance) as it:

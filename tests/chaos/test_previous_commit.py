@@ -1,6 +1,7 @@
-"""Clusters and a pipeline of an earlier commit beside those of the current code, and a rolling upgrade under traffic.
+"""Clusters and a pipeline of an earlier commit with those of the current code, and a rolling upgrade under traffic.
 
-``MAGNETAR_CHAOS_SEED`` repeats a run's choices, ``MAGNETAR_CHAOS_PEER_SWITCHES`` sets the number of planned switches.
+``MAGNETAR_CHAOS_SEED`` repeats the random choices of a run, ``MAGNETAR_CHAOS_PEER_SWITCHES`` sets the number of planned
+switches.
 """
 
 from __future__ import annotations
@@ -29,14 +30,14 @@ if TYPE_CHECKING:
 SWITCHES = int(os.environ.get("MAGNETAR_CHAOS_PEER_SWITCHES", "9"))
 NAMESPACE = "chaos/previous"
 STAY_S = (0.5, 1.5)
-"""Bounds of the time that consumers stay in a cluster."""
+"""Bounds of the time for which consumers stay in a cluster, in seconds."""
 
 pytestmark = [pytest.mark.chaos, pytest.mark.timeout((SWITCHES + 8) * RECOVERY_TIMEOUT_S)]
 
 
 @pytest.fixture(scope="module")
 def previous(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
-    """Return the variables with which a process runs the previous commit's code."""
+    """Return the environment variables for running the previous commit's code."""
     directory = tmp_path_factory.mktemp("previous")
     try:
         environment = unpack_previous(directory)
@@ -74,7 +75,7 @@ def test_planned_switches_beside_the_previous_commit(previous: Mapping[str, str]
 
 
 def test_rolling_upgrade_from_the_previous_commit(previous: Mapping[str, str], tmp_path: Path) -> None:
-    """One broker after the other, one of them killed, and the pipeline between; consumers are in the other cluster."""
+    """Upgrade the brokers one by one, one of them after a kill, and the pipeline in between."""
     say(f"\nMAGNETAR_CHAOS_SEED={SEED}")
     names = ("ewr", "jfk")
     clusters = LocalClusters(tmp_path, names)
@@ -108,7 +109,7 @@ def test_rolling_upgrade_from_the_previous_commit(previous: Mapping[str, str], t
 
 
 def _upgrade(clusters: LocalClusters, journey: Journey, topic: str, name: str, *, killed: bool) -> None:
-    """Start the current code on the data of the cluster, where nobody consumes; its log must be what it was."""
+    """Start the current code with the cluster's data, without consumers there; its log must be unchanged."""
     broker = clusters.brokers[name]
     journey.withdraw(name)
     held = _log_with_ids(clusters, name, topic)
@@ -136,7 +137,7 @@ HOUR_MS = 3_600_000
 
 
 def _make_standing_state(clusters: LocalClusters) -> None:
-    """Make a subscription with holes, a message that is delivered later, and a producer that will send again."""
+    """Create a subscription with holes, a delayed message, and a producer that resends later."""
     for name in clusters.members:
         clusters.rest(name).post(f"namespaces/{NAMESPACE}/deduplication", True)
     client = clusters.client("ewr")
@@ -155,7 +156,7 @@ def _make_standing_state(clusters: LocalClusters) -> None:
 
 
 def _check_standing_state(clusters: LocalClusters) -> None:
-    """The holes, the delayed message and the sequence ids are what they were, in both clusters."""
+    """Check that the holes, the delayed message and the sequence ids are unchanged in both clusters."""
     _send_in_sequence(clusters.client("jfk"), RESENT, 60)
     wait_for_entries(clusters, RESENT, 60, clusters.members)
     for name in clusters.members:
@@ -176,7 +177,7 @@ def _subscribe(client: pulsar.Client) -> pulsar.Consumer:
 
 
 def _send_in_sequence(client: pulsar.Client, topic: str, count: int) -> None:
-    """Send messages 0 to ``count - 1`` under sequence ids from 1, by a producer with a name."""
+    """Send messages 0 to ``count - 1`` with sequence ids from 1 and a named producer."""
     producer = client.create_producer(topic, producer_name="sends again")
     for number, payload in enumerate(numbered(count)):
         producer.send(payload, sequence_id=number + 1)

@@ -1,6 +1,6 @@
-"""Producers that send everything again after ``kill -9`` of the broker, of themselves and of both: each message once.
+"""Producers that resend everything after ``kill -9`` of the broker, of themselves and of both: no duplicates.
 
-``MAGNETAR_CHAOS_SEED`` repeats a run's choices, ``MAGNETAR_CHAOS_RESENDS`` sets the number of rounds.
+``MAGNETAR_CHAOS_SEED`` repeats the random choices of a run, ``MAGNETAR_CHAOS_RESENDS`` sets the number of rounds.
 """
 
 from __future__ import annotations
@@ -26,18 +26,18 @@ if TYPE_CHECKING:
 ROUNDS = int(os.environ.get("MAGNETAR_CHAOS_RESENDS", "100"))
 TOPIC = "persistent://public/default/resends"
 STEPS = {"alpha": 1, "beta": 3}
-"""The producers, and how far apart their sequence ids are."""
+"""The producers, with the distance of their sequence ids."""
 
 NEW_PER_ROUND = 100
-"""Messages that each producer sends for the first time in a round."""
+"""Number of new messages of each producer in a round."""
 
 ROUND_TIMEOUT_S = 60.0
 KILLED_WITHIN_S = 0.8
-"""Seconds from the start of the producers to the kill, at most; to import the client takes them up to half of that."""
+"""Maximum seconds between the start of the producers and the kill; importing the client takes up to half of that."""
 
 SETTINGS = {
     "brokerDeduplicationEnabled": "true",
-    "brokerDeduplicationEntriesInterval": 7,  # snapshots are under way all the time
+    "brokerDeduplicationEntriesInterval": 7,  # so that snapshots are in progress all the time
     "managedLedgerMaxEntriesPerLedger": 100,
     "managedLedgerMinLedgerRolloverTimeMinutes": 0,
     "defaultRetentionTimeInMinutes": -1,
@@ -71,27 +71,27 @@ pytestmark = [pytest.mark.chaos, pytest.mark.timeout(60 + ROUNDS * ROUND_TIMEOUT
 
 
 class Producers:
-    """A process that sends everything from the first message on, and ends when all of it has its receipts."""
+    """A process that sends everything from the first message on, and ends after all receipts."""
 
     def __init__(self, broker: Broker, directory: Path) -> None:
-        """Nothing runs yet."""
+        """Create the object; ``start`` starts the process."""
         self._broker = broker
         self._directory = directory
         self._process: ChildProcess | None = None
 
     def start(self, last: int, per_batch: int) -> None:
-        """Start to send messages 1 to ``last``."""
+        """Send messages 1 to ``last``."""
         arguments = [self._broker.service_url, TOPIC, str(last), str(per_batch)]
         arguments += [f"{name}:{step}" for name, step in STEPS.items()]
         self._process = ChildProcess([sys.executable, "-c", PRODUCERS, *arguments], self._directory, "producers")
 
     def kill(self) -> None:
-        """``kill -9``, also where nothing runs any more."""
+        """Kill the process with SIGKILL, if it runs."""
         if self._process is not None:
             self._process.kill()
 
     def have_ended(self) -> bool:
-        """Whether everything was receipted; raises RuntimeError if something was refused."""
+        """Return whether all messages have receipts; raises RuntimeError if one was refused."""
         assert self._process is not None
         if self._process.exit_status == 0:
             return True
@@ -100,7 +100,7 @@ class Producers:
 
 
 def check_log(broker: Broker, last: int) -> None:
-    """Every message of every producer is in the log, once, in the producer's order, and nothing else is."""
+    """Check that the log has every message of every producer once, in the producer's order, and no others."""
     client = connect(broker.service_url)
     found: dict[str, list[bytes]] = {name: [] for name in STEPS}
     for message in read_log(client, TOPIC):

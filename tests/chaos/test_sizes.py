@@ -1,6 +1,6 @@
-"""Clusters whose ``maxMessageSize`` differs: what does not fit holds up its own topic's link only, and says so.
+"""Clusters with different ``maxMessageSize``: a message above the target's limit parks only its own topic's link.
 
-``MAGNETAR_CHAOS_SEED`` repeats a run's choices.
+``MAGNETAR_CHAOS_SEED`` repeats the random choices of a run.
 """
 
 from __future__ import annotations
@@ -29,14 +29,14 @@ if TYPE_CHECKING:
 NAMESPACE = "chaos/sizes"
 LARGE_LIMIT, SMALL_LIMIT = 500_000, 50_000
 SMALL = "lga"
-"""The cluster with the small limit."""
+"""The cluster with the low limit."""
 
 pytestmark = [pytest.mark.chaos, pytest.mark.timeout(10 * RECOVERY_TIMEOUT_S)]
 
 
 @pytest.fixture(scope="module")
 def clusters(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalClusters]:
-    """Three clusters, one with a smaller limit, and a pipeline."""
+    """Three clusters, one of them with a low limit, and a pipeline."""
     group = LocalClusters(tmp_path_factory.mktemp("sizes"), NAMES)
     for name, broker in group.brokers.items():
         broker.settings["maxMessageSize"] = SMALL_LIMIT if name == SMALL else LARGE_LIMIT
@@ -57,7 +57,7 @@ def test_message_that_a_cluster_does_not_take_holds_up_one_link(clusters: LocalC
         replicate_subscription_state_enabled=True,
     ).close()
     with RawConnection.connected(clusters.brokers["ewr"].service_url) as connection:
-        connection.create_producer(topic)  # the official client holds to the smallest limit that it ever heard of
+        connection.create_producer(topic)  # the official client uses the lowest limit that it ever received
         for number, payload in enumerate(payloads):
             connection.publish(payload, sequence_id=number)
     publish(clusters.client("jfk"), topic, numbered(5, first=20))
@@ -96,7 +96,7 @@ def test_message_that_a_cluster_does_not_take_holds_up_one_link(clusters: LocalC
 
 
 def test_everything_that_has_a_receipt_fits_elsewhere(clusters: LocalClusters) -> None:
-    """Entries up to the very limit of their own cluster, in one with the same limit."""
+    """Publish entries up to the exact limit of their cluster; one with the same limit must accept them."""
     topic = f"persistent://{NAMESPACE}/limit"
     receipted = []
     for below in (1000, 500, 300, 200, 150, 100, 50, 20, 10, 1, 0):
@@ -112,7 +112,7 @@ def test_everything_that_has_a_receipt_fits_elsewhere(clusters: LocalClusters) -
 
 
 def _publish_entry(service_url: str, topic: str, name: str, size: int) -> bool:
-    """Publish one entry of so many bytes; whether it got a receipt."""
+    """Publish one entry of ``size`` bytes; return whether it got a receipt."""
     metadata = pb.MessageMetadata(producer_name=name, sequence_id=0, publish_time=1)
     metadata.properties.add(key="padding", value="-" * (ENTRY_METADATA_PADDING - 500))
     payload = bytes(size - len(build_entry(metadata, b"")))
@@ -124,6 +124,6 @@ def _publish_entry(service_url: str, topic: str, name: str, size: int) -> bool:
 
 
 def _reason(clusters: LocalClusters, topic: str) -> str | None:
-    """Why the link to the cluster with the small limit does not go on, by the statistics of the source."""
+    """Return the reason for parking the link to the cluster with the low limit, from the statistics of the source."""
     reason: str | None = clusters.rest("ewr").stats(topic)["replication"][SMALL].get("parkedReason")
     return reason

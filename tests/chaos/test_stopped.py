@@ -1,7 +1,7 @@
-"""A process that stands still for half a minute under traffic, as on a machine that hangs, and then runs on.
+"""A process is suspended for half a minute under traffic, like on a machine that hangs, and then resumes.
 
-SIGSTOP leaves all sockets open: nobody is told. ``MAGNETAR_CHAOS_SEED`` repeats a run's choices,
-``MAGNETAR_CHAOS_STOPPED_S`` sets the time for which each process is stopped.
+SIGSTOP leaves all sockets open, without any notification. ``MAGNETAR_CHAOS_SEED`` repeats the random choices of a run,
+``MAGNETAR_CHAOS_STOPPED_S`` sets the duration of each suspension.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 STOPPED_S = float(os.environ.get("MAGNETAR_CHAOS_STOPPED_S", "30"))
 NAMESPACE = "chaos/stopped"
 LEASE_SECONDS = 20
-"""Shorter than a process is stopped: the lease of a stopped worker ends, and another one takes its links."""
+"""Less than the suspension, so that the lease of a suspended worker ends and another one takes its links."""
 
 pytestmark = [pytest.mark.chaos, pytest.mark.timeout(STOPPED_S + 6 * RECOVERY_TIMEOUT_S)]
 
@@ -100,7 +100,7 @@ def test_others_go_on_without_a_stopped_broker(clusters: LocalClusters) -> None:
 
 @pytest.mark.parametrize("kind", ["driver", "worker"])
 def test_stopped_part_of_the_pipeline_repeats_and_loses_nothing(clusters: LocalClusters, kind: str) -> None:
-    """Consumers switch to another cluster and back meanwhile: progress needs no pipeline."""
+    """Switch the consumers to another cluster and back meanwhile, because progress needs no pipeline."""
     say(f"\nMAGNETAR_CHAOS_SEED={SEED} MAGNETAR_CHAOS_STOPPED_S={STOPPED_S:g}")
     topic = f"persistent://{NAMESPACE}/{kind}"
     chance = random.Random(SEED)

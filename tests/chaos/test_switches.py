@@ -1,7 +1,8 @@
-"""A subscription moves fifty times, on purpose and because its broker is killed, and every message is accounted for.
+"""A subscription moves fifty times, planned and after kills of its broker, and every message is accounted for.
 
-Shared, random single acknowledgements, late ones and some that never come, 5 % delayed messages, bursts, published in
-both clusters. ``MAGNETAR_CHAOS_SEED`` repeats a run's choices, ``MAGNETAR_CHAOS_SWITCHES`` sets the number of moves.
+Type Shared, random individual acknowledgements, some late or missing, 5 % delayed messages, bursts, publishing in both
+clusters. ``MAGNETAR_CHAOS_SEED`` repeats the random choices of a run, ``MAGNETAR_CHAOS_SWITCHES`` sets the number of
+moves.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ SWITCHES = int(os.environ.get("MAGNETAR_CHAOS_SWITCHES", "50"))
 NAMES = ("ewr", "jfk")
 NAMESPACE = "chaos/switches"
 STAY_S = (0.5, 1.5)
-"""Bounds of the time that consumers stay in a cluster."""
+"""Bounds of the time for which consumers stay in a cluster, in seconds."""
 
 PROGRESS_INTERVAL_S = 0.05
 """The default of ``replicatedSubscriptionProgressIntervalMs``."""
@@ -39,7 +40,7 @@ pytestmark = [pytest.mark.chaos, pytest.mark.timeout((SWITCHES + 2) * RECOVERY_T
 
 @pytest.fixture(scope="module")
 def clusters(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalClusters]:
-    """Two clusters whose brokers nobody else starts again, at once or after a while."""
+    """Two clusters whose brokers only the test restarts, at once or after a while."""
     with LocalClusters(tmp_path_factory.mktemp("switches"), NAMES) as running:
         running.make_namespace(NAMESPACE, NAMES)
         running.start_pipeline()
@@ -48,7 +49,7 @@ def clusters(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalClusters
 
 
 def is_carried(clusters: LocalClusters) -> bool:
-    """Whether what is published in the first cluster reaches the other."""
+    """Return whether messages of the first cluster reach the other."""
     topic = f"persistent://{NAMESPACE}/first"
     publish(clusters.client(NAMES[0]), topic, [b"first"])
     return entries(clusters, NAMES[1], topic) > 0
@@ -59,7 +60,7 @@ def other(name: str) -> str:
 
 
 def is_linked(clusters: LocalClusters, topic: str, source: str) -> bool:
-    """Whether the other's broker, since it runs, has applied something that was acknowledged in ``source``."""
+    """Return whether the other cluster's broker has applied an acknowledgement of ``source`` since its start."""
     return source in standing(clusters, topic, other(source)).get("progressApplied", {})
 
 
@@ -81,14 +82,14 @@ def test_fifty_planned_switches_lose_and_repeat_nothing(clusters: LocalClusters)
 
 @dataclass(frozen=True, slots=True)
 class Kill:
-    """One kill, in messages."""
+    """The effects of one kill, in messages."""
 
     repeated: int
     interval: int
     """Acknowledged within one progress interval before the kill."""
 
     unconfirmed: int
-    """Acknowledged since the other cluster had confirmed all, as the broker said just before."""
+    """Acknowledged and unconfirmed by the other cluster, according to the broker's last statistics."""
 
 
 def test_fifty_kills_lose_nothing_and_repeat_what_had_not_been_sent(clusters: LocalClusters) -> None:

@@ -1,1 +1,1 @@
-"""The official client against a broker: one file for each area of Pulsar's behaviour."""
+"""The official client with a broker: one file for each area of Pulsar's behaviour."""

@@ -1,4 +1,4 @@
-"""More acknowledgement state than may be persisted, and ``kill -9`` in the middle of it (PIP-299)."""
+"""Acknowledgement state above the persistence limit, and ``kill -9`` during it (PIP-299)."""
 
 from __future__ import annotations
 
@@ -23,11 +23,12 @@ if TYPE_CHECKING:
 RANGES_MAX = 1_000
 MESSAGES = 5_000
 QUEUE = 200
-"""Messages that the client asks for ahead."""
+"""The client's receiver queue size."""
 
 UNACKED_MAX = 2_500
-"""Messages that may be on their way or held: what can still become a hole when dispatch pauses, for the client tells of
-its acknowledgements ten times a second."""
+"""Maximum number of unacknowledged messages: each can become a hole after dispatch pauses, because the client sends
+acknowledgements ten times a second.
+"""
 
 SETTINGS = {"managedLedgerMaxUnackedRangesToPersist": RANGES_MAX}
 PAUSING = {
@@ -38,7 +39,7 @@ PAUSING = {
 
 
 def publish_all(client: pulsar.Client, topic: str) -> None:
-    """Publish ``MESSAGES`` entries of one message."""
+    """Publish ``MESSAGES`` entries with one message each."""
     producer = client.create_producer(topic, block_if_queue_full=True, batching_enabled=False)
     for payload in numbered(MESSAGES):
         producer.send_async(payload, None)
@@ -57,7 +58,7 @@ def subscribe(client: pulsar.Client, topic: str, kind: ConsumerType = ConsumerTy
 
 
 def leave_holes(consumer: pulsar.Consumer) -> tuple[list[pulsar.Message], list[pulsar.Message]]:
-    """Acknowledge every second message that comes, until none comes any more; return (acknowledged, the others)."""
+    """Acknowledge every second message until no more arrive; return (acknowledged, the others)."""
     acknowledged: list[pulsar.Message] = []
     others: list[pulsar.Message] = []
     while True:
@@ -73,7 +74,7 @@ def leave_holes(consumer: pulsar.Consumer) -> tuple[list[pulsar.Message], list[p
 
 
 def drain(consumer: pulsar.Consumer) -> set[int]:
-    """Acknowledge all that comes, until none comes any more; return its numbers."""
+    """Acknowledge all messages until no more arrive; return their numbers."""
     drained: set[int] = set()
     while True:
         try:
@@ -89,7 +90,7 @@ def stats(broker: Broker, topic: str) -> Any:  # noqa: ANN401 - decoded JSON
 
 
 def make_durable(broker: Broker, topic: str, message: pulsar.Message) -> Part:
-    """Return when all acknowledgements that the broker has got until now are on the disk."""
+    """Wait until all acknowledgements that the broker has received so far are durable."""
     with RawConnection.connected(broker.service_url) as connection:
         connection.subscribe(topic, "s", consumer_id=7)
         ledger_id, entry_id = entry_of(message.message_id())
@@ -139,7 +140,8 @@ def test_nothing_acknowledged_comes_again_after_kill_9_in_the_pause(tmp_path: Pa
         client = connect(broker.service_url)
         consumer = subscribe(client, topic)
         again = receive_until_quiet(consumer)
-        # A message above the last acknowledged one was sent before the kill, and new after it: it waits for the holes.
+        # A message after the last acknowledged one was sent before the kill and is new afterwards: it waits for the
+        # holes.
         holes = {number for number in numbers(others) if number < max(numbers(acknowledged))}
         assert numbers(again) == holes
         assert stats(broker, topic)["isBlockedOnAckStatePersistent"]

@@ -1,4 +1,4 @@
-"""Acknowledgements: what was acknowledged never comes again, what was not always does."""
+"""Acknowledgements: acknowledged messages are never delivered again, all others are."""
 
 from __future__ import annotations
 

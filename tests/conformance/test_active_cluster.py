@@ -1,4 +1,4 @@
-"""Replicated subscriptions that have consumers in one cluster only, as the official client sees it."""
+"""Replicated subscriptions with consumers in one cluster only, with the official client."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The admin REST API as a client's owner meets it: what is changed there shows in the client, and back."""
+"""The admin REST API together with the client: changes by one are visible to the other."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Backlog quotas and time to live, as the official client meets them."""
+"""Backlog quotas and TTL with the official client."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ SIZE = "backlogQuota?backlogQuotaType=destination_storage"
 
 @pytest.fixture(scope="module")
 def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
-    """A broker that looks at backlogs several times a second."""
+    """A broker that checks backlogs several times a second."""
     with Broker(tmp_path_factory.mktemp("backlog"), settings=OFTEN) as running:
         yield running
 

@@ -1,4 +1,4 @@
-"""Commands whose answers the official client does not show, or never asks for; Pulsar's answer to each."""
+"""Commands whose responses the official client hides, or that it never sends; with Pulsar's response to each."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 @pytest.fixture
 def raw(broker: Broker) -> Iterator[RawConnection]:
-    """A connection that has shaken hands."""
+    """A connection after the handshake."""
     with RawConnection.connected(broker.service_url) as connection:
         yield connection
 
@@ -105,7 +105,7 @@ def test_topics_of_a_namespace_and_their_hash(raw: RawConnection, client: pulsar
 def test_a_pattern_that_the_broker_does_not_apply_is_left_to_the_client(
     raw: RawConnection, client: pulsar.Client, topic: str, pattern: str
 ) -> None:
-    """Look-ahead, which takes unbounded time; no pattern at all; one of more than 50 characters."""
+    """Patterns with look-ahead, which takes unbounded time; no pattern; a pattern of more than 50 characters."""
     publish(client, topic, [b"x"])
     answer = raw.request(
         "GET_TOPICS_OF_NAMESPACE",
@@ -226,7 +226,7 @@ def test_consumer_on_a_topic_that_it_may_not_create(raw: RawConnection, topic: s
 
 @pytest.mark.parametrize("type_number", [50, 62], ids=["NEW_TXN", "TC_CLIENT_CONNECT_REQUEST"])
 def test_transactions_are_refused_by_name(raw: RawConnection, type_number: int) -> None:
-    """Commands that our protocol file does not have: type and body in protobuf's own bytes, request id 77."""
+    """Commands that are missing in our protocol file: type and body in protobuf's encoding, request id 77."""
     body = b"\x08\x4d\x10\x00"
     tag = (type_number << 3) | 2
     serialized = bytes([0x08, type_number, tag & 0x7F | 0x80, tag >> 7, len(body)]) + body

@@ -1,4 +1,4 @@
-"""Connecting, looking topics up, partitioned metadata, topics of a namespace."""
+"""Connections, topic lookup, partitioned metadata, topics of a namespace."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Deduplication as the official client sees it: what it sends again is there once, and it is told where to go on."""
+"""Deduplication with the official client: resent messages are stored once, and the client gets its last sequence id."""
 
 from __future__ import annotations
 
@@ -91,12 +91,12 @@ def test_a_producer_says_where_it_goes_on(client: pulsar.Client) -> None:
 
 @pytest.mark.parametrize("batched", [False, True], ids=["unbatched", "batched"])
 def test_everything_is_sent_again_after_the_broker_was_killed(broker: Broker, batched: bool) -> None:
-    for per_batch in (7, 8, 9):  # packed otherwise each time
+    for per_batch in (7, 8, 9):  # a different batch size each time
         client = connect(broker.service_url)
         producer = producer_of(
             client, batching_enabled=batched, batching_max_messages=per_batch, block_if_queue_full=True
         )
-        numbers = range(1, 50 + per_batch)  # the client takes 0 for "number it yourself"
+        numbers = range(1, 50 + per_batch)  # the client interprets 0 as "assign a sequence id"
         send_all(producer, [(b"%d" % number, {"sequence_id": number}) for number in numbers])
         client.close()
         broker.restart()

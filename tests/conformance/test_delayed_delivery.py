@@ -1,4 +1,4 @@
-"""Delayed delivery, as the official client asks for it: on time, in order, and exact through kills."""
+"""Delayed delivery with the official client: punctual, in order, and exact after kills."""
 
 from __future__ import annotations
 
@@ -29,13 +29,13 @@ SOON_S = 1.5
 
 @pytest.fixture
 def broker(tmp_path: Path) -> Iterator[Broker]:
-    """A broker of the test's own, with a cache so small that its memory shows what delayed messages take."""
+    """A broker for one test, with a small cache, so that its memory shows the cost of delayed messages."""
     with Broker(tmp_path, settings={"delayedDeliveryTickTimeMillis": 20, "managedLedgerCacheSizeMB": 4}) as running:
         yield running
 
 
 def publish_delayed(client: pulsar.Client, topic: str, delays_s: list[float]) -> dict[bytes, float]:
-    """Publish a message for each delay, all at once; returns when each is due."""
+    """Publish a message for each delay at once; return the delivery times."""
     producer = client.create_producer(topic)
     now = time.time()
     due_ms = {b"%d" % number: int((now + delay_s) * 1000) for number, delay_s in enumerate(delays_s)}
@@ -45,7 +45,7 @@ def publish_delayed(client: pulsar.Client, topic: str, delays_s: list[float]) ->
 
 
 def receive_on_time(consumer: pulsar.Consumer, due: dict[bytes, float]) -> list[bytes]:
-    """All of them, none before its time."""
+    """Receive all messages, none of which may be early."""
     received = []
     for _ in due:
         (message,) = receive(consumer, 1)
@@ -95,7 +95,7 @@ def test_kill_9_changes_nothing(broker: Broker, client: pulsar.Client, topic: st
     publish(client, topic, [b"now"])
     assert receive_data(consumer, 1, acknowledge=True) == [b"now"]
     wait_until(lambda: broker.rest.backlog(topic, "s") == len(due))
-    time.sleep(0.5)  # an acknowledgement counts at once, and is on the disk after acknowledgmentFlushIntervalMs
+    time.sleep(0.5)  # acknowledgements are durable after acknowledgmentFlushIntervalMs
     broker.restart()
     assert receive_on_time(consumer, due) == in_order(due)
     assert nothing_comes(consumer)
@@ -164,14 +164,14 @@ def test_unsubscribing_and_deleting_leave_nothing(broker: Broker, client: pulsar
 
 @dataclass
 class Flood:
-    """So many delayed messages that their memory would show."""
+    """Enough delayed messages that their memory cost is visible."""
 
     connection: RawConnection
     topic: str
     due_ms: dict[int, int] = field(default_factory=dict)
 
     def publish(self, count: int, due_ms: int, spread_ms: int) -> None:
-        """Publish ``count`` messages that become due, in another order than theirs, within the time."""
+        """Publish ``count`` messages with delivery times within the interval, in a different order."""
         window = 1000
         for first in range(0, count, window):
             frames = []
@@ -187,7 +187,7 @@ class Flood:
             self.connection.received("SEND_RECEIPT")
 
     def receive(self, *, in_order: bool) -> None:
-        """Take all of them: each once, and not before its time."""
+        """Receive all messages, each once and not early."""
         last, ids = 0, []
         left = dict(self.due_ms)
         while left:
@@ -233,7 +233,7 @@ def test_many_take_little_memory_and_all_come_in_order(
     broker.restart()
     with RawConnection.connected(broker.service_url) as connection:
         connection.subscribe(topic, "s")
-        # What is due already when the index is made again is delivered as it comes.
+        # Messages that are due when the index is rebuilt are delivered directly.
         wait_until(lambda: delayed(broker, topic) == count or is_due(due_ms), 600)
         assert broker.resident_bytes() - before < growth_mib << 20
         flood.connection = connection
@@ -242,5 +242,6 @@ def test_many_take_little_memory_and_all_come_in_order(
         flood.receive(in_order=is_early)
         wait_until(lambda: broker.rest.backlog(topic, "s") == 0)
         assert delayed(broker, topic) == 0
-        # Delivery in an order that is not the log's leaves as many holes in the cursor: its records are in memory too.
+        # Delivery in a different order than the log leaves as many holes in the cursor, whose records are in memory
+        # too.
         assert broker.resident_bytes() - before < 2 * growth_mib << 20

@@ -1,4 +1,4 @@
-"""A broker whose data directory is empty serves its first client without any administration."""
+"""A broker with an empty data directory accepts its first client without any administration."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Flow control: a consumer gets what it has room for, and its neighbours get the rest."""
+"""Flow control: a consumer gets messages within its permits, and other consumers get the rest."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def test_small_receiver_queues_receive_everything_in_order(client: pulsar.Client
 
 
 def test_no_receiver_queue_at_all(client: pulsar.Client, topic: str) -> None:
-    """The client asks for one message at a time, and cannot wait with a time-out."""
+    """The client requests one message at a time, and has no receive with a time-out."""
     consumer = client.subscribe(topic, "s", receiver_queue_size=0)
     publish(client, topic, numbered(10))
     for expected in numbered(10):

@@ -1,4 +1,4 @@
-"""Topics that nobody uses: unloaded, kept in order all the same, and there again for the next client."""
+"""Idle topics: unloaded, still maintained, and available to the next client."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
 
 
 def is_loaded(broker: Broker, topic: str) -> bool:
-    """Whether the metrics, which show loaded topics, show this one; they load none."""
+    """Return whether the metrics have the topic; they have only loaded topics, and load none."""
     return f'topic="{topic}"' in broker.rest.metrics()
 
 

@@ -1,4 +1,4 @@
-"""Key_Shared with the official client: keys in order while consumers come and go, batches by key, sticky ranges."""
+"""Key_Shared with the official client: order by key with changing consumers, key-based batches, sticky ranges."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def test_a_key_is_in_order_while_consumers_come_and_go(
     def received(consumer: pulsar.Consumer, message: pulsar.Message) -> None:
         with guard:
             number = int(message.data())
-            # Again is what a consumer had and did not acknowledge before it was closed; its order is the same.
+            # Redelivered messages of a closed consumer may repeat, in the same order.
             if number not in order[message.partition_key()]:
                 order[message.partition_key()].append(number)
         consumer.acknowledge(message)

@@ -1,4 +1,4 @@
-"""Bounded lag, as the official client meets it: it is slowed down, and never told of an error."""
+"""The lag limit with the official client: publishing is slowed down, without errors."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 NOBODY = "127.0.0.1:1"
-"""Where no cluster is."""
+"""An address without a cluster."""
 
 
 @pytest.fixture(scope="module")
 def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
-    """A broker whose namespaces may be replicated to a cluster that is away."""
+    """A broker with a remote cluster that is unavailable."""
     with Broker(tmp_path_factory.mktemp("lag")) as running:
         cluster = running.rest.get("clusters")[0]
         running.rest.put("clusters/away", {"serviceUrl": f"http://{NOBODY}", "brokerServiceUrl": f"pulsar://{NOBODY}"})
@@ -30,7 +30,7 @@ def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
 
 @pytest.fixture
 def namespace(broker: Broker, namespace: str) -> str:
-    """A namespace that is replicated to the cluster that is away."""
+    """A namespace that is replicated to the unavailable cluster."""
     clusters = broker.rest.get(f"namespaces/{namespace}/replication")
     broker.rest.post(f"namespaces/{namespace}/replication", [*clusters, "away"])
     return namespace

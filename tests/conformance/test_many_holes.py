@@ -1,4 +1,4 @@
-"""Random holes all over a large backlog: persisted, and nothing acknowledged comes again after ``kill -9``."""
+"""Random holes in a large backlog are persisted: no acknowledged message is delivered again after ``kill -9``."""
 
 from __future__ import annotations
 
@@ -34,12 +34,12 @@ UNLIMITED = {"maxUnackedMessagesPerConsumer": 0, "maxUnackedMessagesPerSubscript
 
 
 def left_out(entries: int, holes: int) -> set[int]:
-    """Which entries are never acknowledged, by their number; the first is, so that all are holes."""
+    """Return the numbers of the entries that are never acknowledged, including the first, so that all are holes."""
     return set(random.Random(entries).sample(range(1, entries - 1), holes))
 
 
 def fill_and_die(data: Path, entries: int, holes: int) -> None:
-    """Publish, acknowledge all but the holes in random order, and die as soon as that is durable."""
+    """Publish, acknowledge all but the holes in random order, and exit as soon as that is durable."""
     asyncio.run(_fill_and_die(data, entries, holes))
 
 
@@ -77,7 +77,7 @@ def by_ledger(topic: Topic, numbers: list[int]) -> dict[int, list[int]]:
 
 
 def delivered(broker: Broker, count: int) -> list[Position]:
-    """The positions of ``count`` messages and, to see that it ends there, of what comes after one more FLOW."""
+    """Return the positions of ``count`` messages, and of messages after one more FLOW, which must not exist."""
     positions: list[Position] = []
     with RawConnection.connected(broker.service_url) as connection:
         connection.subscribe(str(TOPIC), "s")

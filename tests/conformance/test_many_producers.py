@@ -1,4 +1,4 @@
-"""Deduplication of very many producers: all of them are known again after ``kill -9``."""
+"""Deduplication with very many producers: all of them are known after ``kill -9``."""
 
 from __future__ import annotations
 
@@ -26,15 +26,15 @@ SETTINGS = {
     "brokerDeduplicationEnabled": "true",
     "managedLedgerMaxEntriesPerLedger": 10_000,
     "managedLedgerMinLedgerRolloverTimeMinutes": 0,
-    "retentionCheckIntervalInSeconds": 5,  # so that the log alone could not tell
+    "retentionCheckIntervalInSeconds": 5,  # so that the log alone has not all sequence ids
 }
 PER_WRITE = 1000
 SAMPLES = 300
 BYTES_PER_PRODUCER_MAX = 600
-"""Memory of the broker for each producer that it knows, at most, as a restart leaves it."""
+"""Maximum memory of the broker per known producer after a restart."""
 
 _SLACK_BYTES = 100 << 20
-"""What a broker may grow by, whatever it knows."""
+"""Growth of a broker that is independent of the number of producers."""
 
 
 def name_at(number: int) -> str:
@@ -46,14 +46,14 @@ def last_at(number: int) -> int:
 
 
 def entry_at(number: int) -> bytes:
-    """An entry of the producer of this number, as a link from another cluster brings it: one for each producer."""
+    """Return an entry of a different producer for each number, as carried by a link from another cluster."""
     metadata = pb.MessageMetadata(producer_name=name_at(number), sequence_id=last_at(number), publish_time=1)
     previous = Position(1, number - 1) if number else EARLIEST
     return stamp(build_entry(metadata, b""), Origin("elsewhere", Position(1, number), previous, previous))
 
 
 def replicate(service_url: str, producers: int) -> None:
-    """Bring one message of each producer."""
+    """Replicate one message of each producer."""
     with RawConnection.connected(service_url) as link:
         link.create_producer(TOPIC, producer_name="pulsar.repl.elsewhere-->standalone")
         for first in range(0, producers, PER_WRITE):

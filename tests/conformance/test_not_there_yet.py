@@ -1,4 +1,4 @@
-"""What README says of features that are not there yet."""
+"""Features that README lists as missing."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ if TYPE_CHECKING:
 
 @pytest.fixture
 def raw(broker: Broker) -> Iterator[RawConnection]:
-    """A connection that has shaken hands."""
+    """A connection after the handshake."""
     with RawConnection.connected(broker.service_url) as connection:
         yield connection
 
 
 class Count(Record):  # type: ignore[misc]  # the client is published without types
-    """A record of one field."""
+    """A record with one field."""
 
     count = Integer()
 

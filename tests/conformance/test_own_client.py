@@ -1,4 +1,4 @@
-"""Magnetar's own client against a real broker."""
+"""Magnetar's own client with a real broker."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 TIMEOUT_S = 30.0
 PATIENCE_S = 0.3
-"""How long a broker would take at most to send what it must not send."""
+"""Seconds to wait for frames that a broker must not send."""
 
 
 def with_client(broker: Broker, use: Callable[[PulsarClient], Awaitable[None]]) -> None:

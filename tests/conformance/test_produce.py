@@ -1,4 +1,4 @@
-"""Publishing: what a consumer receives is what a producer sent, however it was packed."""
+"""Publishing: consumers receive the producer's messages with any batching and compression."""
 
 from __future__ import annotations
 

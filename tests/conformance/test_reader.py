@@ -1,4 +1,4 @@
-"""Readers: any place of the log, no subscription left behind."""
+"""Readers: any start position, and no subscription afterwards."""
 
 from __future__ import annotations
 

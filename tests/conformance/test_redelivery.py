@@ -1,4 +1,4 @@
-"""Redelivery: negative acknowledgement, ack time-out, consumers that leave, dead letters."""
+"""Redelivery: negative acknowledgements, ack time-out, disconnected consumers, dead letters."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A broker that is killed: what it confirmed is there when it is back, and its clients go on by themselves."""
+"""A killed broker: confirmed data survives, and clients reconnect by themselves."""
 
 from __future__ import annotations
 
@@ -31,13 +31,13 @@ if TYPE_CHECKING:
 
 @pytest.fixture
 def broker(tmp_path: Path) -> Iterator[Broker]:
-    """A broker of the test's own."""
+    """A broker for one test."""
     with Broker(tmp_path) as running:
         yield running
 
 
 def test_everything_receipted_survives_kill_9(broker: Broker, client: pulsar.Client, topic: str) -> None:
-    """Kill the broker while sends are in flight; the client resends what was not receipted."""
+    """Kill the broker while sends are in flight; the client resends messages without a receipt."""
     producer = client.create_producer(topic, block_if_queue_full=True, send_timeout_millis=60_000)
     receipted: list[bytes] = []
     failed: list[pulsar.Result] = []

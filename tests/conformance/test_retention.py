@@ -1,4 +1,4 @@
-"""Retention: what every subscription consumed goes, unless a policy keeps it."""
+"""Retention: entries consumed by every subscription are trimmed, unless a policy retains them."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ SMALL_LEDGERS = {
 
 @pytest.fixture(scope="module")
 def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
-    """A broker with ledgers of ten entries, looked through every second."""
+    """A broker with ledgers of ten entries, trimmed every second."""
     with Broker(tmp_path_factory.mktemp("retention"), settings=SMALL_LEDGERS) as running:
         yield running
 
 
 def ledgers(broker: Broker, topic: str) -> int:
-    """Return how many ledgers the topic has."""
+    """Return the number of the topic's ledgers."""
     return len(broker.rest.internal_stats(topic)["ledgers"])
 
 

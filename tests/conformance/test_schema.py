@@ -1,4 +1,4 @@
-"""Schemas: the client's JSON schema works from end to end, or is refused by its name."""
+"""Schemas: the client's JSON schema works end to end, or is refused with its name."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from tests.kit.messages import RECEIVE_TIMEOUT_MS
 
 
 class Flight(Record):  # type: ignore[misc]  # the client is published without types
-    """A record of two fields."""
+    """A record with two fields."""
 
     tail_number = String()
     minutes_late = Integer()

@@ -1,4 +1,4 @@
-"""Going to another place of the log: seek by id, by time, to both ends."""
+"""Seek by message id, by publish time, and to both ends of the log."""
 
 from __future__ import annotations
 

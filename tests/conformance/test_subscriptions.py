@@ -1,4 +1,4 @@
-"""Subscription types, where a subscription starts, and what outlives its consumers."""
+"""Subscription types, initial positions, and durability without consumers."""
 
 from __future__ import annotations
 

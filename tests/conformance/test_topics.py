@@ -1,4 +1,4 @@
-"""Topics: partitioned or not, made by hand or by use."""
+"""Topics: partitioned or not, created explicitly or automatically."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 @pytest.fixture
 def partitioned(broker: Broker, topic: str) -> str:
-    """A topic of four partitions."""
+    """A topic with four partitions."""
     broker.rest.put(f"{topic_path(topic)}/partitions", 4)
     return topic
 
@@ -108,7 +108,7 @@ def test_pattern_includes_partitioned_topics(client: pulsar.Client, partitioned:
 
 @pytest.fixture(scope="module")
 def strict(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
-    """A broker that makes no topic by itself."""
+    """A broker without automatic topic creation."""
     with Broker(tmp_path_factory.mktemp("strict"), settings={"allowAutoTopicCreation": "false"}) as broker:
         yield broker
 

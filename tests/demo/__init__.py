@@ -1,1 +1,1 @@
-"""The demo, from its command to its report."""
+"""The demo, from its command line to its report."""

@@ -1,4 +1,4 @@
-"""``magnetar demo`` with few flights: the promises must hold whatever the size."""
+"""``magnetar demo`` with few flights, which must keep the same promises."""
 
 from __future__ import annotations
 

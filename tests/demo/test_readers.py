@@ -1,4 +1,4 @@
-"""The readers of the demo against a real broker."""
+"""The demo's readers with a real broker."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""Three clusters and the Spark pipeline, seen by official clients."""
+"""Three clusters and the Spark pipeline, tested with official clients."""

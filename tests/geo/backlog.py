@@ -1,4 +1,4 @@
-"""Progress on one topic while a backlog of another is replicated."""
+"""Progress on one topic during the replication of a backlog of another."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ MESSAGE_BYTES = 1_000
 
 
 class ProgressProbe:
-    """Measures how long an acknowledgement in one cluster takes until it is applied in another."""
+    """Measures the time from an acknowledgement in one cluster to its application in another."""
 
     def __init__(self, group: Group, topic: str, here: str, there: str, count: int) -> None:
-        """Publish ``count`` messages in ``here`` and wait until both clusters hold them."""
+        """Publish ``count`` messages in ``here``, and wait until both clusters have them."""
         self._group, self._topic, self._there = group, topic, there
         self._client = connect(group.members[here].service_url)
         self._consumer = self._client.subscribe(
@@ -35,7 +35,9 @@ class ProgressProbe:
         self._left = count
 
     def measure(self) -> float:
-        """Acknowledge one message; return the seconds until the other cluster shows it, up to 0.1 the client's."""
+        """Acknowledge one message; return the seconds until the other cluster shows it, up to 0.1 of them in the
+        client.
+        """
         started = time.monotonic()
         self._left -= 1
         self._consumer.acknowledge(self._messages.pop())
@@ -47,19 +49,19 @@ class ProgressProbe:
         return time.monotonic() - started
 
     def has_more(self) -> bool:
-        """Whether there is another message to acknowledge."""
+        """Return whether there is another message to acknowledge."""
         return self._left > 0
 
     def close(self) -> None:
-        """Leave."""
+        """Close the consumer."""
         self._client.close()
 
 
 def ages_during_backlog(up: Up, namespace: str, count: int, probes: int = 200) -> list[float]:
-    """Replicate a backlog of ``count`` messages out of ewr; return the seconds that acknowledgements took meanwhile.
+    """Replicate a backlog of ``count`` messages from ewr; return the delays of acknowledgements during that, in
+    seconds.
 
-    At most ``probes`` are made, one after the other, while jfk does not hold the whole backlog yet; all clusters hold
-    it on return.
+    At most ``probes`` are made, one after the other, until jfk has the whole backlog. All clusters have it on return.
     """
     loaded = f"{namespace}-loaded"
     for name in NAMES:

@@ -1,4 +1,4 @@
-"""One ``magnetar up`` for the whole suite; every test gets a replicated namespace of its own."""
+"""One ``magnetar up`` for the whole suite, and a replicated namespace for each test."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def up(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Up]:
 
 @pytest.fixture
 def namespace(up: Up) -> str:
-    """A namespace that is replicated between all three."""
+    """A namespace replicated between all three clusters."""
     name = f"geo/{secrets.token_hex(4)}"
     up.make_namespace(name)
     return name
@@ -30,5 +30,5 @@ def namespace(up: Up) -> str:
 
 @pytest.fixture
 def topic(namespace: str) -> str:
-    """A topic in it."""
+    """A topic in the namespace."""
     return f"persistent://{namespace}/t"

@@ -1,6 +1,6 @@
-"""A subscription that moves from cluster to cluster while messages are published, and an account of each of them.
+"""A subscription that moves between clusters during publishing, with an account of every message.
 
-Spoken by the protocol itself, so that a receipt tells when an acknowledgement counts, and to clusters of any make.
+It uses the raw protocol, so that receipts of acknowledgements are visible, with clusters of any system.
 """
 
 from __future__ import annotations
@@ -27,97 +27,97 @@ if TYPE_CHECKING:
 
 SUBSCRIPTION = "moves"
 CONSUMERS = 2
-"""Of the shared subscription, wherever it is."""
+"""Number of consumers of the Shared subscription in the active cluster."""
 
 PERMITS = 1_000
-"""Granted to each consumer at first, and again when half of them are used."""
+"""Permits of each consumer, renewed when half of them are used."""
 
 TICK_S = 0.002
 BURST_EVERY_S = 1.0
 SILENCE_S = 0.3
-"""Seconds without a frame after which a broker that was stopped has sent nothing more."""
+"""Seconds without a frame after which a suspended broker's output has ended."""
 
 _NUMBER = struct.Struct(">Q")
 
 
 @dataclass(frozen=True, slots=True)
 class Traffic:
-    """What is published in each cluster that publishes, and when it is acknowledged."""
+    """The messages of each publishing cluster, and the times of their acknowledgements."""
 
     steady: int = 100
-    """Messages a second."""
+    """Messages per second."""
 
     burst: int = 100
-    """Messages more, all at once, every BURST_EVERY_S."""
+    """Additional messages at once, every BURST_EVERY_S."""
 
     delayed_share: float = 0.05
     delayed_s: tuple[float, float] = (0.1, 1.5)
-    """How much later than published a delayed message is to be delivered."""
+    """Bounds of the delay of a delayed message."""
 
     mean_work_s: float = 0.02
-    """Time until a message is acknowledged, on average: each takes its own, so they overtake each other."""
+    """Mean time until a message is acknowledged; individual times differ, so that acknowledgements are out of order."""
 
     late_share: float = 0.05
     late_s: tuple[float, float] = (0.2, 1.5)
     held_share: float = 0.01
-    """Messages that their consumer never acknowledges: whoever comes after it has to."""
+    """Fraction of the messages that their consumer never acknowledges; the next consumer gets them."""
 
 
 @dataclass(slots=True)
 class Account:
-    """What became of the messages, by their numbers."""
+    """The state of all messages by number."""
 
     published: set[int] = field(default_factory=set)
-    """Those with a receipt."""
+    """Messages with a receipt."""
 
     acknowledged: dict[int, float] = field(default_factory=dict)
-    """When the receipt of a message's acknowledgement came; the newest one."""
+    """By message, the time of the newest receipt of its acknowledgement."""
 
     in_doubt: set[int] = field(default_factory=set)
-    """Messages whose acknowledgement was sent to a broker that was killed before its receipt: it counts or not."""
+    """Messages whose acknowledgement had no receipt when the broker was killed: it may be durable or not."""
 
     repeated: set[int] = field(default_factory=set)
-    """Messages that came again although their acknowledgement had its receipt, until ``take_repeated``."""
+    """Messages delivered again after a receipt of their acknowledgement, until ``take_repeated``."""
 
     open_again: set[int] = field(default_factory=set)
-    """Repeated messages whose acknowledgement has had no receipt since: they come again until it has."""
+    """Repeated messages without a later receipt of their acknowledgement: they may be delivered again."""
 
     origins: list[str] = field(default_factory=list)
-    """The cluster in which each number was published."""
+    """The publishing cluster of each number."""
 
     @property
     def numbers(self) -> int:
-        """Numbers given so far."""
+        """Return the number of messages so far."""
         return len(self.origins)
 
     def next_number(self, origin: str) -> int:
-        """Give a message its number."""
+        """Return a number for a message."""
         self.origins.append(origin)
         return len(self.origins) - 1
 
     def delivered(self, number: int) -> None:
-        """A consumer got the message."""
+        """Record a delivery."""
         if number in self.acknowledged and number not in self.open_again:
             self.repeated.add(number)
             self.open_again.add(number)
 
     def answered(self, number: int) -> None:
-        """The acknowledgement of the message got its receipt."""
+        """Record the receipt of an acknowledgement."""
         self.acknowledged[number] = time.monotonic()
         self.open_again.discard(number)
 
     def take_repeated(self) -> set[int]:
-        """Return what was repeated since the last time."""
+        """Return the messages repeated since the last call."""
         taken, self.repeated = self.repeated, set()
         return taken
 
     def acknowledged_since(self, moment: float) -> set[int]:
-        """Return the messages whose acknowledgement got its receipt then or later."""
+        """Return the messages whose acknowledgement got its receipt at or after ``moment``."""
         return {number for number, at in self.acknowledged.items() if at >= moment}
 
     @property
     def missing(self) -> set[int]:
-        """Published messages that nobody has acknowledged yet."""
+        """Return the published messages that are not acknowledged."""
         return self.published - self.acknowledged.keys() - self.in_doubt
 
 
@@ -127,7 +127,7 @@ class Producing:
     def __init__(
         self, group: Group, name: str, topic: str, account: Account, traffic: Traffic, chance: random.Random
     ) -> None:
-        """Publish from now on."""
+        """Start publishing."""
         self._name, self._account, self._traffic, self._chance = name, account, traffic, chance
         self._raw = _connect(group.members[name].service_url, topic)
         self._raw.create_producer(topic)
@@ -136,7 +136,7 @@ class Producing:
         self._started = time.monotonic()
 
     def turn(self) -> None:
-        """Publish what is due, and take receipts."""
+        """Publish the messages that are due, and handle receipts."""
         elapsed_s = time.monotonic() - self._started
         bursts = int(elapsed_s // BURST_EVERY_S)
         due = int(self._traffic.steady * elapsed_s) + self._traffic.burst * bursts
@@ -147,7 +147,7 @@ class Producing:
         self._take(self._raw.gather(0))
 
     def finish(self) -> None:
-        """Wait for the receipts of all that was sent, and leave."""
+        """Wait for the receipts of all sent messages, and close the producer."""
         deadline = time.monotonic() + PATIENCE_S
         while self._unanswered:
             self._take(self._raw.gather(TICK_S))
@@ -155,7 +155,7 @@ class Producing:
         self._raw.close()
 
     def abandon(self) -> None:
-        """The broker was killed or stopped: what has no receipt may be in its log or not."""
+        """Handle the kill or suspension of the broker: messages without a receipt may be in its log or not."""
         self._take(_last_frames(self._raw))
         self._raw.close()
 
@@ -176,19 +176,19 @@ class Consuming:
     """The consumers in one cluster."""
 
     def __init__(self, url: str, topic: str, account: Account, traffic: Traffic, chance: random.Random) -> None:
-        """Subscribe; what is there is sent at once."""
+        """Subscribe, and grant permits."""
         self._account, self._traffic, self._chance = account, traffic, chance
         self._raw = _connect(url, topic)
         self._due: list[tuple[float, int, int, pb.MessageIdData, int]] = []
         self._unanswered: dict[int, int] = {}
-        self._request_id = 1_000_000  # far from those that RawConnection gives by itself
+        self._request_id = 1_000_000  # outside of the range of RawConnection's own request ids
         self._used = dict.fromkeys(range(CONSUMERS), 0)
         for consumer_id in self._used:
             self._raw.subscribe(topic, SUBSCRIPTION, consumer_id, replicate_subscription_state=True)
             self._raw.flow(PERMITS, consumer_id)
 
     def turn(self) -> None:
-        """Take what came, and acknowledge what is due."""
+        """Handle received messages, and send the acknowledgements that are due."""
         for frame in self._raw.gather(TICK_S):
             if name_of(frame) == "MESSAGE":
                 self._deliver(frame)
@@ -206,7 +206,7 @@ class Consuming:
             )
 
     def close(self) -> None:
-        """Close the consumers, and return when their acknowledgements have receipts; what else they got is given up."""
+        """Close the consumers, and wait for the receipts of their acknowledgements; drop all other messages."""
         closing = {self._next_request_id(): consumer_id for consumer_id in self._used}
         for request_id, consumer_id in closing.items():
             self._raw.send("CLOSE_CONSUMER", consumer_id=consumer_id, request_id=request_id)
@@ -215,13 +215,13 @@ class Consuming:
             for frame in self._raw.gather(TICK_S):
                 if name_of(frame) == "SUCCESS":
                     del closing[part_of(frame).request_id]
-                elif name_of(frame) != "MESSAGE":  # one that nobody takes any more
+                elif name_of(frame) != "MESSAGE":  # a message that is dropped
                     self._answered(frame)
             assert time.monotonic() < deadline, f"not closed: {closing}, not answered: {len(self._unanswered)}"
         self._raw.close()
 
     def abandon(self) -> None:
-        """The broker was killed or stopped; what it said before counts."""
+        """Handle the kill or suspension of the broker; its earlier output counts."""
         for frame in _last_frames(self._raw):
             if name_of(frame) == "MESSAGE":
                 self._account.delivered(_number(frame))
@@ -261,7 +261,7 @@ class Consuming:
 
 
 class Journey:
-    """One topic, published in several clusters, and its subscription, consumed in one of them after the other."""
+    """One topic, published in several clusters, and its subscription, consumed in one cluster at a time."""
 
     def __init__(
         self, group: Group, topic: str, publishing: Sequence[str], traffic: Traffic, chance: random.Random
@@ -270,48 +270,48 @@ class Journey:
         self.account = Account()
         self.here = publishing[0]
         self._group, self._topic, self._traffic, self._chance = group, topic, traffic, chance
-        self._consuming = self._consume(self.here)  # before anything is published: the subscription has all of it
+        self._consuming = self._consume(self.here)  # before publishing, so that the subscription has all messages
         self._producing: dict[str, Producing] = {}
         for name in publishing:
             self.publish(name)
 
     @property
     def publishing(self) -> set[str]:
-        """The clusters in which messages are published now."""
+        """Return the clusters with a producer."""
         return set(self._producing)
 
     def publish(self, name: str) -> None:
-        """Publish in the cluster from now on."""
+        """Start publishing in a cluster."""
         self._producing[name] = Producing(self._group, name, self._topic, self.account, self._traffic, self._chance)
 
     def withdraw(self, name: str) -> None:
-        """Publish no more in the cluster, and return when all that was published there has its receipt."""
+        """Stop publishing in a cluster, and wait for all receipts."""
         self._producing.pop(name).finish()
 
     def run(self, seconds: float) -> None:
-        """Publish and consume."""
+        """Publish and consume for ``seconds``."""
         deadline = time.monotonic() + seconds
         while time.monotonic() < deadline:
             self.turn()
 
     def turn(self) -> None:
-        """Publish and consume what is due now."""
+        """Publish and consume everything that is due."""
         self._publish()
         self._consuming.turn()
 
     def run_until(self, condition: Callable[[], object], what: str, *, timeout_s: float = PATIENCE_S) -> None:
-        """Publish and consume until it is so."""
+        """Publish and consume until ``condition`` is true."""
         _until(condition, self.turn, what, timeout_s)
 
     def move(self, there: str, condition: Callable[[], object]) -> None:
-        """Close the consumers, and open them in ``there`` when the condition holds; publishing goes on meanwhile."""
+        """Close the consumers, and open them in ``there`` when the condition is true; publishing continues."""
         self._consuming.close()
         _until(condition, self._publish, f"the move to {there}", PATIENCE_S)
         self._consuming = self._consume(there)
         self.here = there
 
     def flee(self, there: str, stop: Callable[[], None]) -> None:
-        """Kill or freeze the broker under the consumers and the producer, and open consumers in ``there`` at once."""
+        """Kill or suspend the broker of the consumers and of a producer, and open consumers in ``there`` at once."""
         stop()
         if self.here in self._producing:
             self._producing.pop(self.here).abandon()
@@ -320,7 +320,7 @@ class Journey:
         self.here = there
 
     def finish(self, timeout_s: float = PATIENCE_S) -> None:
-        """Publish no more, and consume until nothing is missing; raises AssertionError, naming what is."""
+        """Stop publishing, and consume until nothing is missing; raises AssertionError with the missing messages."""
         for name in list(self._producing):
             self.withdraw(name)
         self.acknowledge_all()
@@ -330,7 +330,7 @@ class Journey:
         self._consuming.close()
 
     def acknowledge_all(self) -> None:
-        """Open the consumers anew, which acknowledge all that they get from now on, and soon."""
+        """Reopen the consumers, which acknowledge all messages from now on, with short delays."""
         self._consuming.close()
         self._traffic = replace(self._traffic, late_share=0.0, held_share=0.0)
         self._consuming = self._consume(self.here)
@@ -345,18 +345,18 @@ class Journey:
 
 
 def standing(group: Group, topic: str, name: str) -> Json:
-    """Return the subscription's stats in the cluster; nothing while it is not there."""
+    """Return the subscription's stats in the cluster; empty if it does not exist."""
     return group.rest(name).stats(topic)["subscriptions"].get(SUBSCRIPTION, {})
 
 
 def unconfirmed_s(group: Group, topic: str, source: str, target: str) -> float | None:
-    """Age of the oldest acknowledgement of ``source`` that ``target`` has not confirmed; None: not known, 0.0: none."""
+    """Return the age of the oldest acknowledgement of ``source`` unconfirmed by ``target``; None: unknown, 0.0: none."""
     age: float | None = standing(group, topic, source)["progressAgeSeconds"].get(target)
     return age
 
 
 def is_confirmed(group: Group, topic: str, source: str, target: str) -> bool:
-    """Whether ``target`` knows of all that was acknowledged in ``source``: a planned switch waits for it."""
+    """Return whether ``target`` has confirmed all acknowledgements of ``source``, as before a planned switch."""
     return unconfirmed_s(group, topic, source, target) == 0.0
 
 
@@ -370,14 +370,14 @@ def _until(condition: Callable[[], object], turn: Callable[[], None], what: str,
 
 
 def _connect(url: str, topic: str) -> RawConnection:
-    """Connect, and ask for the topic's broker: Apache Pulsar takes a topic on only then."""
+    """Connect, and look up the topic, because Apache Pulsar loads a topic at the lookup."""
     raw = RawConnection.connected(url)
     raw.request("LOOKUP", "LOOKUP_RESPONSE", topic=topic, authoritative=False)
     return raw
 
 
 def _last_frames(raw: RawConnection) -> list[Frame]:
-    """Return what a broker had sent before it was killed or stopped: all of it is in the socket by now."""
+    """Return the frames that a broker sent before it was killed or suspended; all of them are in the socket."""
     frames: list[Frame] = []
     deadline = time.monotonic() + SILENCE_S
     with contextlib.suppress(ClosedByPeerError):

@@ -1,4 +1,4 @@
-"""Words of the geo suite: waiting for logs to agree, and moving a consumer from one cluster to another."""
+"""Helper functions of the geo suite: waiting for equal logs, and moving a consumer between clusters."""
 
 from __future__ import annotations
 
@@ -17,20 +17,20 @@ if TYPE_CHECKING:
     from tests.kit.clusters import Group
 
 REPLICATION_TIMEOUT_S = 60.0
-"""Seconds until everything published must be everywhere: a hand-over of the pipeline may fall between."""
+"""Time limit in seconds for replication, including an end of a lease."""
 
 PROGRESS_TIMEOUT_S = 15.0
-"""Seconds until acknowledgements must have been applied elsewhere."""
+"""Time limit in seconds for the application of acknowledgements in other clusters."""
 
 
 def entries(group: Group, name: str, topic: str) -> int:
-    """Return how many entries the cluster's log of the topic holds; 0 while it has none."""
+    """Return the number of entries in the cluster's log of the topic; 0 without a log."""
     response = group.rest(name).request("GET", f"{topic.replace('://', '/')}/internalStats")
     return response.json()["numberOfEntries"] if response.is_success else 0
 
 
 def wait_for_entries(group: Group, topic: str, count: int, names: Iterable[str]) -> None:
-    """Wait until the log of each of the clusters holds ``count`` entries."""
+    """Wait until the log of each cluster has ``count`` entries."""
     for name in names:
         wait_until(
             partial(_has_entries, group, name, topic, count),
@@ -41,17 +41,17 @@ def wait_for_entries(group: Group, topic: str, count: int, names: Iterable[str])
 
 
 def log_of(group: Group, name: str, topic: str) -> list[bytes]:
-    """Return the payloads of the cluster's log, in its order."""
+    """Return the payloads of the cluster's log, in order."""
     return [message.data() for message in read_log(group.client(name), topic)]
 
 
 def own_properties(message: pulsar.Message) -> dict[str, str]:
-    """Return the properties that the application set, without those of the replication."""
+    """Return the properties of the application, without those of replication."""
     return {key: value for key, value in message.properties().items() if not key.startswith("__")}
 
 
 def backlog(group: Group, name: str, topic: str, subscription: str) -> int | None:
-    """Return the subscription's backlog in entries; None while it is not there."""
+    """Return the subscription's backlog in entries; None if it does not exist."""
     response = group.rest(name).request("GET", f"{topic.replace('://', '/')}/stats?getPreciseBacklog=true")
     if not response.is_success:
         return None
@@ -60,12 +60,12 @@ def backlog(group: Group, name: str, topic: str, subscription: str) -> int | Non
 
 
 def has_subscription(group: Group, name: str, topic: str, subscription: str) -> bool:
-    """Whether the cluster knows the subscription."""
+    """Return whether the cluster has the subscription."""
     return backlog(group, name, topic, subscription) is not None
 
 
 def wait_for_backlog(group: Group, topic: str, subscription: str, expected: int, names: Iterable[str]) -> None:
-    """Wait until exactly ``expected`` entries are unacknowledged in each of the clusters."""
+    """Wait until each cluster has exactly ``expected`` unacknowledged entries."""
     for name in names:
         wait_until(
             partial(has_backlog, group, name, topic, subscription, expected),
@@ -75,7 +75,7 @@ def wait_for_backlog(group: Group, topic: str, subscription: str, expected: int,
 
 
 def has_backlog(group: Group, name: str, topic: str, subscription: str, expected: int | None) -> bool:
-    """Whether exactly ``expected`` entries are unacknowledged; None: the subscription is not there."""
+    """Return whether exactly ``expected`` entries are unacknowledged; None: the subscription does not exist."""
     return backlog(group, name, topic, subscription) == expected
 
 
@@ -84,7 +84,7 @@ def _has_entries(group: Group, name: str, topic: str, count: int) -> bool:
 
 
 def take_all(consumer: pulsar.Consumer, is_complete: Callable[[Counter[bytes]], bool], quiet_ms: int) -> Counter[bytes]:
-    """Receive and acknowledge until complete, and then until ``quiet_ms`` pass in silence; count each payload."""
+    """Receive and acknowledge until complete, and then until ``quiet_ms`` without a message; count each payload."""
     taken: Counter[bytes] = Counter()
     patience_ms = 30_000
     while True:
@@ -97,7 +97,7 @@ def take_all(consumer: pulsar.Consumer, is_complete: Callable[[Counter[bytes]], 
 
 
 def consume_rest(group: Group, name: str, topic: str, subscription: str, expected: Sequence[bytes]) -> None:
-    """Consume in the cluster what the subscription still owes; raise AssertionError for what is repeated or lost."""
+    """Consume the rest of the subscription in the cluster; raises AssertionError for repeated or lost messages."""
     consumer = group.client(name).subscribe(
         topic, subscription, pulsar.ConsumerType.Shared, replicate_subscription_state_enabled=True
     )

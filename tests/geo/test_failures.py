@@ -1,4 +1,4 @@
-"""A cluster that is down, and a backlog: neither disturbs the progress between the others."""
+"""A cluster that is down, and a backlog: neither delays progress between the others."""
 
 from __future__ import annotations
 
@@ -28,11 +28,11 @@ if TYPE_CHECKING:
     from tests.kit.clusters import Up
 
 ENOUGH = 5
-"""Acknowledgements that must have been applied elsewhere before the backlog is through: some twenty are."""
+"""Number of acknowledgements that must be applied elsewhere during the backlog; some twenty are expected."""
 
 
 def test_progress_goes_on_during_a_backlog(up: Up, namespace: str) -> None:
-    """How soon each is applied is `bench/progress_during_backlog.py`'s business."""
+    """``bench/progress_during_backlog.py`` measures the delays."""
     assert len(ages_during_backlog(up, namespace, 20_000)) >= ENOUGH
 
 
@@ -60,7 +60,7 @@ def test_others_go_on_and_it_converges_when_it_is_back(clusters: LocalClusters, 
     publish(clusters.client("jfk"), topic, numbered(50, first=100))
     wait_for_entries(clusters, topic, 150, ["ewr", "jfk"])
     alone = [probe.measure() for _ in range(20)]
-    # Not waiting for lga is a matter of kind, not of milliseconds: its links time out after seconds.
+    # Without waiting for lga: its links time out after seconds, so the difference would be large.
     assert statistics.median(alone) < 3 * statistics.median(calm)
 
     (third.start if manner == "killed" else third.thaw)()

@@ -1,4 +1,4 @@
-"""A link that its target holds off for a backlog quota: it waits, nobody else does, and nothing is lost."""
+"""A link that its target refuses because of a backlog quota: it waits without delaying others or losing messages."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def link(up: Up, topic: str) -> dict[str, Any]:
-    """Return what ewr says of its link to jfk."""
+    """Return ewr's statistics of its link to jfk."""
     found: dict[str, Any] = up.rest("ewr").stats(topic)["replication"]["jfk"]
     return found
 
@@ -30,13 +30,13 @@ def test_a_held_link_waits_and_goes_on(up: Up, namespace: str) -> None:
     jfk = up.rest("jfk")
     jfk.put(f"{path}/subscription/hoarder", "earliest")
     jfk.post(f"{path}/backlogQuota", {"limitSize": 1, "policy": "producer_request_hold"})
-    jfk.put(f"{path}/unload")  # the link comes again, and is refused
+    jfk.put(f"{path}/unload")  # the link attaches again, and is refused
     publish(up.client("ewr"), held, numbered(10, first=10))
     publish(up.client("ewr"), other, numbered(10))
     wait_for_entries(up, held, 20, ["lga"])
     wait_for_entries(up, other, 10, NAMES)
     assert entries(up, "jfk", held) == 10
-    # jfk refuses the link, so nobody knows whether it still holds what it had confirmed.
+    # jfk refuses the link, so it is unknown whether it still has the confirmed entries.
     assert link(up, held)["replicationBacklogAtLeast"] == 10
     wait_until(lambda: link(up, held).get("parkedReason"), what="the reason why the link waits")
 

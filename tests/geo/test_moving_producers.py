@@ -1,4 +1,4 @@
-"""A producer moves to another cluster and sends again: it is told where to go on, and each message is there once."""
+"""A producer moves to another cluster and resends: it gets its last sequence id, and each message is stored once."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ MOVER = "tower"
 
 
 def publish(client: pulsar.Client, topic: str, first: int, last: int) -> int:
-    """Send messages ``first`` to ``last`` under the mover's name; return how far it was told that it has come."""
+    """Send messages ``first`` to ``last`` with the producer name of the test; return the last sequence id that it got."""
     producer = client.create_producer(topic, producer_name=MOVER, block_if_queue_full=True)
     told: int = producer.last_sequence_id()
     send_all(producer, [(b"%d" % number, {"sequence_id": number}) for number in range(first, last + 1)])

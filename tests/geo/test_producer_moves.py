@@ -1,4 +1,4 @@
-"""A producer with a name of its own moves to another cluster and sends all again: each message is stored once."""
+"""A named producer moves to another cluster and resends everything: each message is stored once."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 @pytest.fixture
 def topic(up: Up, namespace: str) -> str:
-    """A topic whose messages are deduplicated in every cluster, and kept: nobody has subscribed to it."""
+    """A topic with deduplication in every cluster, and infinite retention without a subscription."""
     for name in NAMES:
         up.rest(name).post(f"namespaces/{namespace}/deduplication", body=True)
         kept = {"retentionTimeInMinutes": -1, "retentionSizeInMB": -1}
@@ -27,12 +27,12 @@ def topic(up: Up, namespace: str) -> str:
 
 
 def producer_in(up: Up, name: str, topic: str) -> pulsar.Producer:
-    """Return the one producer of the topic, in a cluster."""
+    """Return the topic's named producer, in a cluster."""
     return up.client(name).create_producer(topic, "the one", send_timeout_millis=20_000)
 
 
 def send_from(producer: pulsar.Producer, first: int, last: int) -> None:
-    """Publish each of these numbers under its own sequence id, wherever that stands; sequence id 0 is nobody's."""
+    """Publish each number with its own sequence id; sequence id 0 is unused."""
     for number in range(first, last + 1):
         producer.send(b"%d" % number, sequence_id=number)
 

@@ -1,4 +1,4 @@
-"""What is protected, and what is at risk, between real clusters."""
+"""Protection status between real clusters."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 def test_publishing_goes_at_the_rate_of_the_link_and_nothing_is_lost_or_refused(
     up: Up, namespace: str, topic: str
 ) -> None:
-    """A bound that is far below what a client has in flight."""
+    """With a limit far below the messages that a client has in flight."""
     count = 2000
     up.rest("ewr").post(f"namespaces/{namespace}/maxAtRiskMessages", 50)
     producer = up.client("ewr").create_producer(topic, batching_enabled=False, block_if_queue_full=True)

@@ -1,4 +1,4 @@
-"""A cluster that lost its disk and comes back under its name, and a topic that one cluster alone deleted."""
+"""A cluster that lost its disk and returns under its name, and a topic that was deleted in one cluster only."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def clusters(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalClusters
 
 
 def link(clusters: LocalClusters) -> dict[str, Any]:
-    """What ewr says of its link to jfk."""
+    """Return ewr's statistics of its link to jfk."""
     stats = clusters.rest("ewr").get(f"{TOPIC.replace('://', '/')}/stats")
     found: dict[str, Any] = stats["replication"]["jfk"]
     return found
@@ -72,7 +72,7 @@ def test_a_topic_that_one_cluster_alone_deleted_is_made_again_after_the_grace_ti
 
 
 def towards_jfk(clusters: LocalClusters) -> dict[str, Any]:
-    """How well off ewr says its subscription is towards jfk."""
+    """Return the protection status of ewr's subscription towards jfk."""
     stats = clusters.rest("ewr").get(f"{LOST_TOPIC.replace('://', '/')}/subscriptionProtection")
     found: dict[str, Any] = stats[LOST_TOPIC]["workers"]["clusters"]["jfk"]
     return found

@@ -1,4 +1,4 @@
-"""Every message is in every cluster once, in its origin's order, as it was sent."""
+"""Every cluster has every message once, in its origin's order, unchanged."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 def test_all_clusters_hold_every_message_once_in_its_origins_order(up: Up, topic: str) -> None:
-    """Three producers at once, one in each cluster; nothing goes round in circles."""
+    """Three concurrent producers, one in each cluster; no message circulates."""
     count = 500
 
     def publish_in(name: str) -> None:

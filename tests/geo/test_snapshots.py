@@ -1,4 +1,4 @@
-"""Between clusters of Magnetar, by the policy: subscriptions follow by snapshots, as PIP-33 has it."""
+"""Mode ``markers`` between clusters of Magnetar: subscriptions follow by snapshots (PIP-33)."""
 
 from __future__ import annotations
 

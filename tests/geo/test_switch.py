@@ -1,4 +1,4 @@
-"""A consumer moves between clusters: what was acknowledged is not repeated, what was not is not lost."""
+"""A consumer moves between clusters: acknowledged messages are not repeated, others are not lost."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ LATE_SHARE = 0.05
 
 
 def subscribe(up: Up, name: str, topic: str, **options: object) -> pulsar.Consumer:
-    """Return a consumer of the replicated shared subscription "s"."""
+    """Return a consumer of the replicated Shared subscription "s"."""
     return up.client(name).subscribe(
         topic, "s", ConsumerType.Shared, replicate_subscription_state_enabled=True, **options
     )
@@ -142,7 +142,7 @@ def test_messages_of_all_origins_are_acknowledged_anywhere(up: Up, topic: str) -
 
 
 class Load(Background):
-    """A producer at a steady rate in a thread of its own."""
+    """A producer with a constant rate in a thread."""
 
     def __init__(self, up: Up, name: str, topic: str) -> None:
         """Start publishing 0, 1, 2 … in the cluster."""
@@ -152,7 +152,7 @@ class Load(Background):
         self.begin()
 
     def stop(self) -> None:
-        """Stop; ``published`` is final when ``has_ended`` says so."""
+        """Stop; ``published`` is final when ``has_ended`` is true."""
         self.end()
         within(STOP_TIMEOUT_S, self._producer.flush, what="the receipts of a load")
         within(STOP_TIMEOUT_S, self._producer.close, what="the end of a load's producer")
@@ -168,7 +168,7 @@ class Load(Background):
 
 
 class LateConsumer:
-    """Consumes for a while; some acknowledgements come late, some never."""
+    """Consumes for a while; some acknowledgements are late or missing."""
 
     def __init__(self, consumer: pulsar.Consumer, chance: random.Random) -> None:
         """Consume with ``consumer``."""
@@ -178,9 +178,9 @@ class LateConsumer:
         self._late: list[tuple[float, pulsar.Message]] = []
 
     def run(self, seconds: float, late_s: tuple[float, float], *, hold_every: int = 0) -> None:
-        """Consume for ``seconds``; LATE_SHARE of the acknowledgements wait for a time within ``late_s``.
+        """Consume for ``seconds``; LATE_SHARE of the acknowledgements are delayed within ``late_s``.
 
-        Every ``hold_every``-th message is held for ever; all others that were received are acknowledged at the end.
+        Every ``hold_every``-th message stays unacknowledged; all others are acknowledged at the end.
         """
         deadline = time.monotonic() + seconds
         while time.monotonic() < deadline:
@@ -206,7 +206,7 @@ class LateConsumer:
 
 
 def applied(up: Up, name: str, topic: str) -> int:
-    """Return how many entries are acknowledged in the cluster, by its cursor; the topic has one ledger only."""
+    """Return the number of acknowledged entries of the cluster's cursor; the topic has one ledger only."""
     cursor = up.rest(name).cursor(topic, "s")
     mark_delete = int(cursor["markDeletePosition"].partition(":")[2])
     ranges = re.findall(r"\(\d+:(-?\d+)\.\.\d+:(\d+)\]", cursor["individuallyDeletedMessages"])
@@ -214,7 +214,7 @@ def applied(up: Up, name: str, topic: str) -> int:
 
 
 def planned_switch(up: Up, topic: str, late_s: tuple[float, float], *, hold_every: int, seconds: float) -> None:
-    """Consume in ewr, close, consume in jfk, while publishing in ewr goes on; nothing may be repeated or lost."""
+    """Consume in ewr, close, consume in jfk, while publishing in ewr continues; no message is repeated or lost."""
     consumer = subscribe(up, "ewr", topic)
     load = Load(up, "ewr", topic)
     worker = LateConsumer(consumer, random.Random(7))
@@ -242,7 +242,9 @@ def test_planned_switch_with_messages_held_for_ever_repeats_nothing(up: Up, topi
 
 
 def test_there_and_back_nothing_is_repeated_or_lost(up: Up, topic: str) -> None:
-    """Shared, acknowledged at random, delayed messages, bursts: tests/chaos/test_switches.py has fifty of it."""
+    """Type Shared, random acknowledgements, delayed messages, bursts; tests/chaos/test_switches.py repeats it fifty
+    times.
+    """
     journey = Journey(up, topic, ("ewr", "jfk"), Traffic(), random.Random(7))
     for there in ("jfk", "ewr"):
         journey.run(1.2)
@@ -258,7 +260,7 @@ def test_planned_switch_in_full_size(up: Up, topic: str, hold_every: int) -> Non
 
 
 def test_acknowledgement_overtakes_its_message(up: Up, topic: str) -> None:
-    """Acknowledged at the origin as it is published: elsewhere the message arrives already acknowledged."""
+    """The origin acknowledges a message at once: it arrives elsewhere already acknowledged."""
     consumer = subscribe(up, "ewr", topic)
     elsewhere = subscribe(up, "jfk", topic)
     wait_until(lambda: backlog(up, "jfk", topic, "s") is not None)
@@ -309,7 +311,7 @@ def test_unsubscribing_travels_and_nothing_resurrects(up: Up, topic: str) -> Non
 
 
 def test_consumers_in_two_clusters_at_once_converge(up: Up, topic: str) -> None:
-    """Both may get a message before they hear of each other's acknowledgement; none is left over, none is lost."""
+    """Both may get a message before the other's acknowledgement arrives; at the end none is unacknowledged or lost."""
     consumers = [subscribe(up, name, topic) for name in ("ewr", "jfk")]
     publish(up.client("lga"), topic, numbered(200))
     wait_for_entries(up, topic, 200, NAMES)

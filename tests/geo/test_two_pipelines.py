@@ -1,4 +1,4 @@
-"""Two pipelines over the same clusters, and what a pipeline that was killed leaves behind."""
+"""Two pipelines for the same clusters, and the remains of a killed pipeline."""
 
 from __future__ import annotations
 
@@ -28,13 +28,13 @@ TOPIC = "persistent://geo/rivals/orders"
 
 @pytest.fixture
 def work() -> Iterator[Path]:
-    """A temporary directory whose name is short enough for the sockets in it."""
+    """A temporary directory with a path that is short enough for sockets."""
     with tempfile.TemporaryDirectory() as directory:
         yield Path(directory)
 
 
 def rivals(directory: Path) -> list[dict[str, Any]]:
-    """The warnings of the second pipeline."""
+    """Return the warnings of the second pipeline."""
     lines = (directory / "second.out").read_text().splitlines()
     return [event for event in map(json.loads, lines) if event["event"] == "another_pipeline"]
 

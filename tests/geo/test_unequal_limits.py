@@ -1,4 +1,4 @@
-"""A target that takes smaller messages than its source, and a target that moves to another address."""
+"""A target with a lower message size limit than its source, and a target that moves to another address."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ LARGE, SMALL = "persistent://geo/limits/large", "persistent://geo/limits/small"
 
 
 def replace_jfk(clusters: LocalClusters, settings: dict[str, object]) -> None:
-    """Run jfk from its directory with other settings, on other ports."""
+    """Restart jfk with other settings on other ports."""
     clusters.brokers["jfk"].rest.close()
     broker = Broker(clusters.directory / "jfk", "jfk", settings)
     clusters.members["jfk"] = clusters.brokers["jfk"] = broker
@@ -43,7 +43,7 @@ def clusters(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalClusters
 
 
 def link(clusters: LocalClusters, topic: str) -> dict[str, Any]:
-    """What ewr says of its link to jfk."""
+    """Return ewr's statistics of its link to jfk."""
     found: dict[str, Any] = clusters.rest("ewr").stats(topic)["replication"]["jfk"]
     return found
 
@@ -52,7 +52,7 @@ def test_a_message_that_is_too_large_for_the_target_holds_up_its_topic_alone(clu
     publish(clusters.client("ewr"), SMALL, numbered(1))
     wait_until(lambda: entries(clusters, "jfk", SMALL) == 1, UP_TIMEOUT_S, what="the pipeline")
     publish(clusters.client("ewr"), LARGE, [b"first", b"x" * 300_000, b"behind it"])
-    # The confirmation of the first message, if it comes late, takes the reason away for a moment.
+    # A late confirmation of the first message removes the reason for a moment.
     reason = wait_until(
         lambda: str(link(clusters, LARGE).get("parkedReason", "")),
         REPLICATION_TIMEOUT_S,

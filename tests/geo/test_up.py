@@ -1,4 +1,4 @@
-"""``magnetar up`` as a user meets it: it says where everything is, keeps it running, and leaves nothing behind."""
+"""``magnetar up``: it prints all addresses, restarts processes, and leaves nothing behind."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Apache Pulsar for the whole suite; without Java, or without Maven to fetch it, the suite is skipped and says why."""
+"""Apache Pulsar for the whole suite; without Java, or Maven to download it, the suite is skipped with the reason."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 @pytest.fixture(scope="session")
 def peer() -> None:
-    """Skip what asks for Apache Pulsar where it cannot be run."""
+    """Skip the test if Apache Pulsar cannot be run."""
     try:
         java()
         pulsar_jars()
@@ -52,14 +52,14 @@ def mixed(peer: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Mixe
 
 
 def replicated_topic(group: Group) -> str:
-    """Return a topic of a new namespace that is replicated between all clusters of the group."""
+    """Return a topic in a new namespace that is replicated between all clusters of the group."""
     namespace = f"interop/{secrets.token_hex(4)}"
     group.make_namespace(namespace, sorted(group.members))
     return f"persistent://{namespace}/t"
 
 
 def wait_until_carried(clusters: Group, topic: str) -> None:
-    """Return when what is published in each cluster has reached all."""
+    """Wait until messages from each cluster reach all others."""
     for name in clusters.members:
         clusters.client(name).subscribe(topic, "keeps the log").close()
         publish(clusters.client(name), topic, [name.encode()])
@@ -69,5 +69,5 @@ def wait_until_carried(clusters: Group, topic: str) -> None:
 
 
 def has_messages(clusters: Group, name: str, topic: str, count: int) -> bool:
-    """Whether the log holds at least ``count`` messages."""
+    """Return whether the log has at least ``count`` messages."""
     return len(read_log(clusters.client(name), topic)) >= count

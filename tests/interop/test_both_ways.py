@@ -1,4 +1,4 @@
-"""Magnetar and Apache Pulsar replicate to each other: one by the pipeline, the other by its own replicator."""
+"""Magnetar and Apache Pulsar replicate to each other: one with the pipeline, the other with its own replicator."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ pytestmark = pytest.mark.interop
 
 MESSAGES = 200
 QUIET_S = 3.0
-"""Time in which what went round in a circle would have arrived."""
+"""Time in which a circulating message would arrive."""
 
 
 @pytest.fixture(scope="module")
 def linked(peer: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[MixedClusters]:
-    """A Magnetar and an Apache Pulsar with a pipeline."""
+    """One Magnetar and one Apache Pulsar with a pipeline."""
     with MixedClusters(tmp_path_factory.mktemp("linked"), magnetar=("ewr",), apache=("apache",)) as running:
         running.start_pipeline()
         yield running
@@ -39,7 +39,7 @@ def test_messages_go_both_ways_once_and_in_order(linked: MixedClusters) -> None:
         linked.client(name).subscribe(topic, "keeps the log").close()
     publish(linked.client("ewr"), topic, numbered(MESSAGES))
     publish(linked.client("apache"), topic, numbered(MESSAGES, first=MESSAGES))
-    # Messages, not entries: the pipeline leaves markers in Apache Pulsar's log, which no consumer sees.
+    # Messages instead of entries, because the pipeline leaves markers in Apache Pulsar's log.
     for name in linked.members:
         has_all = partial(has_messages, linked, name, topic, 2 * MESSAGES)
         wait_until(has_all, REPLICATION_TIMEOUT_S, what=f"all messages in {name}", interval_s=0.5)

@@ -1,4 +1,4 @@
-"""The pipeline carries what nobody replicates by himself, between Magnetar and Apache Pulsar and between two of it."""
+"""The pipeline replicates between Magnetar and Apache Pulsar, and between two Apache Pulsars."""
 
 from __future__ import annotations
 
@@ -29,12 +29,12 @@ NAMESPACE = "interop/carried"
 NAMES = ("ewr", "apache", "other")
 EARLIEST = {"initial_position": pulsar.InitialPosition.Earliest}
 QUIET_S = 3.0
-"""Time in which what went round in a circle would have arrived."""
+"""Time in which a circulating message would arrive."""
 
 
 @pytest.fixture(scope="module")
 def carried(peer: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[MixedClusters]:
-    """A Magnetar and two Apache Pulsars; none of the latter replicates by itself."""
+    """One Magnetar and two Apache Pulsars that do not replicate by themselves."""
     with MixedClusters(tmp_path_factory.mktemp("carried"), magnetar=("ewr",), apache=("apache", "other")) as running:
         running.make_carried_namespace(NAMESPACE)
         running.start_pipeline()
@@ -44,7 +44,7 @@ def carried(peer: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Mi
 
 @pytest.fixture
 def topic(carried: MixedClusters) -> str:
-    """A topic whose log every cluster keeps."""
+    """A topic with infinite retention in every cluster."""
     name = f"persistent://{NAMESPACE}/{secrets.token_hex(4)}"
     for cluster in carried.members:
         carried.client(cluster).subscribe(name, "keeps the log").close()
@@ -56,7 +56,7 @@ def logs(clusters: Group, topic: str) -> dict[str, list[pulsar.Message]]:
 
 
 def wait_for_logs(clusters: Group, topic: str, count: int) -> dict[str, list[pulsar.Message]]:
-    """Return the logs once each holds ``count`` messages, and no more come."""
+    """Return the logs when each has ``count`` messages and no more arrive."""
     wait_until(lambda: all(len(log) >= count for log in logs(clusters, topic).values()), 60, what=f"{count} in {topic}")
     assert holds_for(lambda: all(len(log) == count for log in logs(clusters, topic).values()), QUIET_S, interval_s=0.5)
     return logs(clusters, topic)

@@ -1,4 +1,4 @@
-"""Apache Pulsar's own replicator pushes into Magnetar, which it takes for one of its kind."""
+"""Apache Pulsar's own replicator pushes into Magnetar."""
 
 from __future__ import annotations
 
@@ -28,13 +28,13 @@ EARLIEST = pulsar.InitialPosition.Earliest
 
 TROUBLES = 3
 BETWEEN_TROUBLES = 500
-"""Messages that must arrive before the next trouble."""
+"""Messages between two faults."""
 
 RECOVERY_TIMEOUT_S = 80.0
-"""Seconds from one trouble to the next: Apache Pulsar takes some ten to start, and as many until it replicates."""
+"""Seconds between two faults: Apache Pulsar takes some ten to start, and as many until it replicates."""
 
 SNAPSHOT_PERIODS_S = 3.0
-"""Time in which Apache Pulsar asks for snapshots of a replicated subscription more than once."""
+"""Time in which Apache Pulsar requests snapshots of a replicated subscription more than once."""
 
 
 def test_messages_arrive_in_order_and_say_where_from(mixed: MixedClusters) -> None:
@@ -102,7 +102,7 @@ def test_trouble_loses_nothing_and_repeats_nothing(mixed: MixedClusters, trouble
             make(trouble, mixed, topic)
     wait_for_entries(mixed, topic, entries(mixed, "apache", topic), ["ewr"])
     log = log_of(mixed, "ewr", topic)
-    # A client whose receipt was lost in a kill sends again: what is twice in the source is so here.
+    # A client resends messages whose receipt was lost in a kill; duplicates in the source are replicated.
     assert log == log_of(mixed, "apache", topic)
     assert {*one, *other} <= set(log)
 
@@ -119,7 +119,7 @@ def make(trouble: str, clusters: MixedClusters, topic: str) -> None:
 
 @contextmanager
 def publishing(client: pulsar.Client, topic: str, prefix: bytes) -> Iterator[list[bytes]]:
-    """Publish on and on, each message after the receipt of the one before; give those with a receipt."""
+    """Publish continuously, each message after the previous receipt; yield those with a receipt."""
     producer = client.create_producer(topic, send_timeout_millis=0, batching_enabled=False)
     receipted: list[bytes] = []
     ended = threading.Event()

@@ -1,4 +1,4 @@
-"""Where Apache Pulsar cannot be run, the reason is told and nothing is left behind; this needs no Pulsar."""
+"""Without Apache Pulsar, the kit reports the reason and leaves nothing behind; these tests need no Pulsar."""
 
 from __future__ import annotations
 

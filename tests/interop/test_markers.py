@@ -1,6 +1,6 @@
-"""A replicated subscription moves between Magnetar and Apache Pulsar, by the markers that Apache Pulsar knows (PIP-33).
+"""A replicated subscription moves between Magnetar and Apache Pulsar with the markers of PIP-33.
 
-Magnetar's go through the pipeline, Apache Pulsar's come with its own replicator.
+The pipeline carries Magnetar's markers, and Apache Pulsar's replicator its own.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ pytestmark = [pytest.mark.interop, pytest.mark.timeout(2 * UP_TIMEOUT_S)]
 MESSAGES = 100
 
 SNAPSHOT_TIMEOUT_S = 60.0
-"""A first snapshot that a hand-over of the link swallowed is given up after 30 seconds."""
+"""Time limit that includes a first snapshot that is lost with a lease and expires after 30 seconds."""
 
 
 @pytest.fixture(scope="module", params=[("ewr",), ("ewr", "jfk")], ids=["two clusters", "three clusters"])
 def mixed(
     request: pytest.FixtureRequest, peer: None, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[MixedClusters]:
-    """One or two Magnetars and an Apache Pulsar, with a pipeline."""
+    """One or two Magnetars and one Apache Pulsar, with a pipeline."""
     directory = tmp_path_factory.mktemp("markers")
     with MixedClusters(directory, magnetar=request.param, apache=("apache",)) as running:
         running.start_pipeline()
@@ -50,7 +50,7 @@ def subscribe(clusters: MixedClusters, name: str, topic: str) -> pulsar.Consumer
 
 
 def is_through(clusters: MixedClusters, name: str, topic: str) -> bool:
-    """Whether the subscription has passed the last message of the log; behind that there may be markers."""
+    """Return whether the subscription has passed the last message of the log; only markers may follow."""
     response = clusters.rest(name).request("GET", f"{topic.replace('://', '/')}/internalStats")
     cursor = response.json()["cursors"].get("moves")
     last = entry_of(read_log(clusters.client(name), topic)[-1].message_id())
@@ -69,7 +69,7 @@ def test_what_was_consumed_in_one_is_consumed_in_all(mixed: MixedClusters, here:
         receive(consumer, new + MESSAGES * len(mixed.members), acknowledge=True)
         for name in mixed.members:
             wait_until(partial(is_through, mixed, name, topic), SNAPSHOT_TIMEOUT_S, what=name, interval_s=0.2)
-        consumer.close()  # not before: Apache Pulsar hears of a snapshot only while somebody consumes
+        consumer.close()  # not earlier: Apache Pulsar processes a snapshot only while there is a consumer
         moved = subscribe(mixed, there, topic)
         assert nothing_comes(moved)
         moved.close()

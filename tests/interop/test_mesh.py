@@ -1,4 +1,4 @@
-"""A mesh of both makes, carried by the pipeline alone, while every process is killed once."""
+"""Clusters of both systems with the pipeline only, while every process is killed once."""
 
 from __future__ import annotations
 
@@ -21,22 +21,22 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 MESSAGES = 100_000
-"""From each cluster."""
+"""Messages from each cluster."""
 
 RATE = 1_000
-"""Messages a second from each cluster, so that the kills come while they are published."""
+"""Messages per second from each cluster, so that the kills occur during publishing."""
 
 PUBLISH_TIMEOUT_S = 180.0
 CATCH_UP_TIMEOUT_S = 300.0
 QUIET_S = 3.0
-"""Time in which what went round in a circle would have arrived."""
+"""Time in which a circulating message would arrive."""
 
 pytestmark = [pytest.mark.interop, pytest.mark.timeout(900)]
 
 
 @contextmanager
 def publishing(client: pulsar.Client, topic: str, origin: str) -> Iterator[Callable[[], int]]:
-    """Publish MESSAGES messages in the background, and give the count of receipts; return when all have one."""
+    """Publish MESSAGES messages in the background, and yield a function for the number of receipts; wait for all."""
     producer = client.create_producer(
         topic, batching_enabled=False, block_if_queue_full=True, max_pending_messages=1000, send_timeout_millis=0
     )
@@ -59,7 +59,7 @@ def publishing(client: pulsar.Client, topic: str, origin: str) -> Iterator[Calla
 
 
 def have_all(receipts: list[Callable[[], int]], number: int) -> bool:
-    """Whether each publisher has so many receipts."""
+    """Return whether each publisher has ``number`` receipts."""
     return all(count() >= number for count in receipts)
 
 
@@ -90,7 +90,7 @@ def test_every_log_holds_every_message_once_in_its_origins_order(peer: None, tmp
         publishers.close()
         own = {name: log_of(mesh, name, topic, origin=name) for name in mesh.members}
         for origin, log in own.items():
-            # A client sends again what had no receipt when its broker was killed: its own log may hold that twice.
+            # A client resends messages without a receipt after a kill, so its own log may have them twice.
             assert list(dict.fromkeys(log)) == [b"%s-%d" % (origin.encode(), number) for number in range(MESSAGES)]
         for name in mesh.members:
             has = partial(has_messages, mesh, name, topic, sum(map(len, own.values())))
@@ -102,7 +102,7 @@ def test_every_log_holds_every_message_once_in_its_origins_order(peer: None, tmp
 
 
 def log_of(clusters: MixedClusters, name: str, topic: str, origin: str) -> list[bytes]:
-    """Return the payloads that were published in ``origin``, in the order of the log of ``name``."""
+    """Return the payloads published in ``origin``, in the order of the log of ``name``."""
     prefix = f"{origin}-".encode()
     log = [message.data() for message in read_log(clusters.client(name), topic)]
     return [payload for payload in log if payload.startswith(prefix)]

@@ -1,4 +1,4 @@
-"""Apache Pulsar acts on the markers that we build: it answers a request, and applies an update."""
+"""Apache Pulsar processes Magnetar's markers: it answers a request, and applies an update."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.interop
 
 SOURCE_POSITION = Position(1, 0)
-"""Where the marker was in our log, as far as Apache Pulsar can know."""
+"""The position of the marker in Magnetar's log, for Apache Pulsar."""
 
 
 @pytest.fixture
 def topic(mixed: MixedClusters) -> str:
-    """A topic whose replicator from Apache Pulsar to us runs: it is what hands our markers on."""
+    """A topic with a running replicator from Apache Pulsar to Magnetar, which carries Magnetar's markers on."""
     name = replicated_topic(mixed)
     mixed.client("apache").subscribe(name, "keeps the log").close()
 
@@ -45,7 +45,7 @@ def topic(mixed: MixedClusters) -> str:
 
 
 def send(clusters: MixedClusters, topic: str, marker_type: int, payload: bytes) -> Position:
-    """Put a marker of ours into Apache Pulsar's log, as a replicator does; return where it is."""
+    """Publish a marker of Magnetar to Apache Pulsar's log, as a replicator does; return its position."""
     marker = markers.build_marker(marker_type, payload, publish_time_ms=time.time_ns() // 1_000_000)
     with RawConnection.connected(clusters.pulsars["apache"].service_url) as raw:
         raw.request("LOOKUP", "LOOKUP_RESPONSE", topic=topic, authoritative=False)
@@ -90,7 +90,7 @@ def test_it_applies_our_update(mixed: MixedClusters, topic: str) -> None:
     positions = {"apache": through, "other": Position(9, 9)}
     claimed = [(Position(1, 1), Position(1, 2))]
     update = markers.subscription_update("moves", positions, ({"apache": Position(1, 1)}, {"apache": claimed}))
-    send(mixed, topic, markers.UPDATE, update)  # it skips the claims
+    send(mixed, topic, markers.UPDATE, update)  # Apache Pulsar ignores the claims
     wait_until(lambda: mark_delete(mixed, topic, "moves") == through, what=f"{through}")
 
 

@@ -1,4 +1,4 @@
-"""Two Magnetars take the same messages from Apache Pulsar: their positions there are the same, so progress is exact."""
+"""Two Magnetars receive the same messages from Apache Pulsar: origin positions are equal, so progress is exact."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The peer by itself: the official client, and Magnetar's command line, which speaks the same admin API."""
+"""Apache Pulsar alone, with the official client and Magnetar's command line, which uses the same admin API."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ COMMAND_TIMEOUT_S = 30
 
 
 def magnetar(apache: PulsarStandalone, line: str) -> Json:
-    """Run a command against Apache Pulsar and return what it printed as JSON."""
+    """Run a command against Apache Pulsar; return its JSON output."""
     done = subprocess.run(
         [*MAGNETAR, *line.split(), "--output", "json"],
         env={**os.environ, "MAGNETAR_ADMIN_URL": apache.admin_url},

@@ -1,4 +1,4 @@
-"""Two Apache Pulsars replicate to each other with their own replicator: the kit sets them up as their users do."""
+"""Two Apache Pulsars that replicate to each other with their own replicator, configured as in production."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def test_messages_reach_the_other_cluster_and_go_no_further(pair: PulsarClusters
 
 
 def test_after_a_kill_nothing_is_lost_but_some_comes_twice(pair: PulsarClusters) -> None:
-    """Its replicator delivers at least once: what its cursor had not noted is sent again, and stored again."""
+    """The replicator delivers at least once: entries after its persisted cursor are sent and stored again."""
     topic = replicated_topic(pair)
     consumer = pair.client("two").subscribe(topic, "all", initial_position=pulsar.InitialPosition.Earliest)
     publish(pair.client("one"), topic, numbered(50))

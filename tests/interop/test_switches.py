@@ -1,6 +1,6 @@
-"""A caught-up subscription moves between Magnetar and Apache Pulsar, by markers, as between two Apache Pulsars.
+"""A subscription without backlog moves between Magnetar and Apache Pulsar, and between two Apache Pulsars, by markers.
 
-``MAGNETAR_INTEROP_SWITCHES`` sets how often it moves each way.
+``MAGNETAR_INTEROP_SWITCHES`` sets the number of moves in each direction.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ SEED = 6
 CAUGHT_UP = Traffic(burst=0, delayed_share=0.0, mean_work_s=0.0, late_share=0.0, held_share=0.0)
 NAMESPACE = "interop/switches"
 STAY_S = (2.0, 3.0)
-"""Bounds of the time that consumers stay in a cluster: some snapshots' worth."""
+"""Bounds of the time for which consumers stay in a cluster: several snapshots."""
 
 BETWEEN_S = 0.2
 """Seconds between closing the consumers in one cluster and opening them in the other."""
@@ -47,7 +47,7 @@ def after(seconds: float) -> Callable[[], bool]:
 
 
 def repeated_at_switches(group: Group) -> dict[str, list[int]]:
-    """Move SWITCHES times each way, lose nothing, and return what each move repeated, by where it went."""
+    """Move SWITCHES times in each direction without loss; return the number of duplicates of each move, by target."""
     names = sorted(group.members)
     chance = random.Random(SEED)
     topic = f"persistent://{NAMESPACE}/{secrets.token_hex(4)}"
@@ -88,9 +88,9 @@ def all_of(repeated: dict[str, list[int]]) -> list[int]:
 
 
 def chance_of_sums(*samples: list[int]) -> float:
-    """Return by how much sums may differ that come from the same source.
+    """Return the tolerance for the difference of two sums with the same distribution.
 
-    A move repeats what was acknowledged since the last snapshot of the second, so how much it is, is chance on both
-    sides: two standard deviations of the difference of the sums.
+    A move repeats the acknowledgements since the last snapshot, within a second, so the number is random on both sides:
+    two standard deviations of the difference of the sums.
     """
     return 2 * math.sqrt(sum(len(sample) * statistics.variance(sample) for sample in samples))

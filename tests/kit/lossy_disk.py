@@ -282,7 +282,7 @@ class LossyDisk:
         self._top = self._power_on()
 
     def fail_sync(self, ahead: int, name_end: str = "") -> None:
-        """Fail a sync with EIO: number ``ahead`` (1: the next one, 0: none) of files whose name ends in ``name_end``."""
+        """Fail a sync with EIO: number ``ahead`` (1: the next one, 0: none) of files that end with ``name_end``."""
         with self._control.open("r+b", buffering=0) as control:  # a running broker has the file mapped
             control.write(_CONTROL.pack(ahead, self._sync_us, name_end.encode()))
 

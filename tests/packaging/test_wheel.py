@@ -1,4 +1,4 @@
-"""The built wheel, installed where nothing else is."""
+"""The built wheel in an empty environment."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def magnetar(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The command of an environment that holds the wheel and what it depends on."""
+    """Return the command of an environment with the wheel and its dependencies."""
     environment = tmp_path_factory.mktemp("environment")
     subprocess.run([sys.executable, "-m", "venv", str(environment)], check=True)
     pip = [str(environment / "bin" / "python"), "-m", "pip", "install", "--quiet"]

@@ -1,1 +1,1 @@
-"""What a broken or hostile peer may do, and what must not come of it."""
+"""Broken and hostile peers, and the limits of their effects."""

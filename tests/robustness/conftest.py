@@ -1,4 +1,4 @@
-"""A broker to be abused, and a bystander that must not notice."""
+"""A broker under attack, and a bystander that must not be affected."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ if TYPE_CHECKING:
 
 @pytest.fixture(scope="package")
 def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
-    """One broker for all of it: whatever a test did, the next one finds it well."""
+    """One broker for all tests, which must be healthy after each."""
     with Broker(tmp_path_factory.mktemp("robustness")) as running:
         yield running
 
 
 class Bystander:
-    """A well-behaved client on one connection that publishes and consumes while others misbehave."""
+    """A well-behaved client on one connection that publishes and consumes during attacks."""
 
     def __init__(self, broker: Broker) -> None:
         """Connect, create a producer, subscribe."""
@@ -38,7 +38,7 @@ class Bystander:
         self._sequence_ids = itertools.count()
 
     def goes_on(self) -> bool:
-        """Publish one message and receive it, on the connection of the beginning."""
+        """Publish one message and receive it on the original connection."""
         sequence_id = next(self._sequence_ids)
         payload = b"%d" % sequence_id
         receipt = self._connection.publish(payload, sequence_id=sequence_id)
@@ -49,7 +49,7 @@ class Bystander:
         return bool(message.message_id.entryId == receipt.message_id.entryId)
 
     def lost_nothing(self) -> bool:
-        """Whether the broker is the same process and its log holds what was published, once and in order."""
+        """Return whether the broker is the same process and its log has all published messages, once and in order."""
         self._broker.process.require_running()
         client = connect(self._broker.service_url)
         log = [message.data() for message in read_log(client, self._topic)]
@@ -57,13 +57,13 @@ class Bystander:
         return self._broker.pid == self._pid and log == self._published
 
     def close(self) -> None:
-        """Leave."""
+        """Close the connection."""
         self._connection.close()
 
 
 @pytest.fixture
 def bystander(broker: Broker) -> Iterator[Bystander]:
-    """A bystander that is checked once more when the test is over."""
+    """A bystander with a final check after the test."""
     present = Bystander(broker)
     try:
         assert present.goes_on()

@@ -1,4 +1,4 @@
-"""Peers that read slowly, stop half-way, say nothing, or come in crowds."""
+"""Peers that read slowly, stop in the middle, stay silent, or come in large numbers."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 MEBIBYTE = 1 << 20
 GROWTH_MAX = 128 * MEBIBYTE
-"""Bytes that the broker may grow by while five peers do not read: what was read for them, not their 800 MiB."""
+"""Maximum growth of the broker in bytes while five peers do not read: read-ahead, but not their 800 MiB."""
 
 
 @pytest.fixture(scope="module")
@@ -42,7 +42,7 @@ def backlog_topic(broker: Broker) -> str:
 
 
 def test_slow_reader_costs_no_memory(broker: Broker, bystander: Bystander, backlog_topic: str) -> None:
-    """Consumers with endless permits do not read from their sockets."""
+    """Consumers with unlimited permits do not read from their sockets."""
     before = broker.resident_bytes()
     with contextlib.ExitStack() as open_ones:
         for number in range(5):
@@ -75,7 +75,7 @@ def test_slow_reader_gets_everything_when_it_reads_again(broker: Broker, backlog
 
 
 def test_peer_that_does_not_read_its_answers(broker: Broker, bystander: Bystander) -> None:
-    """Requests pour in, no answer is read: the broker stops reading, or closes; it does not pile answers up."""
+    """Many requests without reading responses: the broker stops reading or closes; it does not buffer responses."""
     before = broker.resident_bytes()
     lookup = encode_command(command("LOOKUP", topic="persistent://public/default/t" + "x" * 200, request_id=1))
     with RawConnection.connected(broker.service_url) as flood:
@@ -122,7 +122,7 @@ def test_frames_byte_by_byte(broker: Broker, topic: str) -> None:
 
 
 def test_crowd_that_vanishes(broker: Broker, bystander: Bystander) -> None:
-    """Connections are reset while their requests are being answered."""
+    """Connections are reset during the responses to their requests."""
     at_once_reset = struct.pack("ii", 1, 0)
     for number in range(300):
         connection = RawConnection(broker.service_url)
@@ -140,12 +140,12 @@ def test_crowd_that_vanishes(broker: Broker, bystander: Bystander) -> None:
 
 
 def has_no_publishers(broker: Broker, topic: str) -> bool:
-    """Whether nobody is left to publish."""
+    """Return whether the topic has no producers."""
     return bool(broker.rest.stats(topic)["publishers"] == [])
 
 
 def publish_probe(broker: Broker, topic: str) -> None:
-    """Make sure that the topic exists and takes a message."""
+    """Check that the topic exists and accepts a message."""
     client = connect(broker.service_url)
     publish(client, topic, [b"probe"])
     client.close()
@@ -180,7 +180,7 @@ def test_peer_that_answers_no_ping_is_closed_and_frees_what_it_held(impatient: B
 
 
 def subscribes(client: pulsar.Client, topic: str) -> bool:
-    """Whether the exclusive subscription is free."""
+    """Return whether an Exclusive consumer can subscribe."""
     try:
         client.subscribe(topic, "s")
     except pulsar.ConsumerBusy:

@@ -1,4 +1,4 @@
-"""Malformed, oversize and misplaced frames: the right error or a closed connection, and nothing worse."""
+"""Malformed, oversize and misplaced frames: the right error or a closed connection, and no other effect."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ PRODUCER = encode_command(command("PRODUCER", topic="persistent://public/default
 
 
 def frame(body: bytes) -> bytes:
-    """Return a frame around the bytes of a command, whatever they are."""
+    """Return a frame with arbitrary bytes as its command."""
     return struct.pack(">II", len(body) + 4, len(body)) + body
 
 
@@ -49,7 +49,7 @@ MALFORMED = {
 
 @pytest.fixture
 def raw(broker: Broker) -> Iterator[RawConnection]:
-    """A connection that has shaken hands."""
+    """A connection after the handshake."""
     with RawConnection.connected(broker.service_url) as connection:
         yield connection
 
@@ -118,7 +118,7 @@ def test_entry_that_cannot_be_parsed_is_never_stored(
 def test_message_of_the_largest_size_passes_whatever_its_metadata(
     raw: RawConnection, topic: str, metadata_size: int
 ) -> None:
-    """Clients cut payloads by ``maxMessageSize`` and do not count the metadata; the frame leaves room for it."""
+    """Clients split payloads by ``maxMessageSize`` without the metadata; the frame limit leaves room for it."""
     raw.subscribe(topic, "s")
     raw.flow(1)
     raw.create_producer(topic)

@@ -1,4 +1,4 @@
-"""Clients that make a broker hold as much as they can: it stays within its memory, and others go on."""
+"""Clients that try to exhaust a broker's memory: it stays within its limit, and other clients continue."""
 
 from __future__ import annotations
 
@@ -47,9 +47,9 @@ def frame_of(sequence_id: int, payload: bytes) -> bytes:
 
 
 def flood(connection: RawConnection, stop: threading.Event) -> None:
-    """Send large messages as fast as the broker takes them; receipts are left unread in the socket."""
+    """Send large messages as fast as the broker accepts them, without reading receipts."""
     frame = frame_of(0, LARGE)
-    with contextlib.suppress(OSError):  # it is shut down at the end
+    with contextlib.suppress(OSError):  # shut down at the end
         while not stop.is_set():
             connection.socket.sendall(frame)
 
@@ -112,7 +112,7 @@ def test_clients_that_stop_in_large_frames_hold_little_and_hold_up_nobody(broker
         for _ in range(60):
             connection = open_ones.enter_context(RawConnection.connected(broker.service_url))
             connection.socket.setblocking(False)
-            with contextlib.suppress(BlockingIOError, ConnectionError):  # the first of them are dropped soon
+            with contextlib.suppress(BlockingIOError, ConnectionError):  # the first of them are soon closed
                 while connection.socket.send(frame[: 4 * MEBIBYTE]):
                     pass
         for number in range(200):

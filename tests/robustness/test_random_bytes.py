@@ -1,4 +1,4 @@
-"""Property: no bytes whatever, however close to valid ones, harm the broker or another client."""
+"""Property: no input, however close to valid frames, harms the broker or another client."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ CLIENT_COMMANDS = [
     "WATCH_TOPIC_LIST",
 ]
 Field = Any
-"""A FieldDescriptor, of whichever implementation of protobuf."""
+"""A FieldDescriptor of any implementation of protobuf."""
 
 CORNER_VALUES: dict[int, st.SearchStrategy[Any]] = {
     FieldDescriptor.TYPE_BYTES: st.binary(max_size=20),
@@ -58,7 +58,7 @@ CORNER_VALUES: dict[int, st.SearchStrategy[Any]] = {
     FieldDescriptor.TYPE_INT64: st.sampled_from([0, 1, -1, 5, 2**63 - 1, -(2**63)]),
     FieldDescriptor.TYPE_INT32: st.sampled_from([0, 1, -1, 5, 2**31 - 1, -(2**31)]),
 }
-"""What a field of each type may hold at its ends; the ids of the conversation come up often."""
+"""Boundary values for each field type; ids of the conversation are frequent."""
 
 run_against_broker = settings(
     max_examples=EXAMPLES, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
@@ -66,7 +66,7 @@ run_against_broker = settings(
 
 
 def conversation(topic: str) -> list[bytes]:
-    """Return the frames of a whole valid conversation after CONNECT."""
+    """Return the frames of a complete valid conversation after CONNECT."""
     shared = pb.CommandSubscribe.Shared
     first = pb.MessageIdData(ledgerId=1, entryId=0)
     return [
@@ -92,7 +92,7 @@ def conversation(topic: str) -> list[bytes]:
 
 @pytest.fixture(scope="module")
 def bystander(broker: Broker) -> Iterator[Bystander]:
-    """One bystander through all examples."""
+    """One bystander for all examples."""
     present = Bystander(broker)
     try:
         yield present
@@ -103,12 +103,12 @@ def bystander(broker: Broker) -> Iterator[Bystander]:
 
 @pytest.fixture(scope="module")
 def fuzzed_topic() -> str:
-    """The topic that the fuzzed clients work on."""
+    """The topic of the fuzzed clients."""
     return f"persistent://public/default/fuzzed-{secrets.token_hex(4)}"
 
 
 def throw(broker: Broker, data: bytes, *, after_connect: bool) -> None:
-    """Send the bytes on a connection of their own and wait until the broker has answered or closed it."""
+    """Send bytes on a separate connection, and wait until the broker has responded or closed it."""
     connection = RawConnection.connected(broker.service_url) if after_connect else RawConnection(broker.service_url)
     with connection:
         try:
@@ -186,7 +186,7 @@ def test_valid_commands_with_strange_values(
 
 
 def fill(message: Message, topic: str, draw: st.DataObject, depth: int = 0) -> None:
-    """Give every required field, and some others, a value from the corners of its type."""
+    """Fill every required field, and some others, with boundary values of their types."""
     for field in message.DESCRIPTOR.fields:
         if field.number >= 1000 or not (field.is_required or draw.draw(st.booleans(), field.name)):
             continue
@@ -205,7 +205,7 @@ def fill(message: Message, topic: str, draw: st.DataObject, depth: int = 0) -> N
 
 
 def values_of(field: Field, topic: str) -> st.SearchStrategy[Any]:
-    """Return the corner values of a scalar field."""
+    """Return the boundary values of a scalar field."""
     if field.enum_type is not None:
         return st.sampled_from([value.number for value in field.enum_type.values])
     if field.type == field.TYPE_STRING:

@@ -1,4 +1,4 @@
-"""The simulation finds what it is there for: bugs in the core, made on purpose."""
+"""The simulation finds deliberate bugs in the core."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ QUICKLY_FOUND = [
 
 
 def first_found(name: str, seeds: int) -> int | None:
-    """The first seed that finds a mutant."""
+    """Return the first seed that finds a mutant."""
     with mutated(name):
         return next((seed for seed in range(seeds) if judge(seed).violation), None)
 

@@ -1,4 +1,4 @@
-"""Whole clusters keep their promises, whatever happens; and the same seed is the same run."""
+"""Clusters keep their promises in simulations, and equal seeds give equal runs."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def test_nothing_that_was_promised_is_broken(seed: int) -> None:
 
 
 def test_a_message_that_is_refused_for_long_makes_no_flood() -> None:
-    """In this world a producer moved to a cluster that refuses one of its messages, and sends all of them again."""
+    """In this run a producer moved to a cluster that refuses one of its messages, and resends all of them."""
     assert judge(6758).entries < 10_000
 
 

@@ -1,1 +1,1 @@
-"""Replication on Spark between clusters that are played."""
+"""Replication on Spark between fake clusters."""

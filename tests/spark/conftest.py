@@ -1,4 +1,4 @@
-"""One replication between fake clusters, shared by all tests of this folder: starting Spark takes long."""
+"""One replication between fake clusters for all tests of this directory, because Spark starts slowly."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ READY_TIMEOUT_S = 120.0
 
 @dataclass
 class Running:
-    """The replication, and what it said."""
+    """The replication and its events."""
 
     work_dir: Path
     events: list[Event] = field(default_factory=list)
@@ -68,7 +68,7 @@ def topic() -> str:
 
 @pytest.fixture
 def arrives(clusters: dict[str, FakeCluster], replication: Running) -> Callable[..., None]:
-    """Wait until a topic of a cluster holds just these payloads, in this order."""
+    """Wait until a topic of a cluster has exactly these payloads, in order."""
 
     def check(target: str, topic: str, payloads: list[bytes], timeout_s: float = 60.0) -> None:
         cluster = clusters[target]

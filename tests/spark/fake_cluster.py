@@ -1,4 +1,4 @@
-"""A cluster that does just what the pipeline needs of one, in a thread, with faults on demand."""
+"""A fake cluster in a thread with the functions that the pipeline needs, and with faults."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class Cursor:
 
 @dataclass
 class Topic:
-    """A log of own entries, and what came from elsewhere with the time of its arrival."""
+    """A log of own entries, and the replicated entries with their arrival times."""
 
     name: str
     own: list[tuple[Position, bytes]] = field(default_factory=list)
@@ -206,7 +206,7 @@ class Peer:
 
 
 def dispatch(topic: Topic, cursor: Cursor) -> None:
-    """Send what the cursor's permits allow."""
+    """Send entries within the cursor's permits."""
     while cursor.peer is not None and cursor.permits and cursor.next_read < len(topic.own):
         position, entry = topic.own[cursor.next_read]
         previous = topic.own[cursor.next_read - 1][0] if cursor.next_read else EARLIEST
@@ -219,16 +219,16 @@ def dispatch(topic: Topic, cursor: Cursor) -> None:
 
 
 class FakeCluster:
-    """Broker port and admin port of one cluster."""
+    """The broker port and admin port of one cluster."""
 
     def __init__(self, name: str, peers: tuple[str, ...]) -> None:
         self.name = name
         self.peers = peers
         self.topics: dict[str, Topic] = {}
         self.refusing: set[str] = set()
-        """Topics whose producers are refused."""
+        """Topics that refuse producers."""
         self.mute: set[str] = set()
-        """Topics whose sends are never answered."""
+        """Topics without receipts."""
         self.duplicates = 0
         self.broker_port = self.admin_port = 0
         self._loop = asyncio.new_event_loop()
@@ -260,7 +260,7 @@ class FakeCluster:
         asyncio.run_coroutine_threadsafe(self._start(), self._loop).result()
 
     def stop(self) -> None:
-        """Go away, connections and all; logs and cursors stay."""
+        """Close all connections and ports; logs and cursors stay."""
         asyncio.run_coroutine_threadsafe(self._stop(), self._loop).result()
 
     def call(self, function: Callable[[], T]) -> T:
@@ -278,7 +278,7 @@ class FakeCluster:
         self.call(lambda: self._publish(topic, payloads))
 
     def payloads(self, topic: str) -> list[bytes]:
-        """What arrived from elsewhere."""
+        """Return the payloads of replicated entries."""
         return self.call(lambda: [payload for _, payload, _ in self.topic(topic).arrived])
 
     def _publish(self, topic_name: str, payloads: list[bytes]) -> None:
@@ -306,7 +306,7 @@ class FakeCluster:
         await asyncio.sleep(0.05)
 
     async def _end(self) -> None:
-        """End what serves connections, so that nothing of it is left to Python's collector."""
+        """Close the server completely, so that nothing is left for the garbage collector."""
         serving = asyncio.all_tasks() - {asyncio.current_task()}
         for task in serving:
             task.cancel()

@@ -1,4 +1,4 @@
-"""Replication on a real Spark between fake clusters, whose faults can be had on demand."""
+"""Replication on a real Spark between fake clusters with faults."""
 
 from __future__ import annotations
 
@@ -153,7 +153,7 @@ def test_killed_workers_lose_and_repeat_nothing(clusters: Clusters, arrives: Arr
 
 
 def workers() -> list[int]:
-    """Return the Python workers: children of the daemon that Spark forks them from, below this process."""
+    """Return the Python workers: children of Spark's daemon below this process."""
     listed = subprocess.run(["ps", "-eo", "pid=,ppid=,args="], capture_output=True, check=True, text=True).stdout
     rows = [line.split(None, 2) for line in listed.splitlines()]
     parents = {int(pid): int(parent) for pid, parent, *_ in rows}

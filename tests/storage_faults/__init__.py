@@ -1,1 +1,1 @@
-"""The store on disks that tear, fill up, fail and lie."""
+"""The store on disks with torn writes, full disks, and failing syncs."""

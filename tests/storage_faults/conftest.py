@@ -1,4 +1,4 @@
-"""A data directory, and ``magnetar check`` on it."""
+"""A data directory, and ``magnetar check`` for it."""
 
 from __future__ import annotations
 

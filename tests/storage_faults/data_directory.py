@@ -1,4 +1,4 @@
-"""A data directory as a broker leaves it, and its metadata, for tests of ``magnetar check``."""
+"""A broker's data directory with metadata, for tests of ``magnetar check``."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 TOPIC = TopicName.parse("persistent://public/default/orders")
 CURSOR = "a/b c"
-"""A subscription's name that has to be encoded."""
+"""A subscription name that must be encoded."""
 
 ENTRIES = [
     build_entry(pb.MessageMetadata(producer_name="p", sequence_id=number, publish_time=1), b"%d" % number)
@@ -33,7 +33,7 @@ ENTRIES = [
 
 
 async def write(directory: Path) -> None:
-    """Leave, as a broker that was killed would, a topic of ten entries in two ledgers, and a cursor with a hole."""
+    """Create the data of a killed broker: a topic of ten entries in two ledgers, and a cursor with a hole."""
     clock = SystemClock()
     metadata = LocalMetadataStore(directory / METADATA, clock)
     options = LocalStoreOptions(segment_bytes=600)

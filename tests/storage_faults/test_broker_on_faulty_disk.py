@@ -1,4 +1,4 @@
-"""The broker's own code, and the official client, on a disk that fails and fills up."""
+"""The broker's code and the official client on a disk that fails or is full."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def log_of(client: pulsar.Client) -> list[bytes]:
 
 
 def is_refused(broker: BrokerInProcess) -> bool:
-    """Whether a new producer is refused."""
+    """Return whether a new producer is refused."""
     client = connect(broker.service_url, operation_timeout_seconds=2)
     try:
         client.create_producer(TOPIC)
@@ -40,7 +40,7 @@ def is_refused(broker: BrokerInProcess) -> bool:
 
 
 def consumes_all(broker: BrokerInProcess, consumer: pulsar.Consumer) -> bool:
-    """Acknowledge what comes; whether that was all. It may come twice when the connection was lost in between."""
+    """Acknowledge all messages; return whether they are complete. Duplicates after a lost connection are allowed."""
     with contextlib.suppress(pulsar.Timeout):
         while True:
             consumer.acknowledge(consumer.receive(100))
@@ -48,7 +48,7 @@ def consumes_all(broker: BrokerInProcess, consumer: pulsar.Consumer) -> bool:
 
 
 class Sending:
-    """Messages that are on their way, and what became of them."""
+    """Messages in flight, and their results."""
 
     def __init__(self, producer: pulsar.Producer, payloads: list[bytes]) -> None:
         self.results: list[pulsar.Result] = []

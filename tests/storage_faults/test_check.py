@@ -1,4 +1,4 @@
-"""``magnetar check`` on whole data directories: what is wrong, what would be lost, and what may be repaired."""
+"""``magnetar check`` of whole data directories: errors, possible losses, and repairs."""
 
 from __future__ import annotations
 
@@ -218,7 +218,7 @@ def test_a_read_only_metadata_store_refuses_to_change(directory: Path) -> None:
 
 
 def delay(directory: Path, *, claimed_ms: int) -> None:
-    """Have the index claim that the second entry, which is not delayed, is due then."""
+    """Record in the index that the second entry, which is not delayed, is due at ``claimed_ms``."""
     metadata = LocalMetadataStore(directory / METADATA, SystemClock())
     path = managed_ledger_path(TOPIC)
     stored = metadata.get(path)

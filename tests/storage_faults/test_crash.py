@@ -1,4 +1,4 @@
-"""Power lost at any moment: what was reported is there, in order, and nothing is made up."""
+"""Loss of power at any moment: reported entries survive in order, and no others appear."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ OPTIONS = LocalStoreOptions(
 
 @dataclass
 class Asked:
-    """What was asked of a ledger, and how much of it was reported."""
+    """The appends to a ledger, and the number of reported ones."""
 
     entries: list[bytes] = field(default_factory=list)
     durable: int = 0
@@ -32,7 +32,7 @@ class Asked:
 
 
 class Story:
-    """A store under load that crashes, again and again, on the same data."""
+    """A store under load that crashes repeatedly with the same data."""
 
     def __init__(self, seed: int) -> None:
         self.chance = random.Random(seed)
@@ -45,7 +45,7 @@ class Story:
             disk = await self.live_and_crash(disk)
 
     async def live_and_crash(self, disk: FaultyDisk) -> FaultyDisk:
-        """Open what a crash left, look at it, and go on until power is lost, which may be during recovery already."""
+        """Open the store after a crash, check it, and continue until power is lost, maybe during recovery."""
         disk.crash_in(self.chance.randint(1, 60), self.chance)
         store = LocalLedgerStore(DIRECTORY, disk, asyncio.get_running_loop(), OPTIONS)
         try:

@@ -1,4 +1,4 @@
-"""Power lost, or the disk full, at any moment: a cursor is at something that it was, not before what it confirmed."""
+"""Loss of power or a full disk at any moment: a cursor has one of its earlier states, at or after the confirmed one."""
 
 from __future__ import annotations
 
@@ -27,13 +27,13 @@ DIRECTORY = Path("/log")
 TOPIC = "persistent://public/default/orders"
 OPTIONS = LocalStoreOptions(segment_bytes=4000, tail_cache_bytes=2500, table_cache_bytes=160, ledger_id_block=256)
 LIMITS = CursorLimits(record_bytes_max=80)
-"""Small enough for most records to be written in pieces."""
+"""Low limits, so that most records are written in pieces."""
 
 Standing = tuple[object, ...]
 
 
 class MetadataOnDisk(MemoryMetadataStore):
-    """A metadata store that takes nothing while its disk is full, or without power."""
+    """A metadata store that refuses writes while its disk is full or without power."""
 
     disk: FaultyDisk
 
@@ -50,7 +50,7 @@ def standing(cursor: Cursor) -> Standing:
 
 
 class Story:
-    """A cursor that changes on a disk that is full at times and loses power again and again."""
+    """A cursor that changes on a disk that is sometimes full and loses power repeatedly."""
 
     def __init__(self, seed: int) -> None:
         self.chance = random.Random(seed)
@@ -58,9 +58,9 @@ class Story:
         self.log = Log()
         self.positions = [self.log.append() for _ in range(200)]
         self.standings: list[Standing] = []
-        """All that the cursor may be found at."""
+        """All states that the cursor may have after a recovery."""
         self.confirmed = 0
-        """The oldest of them that it may be."""
+        """The index of the oldest allowed state."""
 
     async def run(self, crashes: int) -> None:
         disk = FaultyDisk()
@@ -68,7 +68,7 @@ class Story:
             disk = await self.live_and_crash(disk)
 
     async def live_and_crash(self, disk: FaultyDisk) -> FaultyDisk:
-        """Open what a crash left, see where the cursor is, and go on until power is lost."""
+        """Open the cursor after a crash, check its state, and continue until power is lost."""
         self.metadata.disk = disk
         disk.crash_in(self.chance.randint(10, 90), self.chance)
         store = LocalLedgerStore(DIRECTORY, disk, asyncio.get_running_loop(), OPTIONS)
@@ -123,7 +123,7 @@ class Story:
         self.standings.append(standing(cursor))
 
         def reported(error: StorageError | None) -> None:
-            self.standings.append(standing(cursor))  # which the metadata store may have taken over
+            self.standings.append(standing(cursor))  # the metadata store may have accepted it
             if error is None:
                 self.confirmed = max(self.confirmed, number)
 

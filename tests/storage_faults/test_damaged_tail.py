@@ -1,4 +1,4 @@
-"""A broker whose newest, unsealed segment has a flipped bit below what was synced."""
+"""A broker whose newest, unsealed segment has a flipped bit in synced data."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ PAYLOADS = [b"payload %d of the topic" % number for number in range(6)]
 
 
 def killed_broker(directory: Path) -> FaultyDisk:
-    """The disk of a broker that was killed while it sealed the segment, with two topics of six messages each."""
+    """Return the disk of a broker that was killed while sealing the segment, with two topics of six messages each."""
     disk = FaultyDisk()
     with BrokerInProcess(directory, disk) as broker:
         client = connect(broker.service_url)
@@ -45,7 +45,7 @@ def killed_broker(directory: Path) -> FaultyDisk:
 
 
 def repair(directory: Path, disk: FaultyDisk, capsys: pytest.CaptureFixture[str]) -> tuple[int, str]:
-    """Run ``magnetar check --repair`` on the directory with what ``disk`` has; the exit code and what it says."""
+    """Run ``magnetar check --repair`` with the contents of ``disk``; return the exit code and the output."""
     for path, node in disk.nodes.items():
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(bytes(node.data))

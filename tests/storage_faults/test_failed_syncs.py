@@ -1,4 +1,4 @@
-"""Linux marks pages clean after a failed fsync: what is only in the page cache must not count as durable."""
+"""Linux marks pages clean after a failed fsync: data in the page cache only must not count as durable."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def entry(number: int) -> bytes:
 
 
 async def fail_a_sync(disk: FaultyDisk, options: LocalStoreOptions = OPTIONS) -> int:
-    """Leave a log whose last entry was written and not synced, as the process that ends after it does."""
+    """Create a log whose last entry was written but not synced, as by a process that ends right after."""
     store = LocalLedgerStore(DIRECTORY, disk, asyncio.get_running_loop(), options)
     await store.open()
     ledger_id = store.create()

@@ -188,7 +188,7 @@ def test_space_comes_back_when_ledgers_are_deleted_on_a_full_disk() -> None:
                 await append(store, old, [entry(number)])
             current = store.create()
             await append(store, current, [entry(0)])
-            disk.room = 100  # less than the entry needs, more than the deletion does
+            disk.room = 100  # less than the entry needs, more than the deletion needs
             with pytest.raises(DiskFullError):
                 await append(store, current, [entry(0) * 10])
             store.delete(old)
@@ -227,7 +227,7 @@ def test_a_topic_takes_back_what_a_full_disk_refused() -> None:
             last = ledger.last_position
             disk.room = 0
             reports: list[StorageError | None] = []
-            for number in range(1, 6):  # into the next ledger as well
+            for number in range(1, 6):  # also in the next ledger
                 ledger.append([entry(number)], lambda _, error: reports.append(error))
             assert sum(each.entries for each in ledger.ledgers()) == 6
             await barrier(store)
@@ -387,7 +387,7 @@ def test_whatever_fails_nothing_is_confirmed_that_is_not_there_afterwards(fault:
         await append(store, ledger_id, [entry(0)])
         break_disk(disk, fault)
         confirmed = 1
-        for number in range(1, 10):  # more than fit a segment, so that a new one has to be made
+        for number in range(1, 10):  # more than fit into a segment, so that a new one is created
             try:
                 await append(store, ledger_id, [entry(number)])
             except StorageError:
@@ -408,7 +408,7 @@ def test_whatever_fails_nothing_is_confirmed_that_is_not_there_afterwards(fault:
 
 
 def repaired(disk: FaultyDisk) -> FaultyDisk:
-    """The disk as it is found after power was lost, with nothing wrong any more."""
+    """Return the disk after a loss of power, without faults."""
     return disk.crash(random.Random(1))
 
 
@@ -435,7 +435,7 @@ def test_a_segment_that_cannot_be_removed_is_removed_later() -> None:
 
 
 def room_of(disk: FaultyDisk) -> list[int]:
-    """What the disk keeps aside for each segment, the oldest first."""
+    """Return the reserved bytes of each segment, the oldest first."""
     return [disk.nodes[path].reserved for path in sorted(disk.nodes) if path.name.startswith("segment")]
 
 
@@ -471,6 +471,6 @@ def test_a_disk_that_sets_no_room_aside_will_do() -> None:
 
 def test_no_room_is_set_aside_that_is_much_of_what_is_free() -> None:
     disk = FaultyDisk()
-    disk.room = 8 * OPTIONS.segment_bytes + 500  # which is enough for the first segment alone
+    disk.room = 8 * OPTIONS.segment_bytes + 500  # enough for the first segment only
     asyncio.run(fill(disk))
     assert check(LocalMedium(DIRECTORY, disk)).intact

@@ -1,4 +1,4 @@
-"""A real process, killed under load: all that it said was durable is there, in order."""
+"""A real process, killed under load: all entries reported as durable survive, in order."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def test_a_killed_writer_has_lost_nothing_that_it_reported(tmp_path: Path, lines
 
     reported: dict[int, int] = {}
     for line in said:
-        if match := re.fullmatch(r"(\d+) (\d+)\n", line):  # the last line may be torn as well
+        if match := re.fullmatch(r"(\d+) (\d+)\n", line):  # the last line may be torn
             reported[int(match[1])] = int(match[2])
     assert reported
     assert check(LocalMedium(tmp_path, SystemFiles())).intact

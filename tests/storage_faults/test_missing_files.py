@@ -1,4 +1,4 @@
-"""Ledger directories that lost their files: no topic opens empty, and no id is given twice."""
+"""Data directories with missing files: no topic opens empty, and no id is reused."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def lose_segments(ledgers: Path) -> None:
 
 
 def forget_lengths(directory: Path) -> None:
-    """Have the list say what it says of ledgers that are still open: not how many entries they have."""
+    """Remove the entry counts from the ledger list, as for open ledgers."""
     path = managed_ledger_path(TOPIC)
     stored = metadata_at(directory, path)
     ledgers = [{**each, "entries": 0, "closedAt": None} for each in stored["ledgers"]]
@@ -57,7 +57,7 @@ async def start(directory: Path, *, sync: bool, first_ledger_id: int) -> tuple[l
     await store.open()
     try:
         bring_to_agreement(store, metadata, named)
-        for _ in range(2):  # the second one finds what the first one left
+        for _ in range(2):  # the second one finds the state that the first one left
             try:
                 ManagedLedger.open(store, metadata, TOPIC, CONFIG, clock)
             except DataLossError as error:

@@ -1,4 +1,4 @@
-"""``magnetar check --repair --give-up-data``: damaged topics open again; only what cannot be read is given up."""
+"""``magnetar check --repair --give-up-data``: damaged topics open again; only unreadable entries are given up."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def overwrite(directory: Path, path: str, value: bytes) -> None:
 
 
 def opened(directory: Path, look: Callable[[ManagedLedger, Cursor | None], object]) -> Position:
-    """Open the topic as a broker does, ``look`` at it, append an entry; the position that it got."""
+    """Open the topic as a broker does, call ``look``, and append an entry; return its position."""
 
     async def use() -> Position:
         clock = SystemClock()
@@ -74,7 +74,7 @@ def boundaries(directory: Path) -> list[int]:
 
 
 def shorten(directory: Path, lost: int = 5) -> Position:
-    """Have the list of ledgers name entries that the log does not hold; the last of them."""
+    """Add entries to the ledger list that the log does not have; return the last of them."""
     stored = metadata_at(directory, PATH)
     first, second = stored["ledgers"]
     last = Position(second["ledgerId"], second["entries"] + lost - 1)

@@ -1,4 +1,4 @@
-"""Power lost at any moment while producers send again: each message once, and what was receipted is known."""
+"""Loss of power at any moment while producers resend: each message is stored once, receipted ones are known."""
 
 from __future__ import annotations
 
@@ -44,10 +44,10 @@ NAMES = ("a", "b")
 
 
 class Broker:
-    """A broker's parts on a disk that is about to lose power; clients take it for a cluster."""
+    """The parts of a broker on a disk that will lose power; clients use it like a cluster."""
 
     def __init__(self, disk: FaultyDisk, metadata: MemoryMetadataStore) -> None:
-        """Use ``open``."""
+        """Create the broker; ``open`` starts it."""
         loop = asyncio.get_running_loop()
         self.clock = SystemClock()
         self.store = LocalLedgerStore(DIRECTORY, disk, loop, OPTIONS)
@@ -67,7 +67,7 @@ class Broker:
         self.topics = TopicRegistry(self.environment, "pulsar://here:6650")
 
     async def open(self) -> None:
-        """Open the disk; raises StorageError if power is lost already."""
+        """Open the disk; raises StorageError after a loss of power."""
         await self.store.open()
 
     @property
@@ -78,7 +78,7 @@ class Broker:
         return work()
 
     async def wait_for(self, client: Client, name: str) -> Any | None:  # noqa: ANN401 - a command's body
-        """The next command of this name; None when power is lost first."""
+        """Return the next command with this name; None if power is lost first."""
         while self.is_up:
             for command in client.take(name):
                 return command
@@ -87,7 +87,7 @@ class Broker:
 
 
 class Story:
-    """Producers that send again from anywhere, through one loss of power after the other."""
+    """Producers that resend from any point, through several losses of power."""
 
     def __init__(self, seed: int) -> None:
         self.chance = random.Random(seed)
@@ -158,7 +158,7 @@ class Story:
                 self.receipted[name] = max(self.receipted[name], sequence_id)
 
     async def check_log(self, topic: Topic) -> None:
-        """What is left of the log has the messages of each producer in a row, up to the last one that is known."""
+        """Check that the log has consecutive messages of each producer, up to the last known one."""
         found: dict[str, list[int]] = {name: [] for name in NAMES}
         position = topic.ledger.first_position
         while entries := await topic.ledger.read(position, 10, 1 << 20):

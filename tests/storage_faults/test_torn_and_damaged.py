@@ -35,7 +35,7 @@ def copy_of(disk: FaultyDisk) -> FaultyDisk:
 
 
 async def written(entries: int, options: LocalStoreOptions = LARGE) -> tuple[FaultyDisk, list[int], int]:
-    """A disk with one ledger, as if the process was killed; where each of its groups ends in the newest segment."""
+    """Return a disk with one ledger of a killed process, and the ends of its groups in the newest segment."""
     disk = FaultyDisk()
     ends = []
     async with opened(DIRECTORY, options, disk) as store:
@@ -47,7 +47,7 @@ async def written(entries: int, options: LocalStoreOptions = LARGE) -> tuple[Fau
 
 
 async def opens(disk: FaultyDisk) -> None:
-    """Open the log and close it again as a kill would."""
+    """Open the log, and close it like a kill."""
     store = LocalLedgerStore(DIRECTORY, disk, asyncio.get_running_loop(), LARGE)
     await store.open()
     await store.close()
@@ -80,7 +80,7 @@ def test_a_tail_that_was_lost_in_the_middle_of_the_last_group_is_cut() -> None:
             await barrier(store)
             end = len(disk.nodes[FIRST].data)
             torn = copy_of(disk)
-        # The second half of what followed reached the disk, the first half did not: no sync had returned.
+        # The second half of the remaining bytes reached the disk, the first half did not: no sync had returned.
         last_group = _start_of_last_group(torn, start, end)
         torn.nodes[FIRST].data[last_group : last_group + 40] = bytes(40)
         async with opened(DIRECTORY, LARGE, torn) as store:
@@ -91,7 +91,7 @@ def test_a_tail_that_was_lost_in_the_middle_of_the_last_group_is_cut() -> None:
 
 
 def _start_of_last_group(disk: FaultyDisk, start: int, end: int) -> int:
-    """The smallest offset that damage may have without contradicting a later record's word about syncs."""
+    """Return the lowest offset of a damage that does not contradict a later record's statement about syncs."""
     for offset in range(start, end):
         if bytes(disk.nodes[FIRST].data[offset : offset + 4]) != b"MgRc":
             continue
@@ -217,12 +217,12 @@ def test_a_newer_format_is_refused_by_its_version() -> None:
 
 
 def message(number: int) -> bytes:
-    """An entry with a checksum of its own, as producers make them."""
+    """Return an entry with a checksum, as producers create them."""
     return build_entry(pb.MessageMetadata(producer_name="p", sequence_id=number, publish_time=1), b"payload")
 
 
 async def readable(store: LocalLedgerStore, ledger_id: int, length: int) -> dict[int, bytes]:
-    """The entries that can be read, past those that are said to be damaged."""
+    """Return the readable entries, without those that are reported as damaged."""
     found: dict[int, bytes] = {}
     at = 0
     while at < length:

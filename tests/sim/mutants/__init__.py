@@ -1,4 +1,4 @@
-"""Bugs made on purpose, one at a time: what the simulation must find. One module for each theme."""
+"""Deliberate bugs, one at a time, that the simulation must find. One module for each theme."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ MUTANTS: dict[str, Mutant] = {
 
 @contextmanager
 def mutated(name: str) -> Iterator[None]:
-    """Run with this bug."""
+    """Run with the given bug."""
     owner, attribute, make = MUTANTS[name]
     with patch.object(owner, attribute, make(getattr(owner, attribute))):
         yield

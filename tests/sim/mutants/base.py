@@ -1,4 +1,4 @@
-"""What a mutant is."""
+"""The type of a mutant."""
 
 from __future__ import annotations
 
@@ -6,4 +6,4 @@ from collections.abc import Callable
 from typing import Any
 
 Mutant = tuple[Any, str, Callable[[Any], Any]]
-"""An owner, the name of its attribute, and what makes the mutant of the original."""
+"""An owner, the name of an attribute, and a function from the original value to the mutant."""

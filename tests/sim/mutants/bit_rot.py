@@ -1,6 +1,6 @@
-"""Bugs of what is done about entries that are damaged on the disk."""
+"""Bugs in the handling of damaged entries."""
 
-# ruff: noqa: ANN401 - a mutant takes the place of anything
+# ruff: noqa: ANN401 - a mutant replaces values of any type
 
 from __future__ import annotations
 

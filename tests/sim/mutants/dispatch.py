@@ -1,6 +1,6 @@
-"""Bugs of what consumers are sent, what is acknowledged for them, and what producers are promised."""
+"""Bugs in dispatch, in acknowledgement, and in receipts."""
 
-# ruff: noqa: ANN401 - a mutant takes the place of anything
+# ruff: noqa: ANN401 - a mutant replaces values of any type
 
 from __future__ import annotations
 

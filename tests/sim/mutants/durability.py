@@ -1,6 +1,6 @@
-"""Bugs of what is written, and when: metadata, tombstones, closing, deduplication."""
+"""Bugs in the order of writes: metadata, tombstones, closing, deduplication."""
 
-# ruff: noqa: ANN401 - a mutant takes the place of anything
+# ruff: noqa: ANN401 - a mutant replaces values of any type
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ def acknowledgements_not_written_at_the_end(_: Any) -> Any:
 def damage_not_kept_to_the_topic(_: Any) -> Any:
     def mutant(_self: LoadFailures, _name: TopicName, error: Exception) -> TopicLoadError:
         message = f"{error}"
-        raise ValueError(message) from error  # no caller expects it
+        raise ValueError(message) from error  # no caller handles it
 
     return mutant
 

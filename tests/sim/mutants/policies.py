@@ -1,6 +1,6 @@
-"""Bugs of policies, and of what is told of them."""
+"""Bugs in policies and in statistics."""
 
-# ruff: noqa: ANN401 - a mutant takes the place of anything
+# ruff: noqa: ANN401 - a mutant replaces values of any type
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""Bugs of replicated subscriptions."""
+"""Bugs in replicated subscriptions."""
 
-# ruff: noqa: ANN401 - a mutant takes the place of anything
+# ruff: noqa: ANN401 - a mutant replaces values of any type
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""Bugs of deduplication, of receipts, and of what is stored of an entry."""
+"""Bugs in deduplication, in receipts, and in stored entries."""
 
-# ruff: noqa: ANN401 - a mutant takes the place of anything
+# ruff: noqa: ANN401 - a mutant replaces values of any type
 
 from __future__ import annotations
 

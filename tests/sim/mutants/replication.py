@@ -1,6 +1,6 @@
-"""Bugs of links: what is carried, and what the receiver takes."""
+"""Bugs in links and in the receiver."""
 
-# ruff: noqa: ANN401 - a mutant takes the place of anything
+# ruff: noqa: ANN401 - a mutant replaces values of any type
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""Bugs of replicated subscriptions in mode ``markers`` (PIP-33)."""
+"""Bugs in replicated subscriptions of mode ``markers`` (PIP-33)."""
 
-# ruff: noqa: ANN401 - a mutant takes the place of anything
+# ruff: noqa: ANN401 - a mutant replaces values of any type
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""Bugs of the log: what is durable, what is trimmed, what is kept."""
+"""Bugs in the log: durability, trimming, retention."""
 
-# ruff: noqa: ANN401 - a mutant takes the place of anything
+# ruff: noqa: ANN401 - a mutant replaces values of any type
 
 from __future__ import annotations
 

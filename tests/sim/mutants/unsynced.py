@@ -1,6 +1,6 @@
-"""Bugs of a log whose entries are not synced, and of what is written again after a sync failed."""
+"""Bugs in a log with unsynced entries, and in rewriting after a failed sync."""
 
-# ruff: noqa: ANN401 - a mutant takes the place of anything
+# ruff: noqa: ANN401 - a mutant replaces values of any type
 
 from __future__ import annotations
 
