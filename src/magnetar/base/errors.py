@@ -46,7 +46,7 @@ class MagnetarError(Exception):
     """Root of all errors that Magnetar raises."""
 
     limit: Limit | None = None
-    """The limit that was exceeded, to be counted where the error is answered; None for other errors."""
+    """The exceeded limit, counted where the error is answered; None for other errors."""
 
 
 class LocalProtocolError(MagnetarError):
@@ -71,17 +71,17 @@ class PeerSilentError(RemoteProtocolError):
 
 
 class RequestError(MagnetarError):
-    """A request that is refused with ``code``; the connection stays open."""
+    """A request that is rejected with ``code``; the connection stays open."""
 
     def __init__(self, code: ServerError, message: str, limit: Limit | None = None) -> None:
-        """Keep the code to answer with, and the limit that was exceeded, if one was."""
+        """Keep the code of the answer, and the exceeded limit, if any."""
         super().__init__(message)
         self.code = code
         self.limit = limit
 
 
 class LinkHeldError(RequestError):
-    """A task may not have a link, because another task holds it."""
+    """A task cannot take a link, because another task holds it."""
 
     def __init__(self, message: str, pipeline: str | None) -> None:
         """Use Pulsar's code for an invalid topic name."""
@@ -90,64 +90,64 @@ class LinkHeldError(RequestError):
 
 
 class InvalidTopicNameError(RequestError):
-    """A topic or namespace name that Pulsar would refuse."""
+    """A topic or namespace name that Pulsar rejects."""
 
     def __init__(self, message: str, limit: Limit | None = None) -> None:
-        """Answer with Pulsar's own code for it."""
+        """Use Pulsar's code for it."""
         super().__init__(ServerError.InvalidTopicName, message, limit)
 
 
 class TopicLoadError(RequestError):
-    """A topic that cannot be loaded; the text names the topic, the damage and the way out. Other topics are served."""
+    """A topic that cannot be loaded; the text names the topic, the damage and the remedy. Other topics are served."""
 
 
 class AdminError(MagnetarError):
-    """An admin request that cannot be granted: answered with ``status`` and ``{"reason": message}``."""
+    """A rejected admin request, answered with ``status`` and ``{"reason": message}``."""
 
     def __init__(self, status: HTTPStatus, message: str, limit: Limit | None = None) -> None:
-        """A write could not be made durable, or stored data could not be read."""
+        """Keep the HTTP status, and the exceeded limit, if any."""
         super().__init__(message)
         self.status = status
         self.limit = limit
 
 
 class ConfigurationError(MagnetarError):
-    """A setting that cannot be used; the text names the key and the fix."""
+    """An invalid setting; the text names the key and the fix."""
 
 
 class StorageError(MagnetarError):
-    """Something could not be made durable or be read back."""
+    """A write could not be made durable, or stored data could not be read."""
 
 
 class StorageShortageError(StorageError):
-    """Something cannot be stored for now; nothing of the failed write remains, later ones may succeed."""
+    """A temporary lack of space; nothing of the failed write remains, and later writes may succeed."""
 
 
 class DiskFullError(StorageShortageError):
-    """No space was left to write."""
+    """No space left on the disk."""
 
 
 class TooManyOpenFilesError(DiskFullError):
-    """No file could be opened because too many are open. As with a full disk, nothing of the failed write remains."""
+    """Too many open files. As with a full disk, nothing of the failed write remains."""
 
 
 class StoreFencedError(StorageError):
-    """Another writer has taken the log over: nothing can be written here any more, even if the log is opened again."""
+    """Another writer has taken over the log. Nothing can be written here any more, even if the log is opened again."""
 
 
 class SegmentRemovedError(StorageError):
-    """A segment of the log cannot be read because nothing in it was needed any more and it was removed."""
+    """A segment of the log was removed, because none of its entries was needed any more."""
 
 
 class CorruptionError(StorageError):
-    """Root of the errors of a metadata store."""
+    """Stored data do not match their checksum or their format."""
 
 
 class DamagedEntriesError(CorruptionError):
-    """A compare-and-set expected another version."""
+    """Entries whose stored bytes are damaged."""
 
     def __init__(self, message: str, ledger_id: int, first: int, end: int) -> None:
-        """Keep which entries: ``first`` up to, not including, ``end``."""
+        """Keep the damaged entries: ``first`` (inclusive) to ``end`` (exclusive)."""
         super().__init__(message)
         self.ledger_id = ledger_id
         self.first = first
@@ -155,24 +155,24 @@ class DamagedEntriesError(CorruptionError):
 
 
 class ManagedLedgerFencedError(StorageError):
-    """Another writer has a topic's list of ledgers now; the text names the topic."""
+    """Another writer has taken over a topic's list of ledgers; the text names the topic."""
 
 
 class DataLossError(StorageError):
-    """Entries are missing between two positions; the text names both."""
+    """Entries are missing between two positions; the text names both positions."""
 
 
 class LinkGapError(DataLossError):
-    """An entry of a link that cannot be taken because entries before it are missing; the text names both positions."""
+    """An entry of a link is rejected because earlier entries are missing; the text names both positions."""
 
 
 class MetadataError(MagnetarError):
-    """Root of what a metadata store refuses."""
+    """Root of the errors of a metadata store."""
 
 
 class BadVersionError(MetadataError):
-    """A compare-and-set met another version than it expected."""
+    """A compare-and-set expected another version."""
 
 
 class NotFoundError(MetadataError):
-    """A resource that does not exist."""
+    """A resource does not exist."""

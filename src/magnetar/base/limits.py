@@ -10,13 +10,13 @@ class Limit(StrEnum):
 
     CONNECTIONS = "maxConcurrentConnections"
     KEEP_ALIVE = "keepAliveIntervalSeconds"
-    """Seconds to finish the handshake, or to answer a PING."""
+    """Seconds for the handshake, or for the answer to a PING."""
     PENDING_REQUESTS = "maxPendingRequestsPerConnection"
     """PENDING_REQUESTS_MAX of ``broker.session.requests``."""
     MEMORY = "memoryLimitMB"
     """Topics, subscriptions, producers, consumers and requests that are refused because the memory is used up."""
     OPEN_FILES = "openFiles"
-    """Connections, also of REST, that are refused because of RLIMIT_NOFILE, before the limits for them are reached."""
+    """Connections, including REST, that are refused because of RLIMIT_NOFILE, below the limits of connections."""
     HANDSHAKE_FRAME_SIZE = "maxHandshakeFrameSize"
     """HANDSHAKE_FRAME_SIZE_MAX."""
     MESSAGE_SIZE = "maxMessageSize"
@@ -49,7 +49,7 @@ class Limit(StrEnum):
     LOOK_AHEAD_PER_CONSUMER = "keySharedLookAheadMsgInReplayThresholdPerConsumer"
     LOOK_AHEAD_PER_SUBSCRIPTION = "keySharedLookAheadMsgInReplayThresholdPerSubscription"
     BACKLOG_SIZE = "backlogQuotaDefaultLimitBytes"
-    """Of topics whose namespace has a quota of its own, too; so for the next."""
+    """Includes topics of namespaces with a quota of their own. The same applies to the next limit."""
     BACKLOG_AGE = "backlogQuotaDefaultLimitSecond"
     NAME_LENGTH = "maxNameLength"
     CLUSTER_NAME_LENGTH = "maxClusterNameLength"
@@ -92,19 +92,19 @@ class Limit(StrEnum):
 
 
 MAX_MESSAGE_SIZE = 5 * 1024 * 1024
-"""Bytes of payload in one entry (``maxMessageSize``). Clients cut their messages by this, give or take metadata."""
+"""Bytes of payload in one entry (``maxMessageSize``). Clients split messages at this size, without metadata."""
 
 ENTRY_METADATA_PADDING = 8 * 1024
-"""Bytes that a published entry may exceed the largest message by. The stamp of a replicated entry must fit on top."""
+"""Maximum bytes of a published entry in addition to the largest message. Replicated entries also have a stamp."""
 
 STAMP_SIZE_MAX = 1024
-"""Bytes that the stamp adds to an entry at most, for names of clusters of up to 500 bytes."""
+"""Maximum bytes of a stamp, for cluster names of up to 500 bytes."""
 
 REPLICATED_ENTRY_PADDING = ENTRY_METADATA_PADDING + STAMP_SIZE_MAX
-"""Bytes that a replicated entry may exceed the largest message by; the rest of the frame is for the command."""
+"""Maximum bytes of a replicated entry in addition to the largest message; the rest of the frame is for the command."""
 
 FRAME_SIZE_PADDING = 10 * 1024
-"""Bytes that a frame may exceed the largest message by (protocol: Frames)."""
+"""Maximum bytes of a frame in addition to the largest message (protocol: Frames)."""
 
 METADATA_SIZE_MAX = 256 * 1024
 """Bytes of the metadata of a message (``maxMessageMetadataSize``). Pulsar has no such limit.
@@ -116,40 +116,40 @@ REPLICATION_CLUSTERS_MAX = 1000
 """Names in ``replicate_to`` of a message."""
 
 BATCHED_MESSAGE_SIZE_MIN = 6
-"""Bytes of a message within a batch at least: the size of its metadata (4), and in that the size of its payload (2)."""
+"""Minimum bytes of a message in a batch: the size of its metadata (4), and the metadata with the payload size (2)."""
 
 BATCH_MESSAGES_MAX = 1_000_000
-"""Messages of a batch. Clients put 1,000 into one unless they are told otherwise."""
+"""Maximum number of messages of a batch. The default of clients is 1,000."""
 
 OPENED_BATCH_MESSAGES_MAX = 10_000
-"""Messages of a batch that a broker opens to tell which of them it has: some 40 ms of work."""
+"""Maximum number of messages of a batch that a broker parses to report them: some 40 ms of work."""
 
 UNREAD_BATCH_MESSAGES_MAX = 10_000
-"""Messages of a batch that a client is believed to know of, where the entry is not in memory and says otherwise."""
+"""Maximum batch size that is accepted from a client for an entry that is not in memory."""
 
 HANDSHAKE_FRAME_SIZE_MAX = 64 * 1024
-"""Bytes of a frame before the connection is established, size fields included: CONNECT holds names and credentials."""
+"""Maximum bytes of a frame before the handshake ends, with size fields: CONNECT contains names and credentials."""
 
 COMMAND_SIZE_MAX = 2 * 1024 * 1024
-"""Bytes of a command that a broker accepts, without an entry: 50,000 ids with all their fields, or a schema."""
+"""Maximum bytes of a command that a broker accepts, without an entry: 50,000 ids with all their fields, or a schema."""
 
 PLAIN_COMMAND_SIZE_MAX = 256 * 1024
-"""Bytes of a command without a list of message ids, its schema not counted.
+"""Maximum bytes of a command without a list of message ids, not counting its schema.
 
-A command can hold an empty element in two bytes. Parsing takes 30 ms per million bytes of them.
+A command can contain an empty element in two bytes. Parsing takes 30 ms per million bytes of them.
 """
 
 NAME_LENGTH_MAX = 2048
-"""Bytes, in UTF-8, of a name that a client or an operator gives (``maxNameLength``). Pulsar has no such limit."""
+"""Maximum bytes, in UTF-8, of a name that a client or an operator chooses (``maxNameLength``). Pulsar has no limit."""
 
 CLUSTER_NAME_LENGTH_MAX = 255
-"""Bytes of the name of a cluster: the log keeps its length in one byte."""
+"""Maximum bytes of a cluster name: the log stores its length in one byte."""
 
 BODY_SIZE_MAX = 1024 * 1024
-"""Bytes of the body of a REST request; policies are the largest and stay far below."""
+"""Maximum bytes of the body of a REST request; policies are the largest bodies and stay far below."""
 
 BODY_VALUES_MAX = 10_000
-"""Keys and values in the body of a REST request. To list the errors of so many takes some 30 ms."""
+"""Maximum number of keys and values in the body of a REST request. Listing the errors of all takes some 30 ms."""
 
 KEEP_ALIVE_INTERVAL_SECONDS = 30.0
 """Seconds between two keep-alive ticks (``keepAliveIntervalSeconds``)."""

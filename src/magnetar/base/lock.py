@@ -16,14 +16,14 @@ _NAME = "lock"
 
 
 class DirectoryLock:
-    """Held from construction until ``release``, or until the process ends, however it does.
+    """Held from construction until ``release`` or the end of the process.
 
-    The lock is the kernel's, on the file ``lock``. That the file is there says nothing, and it is never removed: two
-    processes could otherwise each hold a file of that name.
+    The kernel holds the lock, on the file ``lock``. The existence of the file has no meaning. It is never removed,
+    because two processes could otherwise each lock a file of that name.
     """
 
     def __init__(self, directory: Path) -> None:
-        """Lock ``directory``, which must exist; raises StorageError, naming the process that holds it."""
+        """Lock ``directory``, which must exist; raises StorageError with the process that holds the lock."""
         path = directory / _NAME
         try:
             self._descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
@@ -44,7 +44,7 @@ class DirectoryLock:
             os.pwrite(self._descriptor, b"%d\n" % os.getpid(), 0)
 
     def __enter__(self) -> Self:
-        """Hold it for a block."""
+        """Hold the lock for a block."""
         return self
 
     def __exit__(self, *_exception: object) -> None:

@@ -12,10 +12,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 LINES_MAX = 100
-"""Lines of one event that are written in PERIOD_S; the others are dropped."""
+"""Maximum lines of one event in PERIOD_S; further lines are dropped."""
 
 PERIOD_S = 60.0
-"""Seconds after which lines of an event are counted anew."""
+"""Seconds after which a new count of an event's lines starts."""
 
 EVENTS_MAX = 1000
 """Maximum number of events with a counter; the least recently seen one is evicted."""
@@ -34,17 +34,17 @@ _UNLIMITED = frozenset({"debug", "info"})
 
 
 class LogLimit:
-    """A structlog processor: of each event, at most LINES_MAX warnings and errors pass in PERIOD_S.
+    """A structlog processor that passes at most LINES_MAX warnings and errors of each event in PERIOD_S.
 
-    The first line of the next period says in ``dropped`` how many were dropped since the last one that passed.
+    The first line of the next period reports in ``dropped`` the number of lines dropped since the last passed one.
     """
 
     def __init__(self, now: Callable[[], float]) -> None:
-        """``now`` is a clock that never goes back, in seconds."""
+        """``now`` is a monotonic clock, in seconds."""
         self._now = now
         self._counts: OrderedDict[object, _Count] = OrderedDict()
         self.dropped = 0
-        """Lines that were dropped since the start."""
+        """Number of lines dropped since the start."""
 
     def __call__(self, _logger: object, method: str, event: structlog.typing.EventDict) -> structlog.typing.EventDict:
         """Return the line, or raise DropEvent."""

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 SMALL_BYTES = 64 * 1024
-"""Bytes that each connection may hold regardless of the others; less than one read of a socket."""
+"""Bytes that each connection may hold in any case; less than one read of a socket."""
 
 STALL_BYTES = 64 * 1024
-"""Bytes that a client must send or read in time while others wait for memory that it holds."""
+"""Bytes that a client must send or read within a time limit while others wait for its memory."""
 
 
 class Share:
-    """The bytes of one kind that are held, and their limit.
+    """The held bytes of one type of memory, and their limit.
 
     ``used`` exceeds ``limit`` by at most SMALL_BYTES and one read for each connection.
     """

@@ -20,23 +20,23 @@ _SHOWN_MAX = 100
 
 
 def without_partition(name: str) -> str:
-    """The name of the topic that ``name``, full or local, is a partition of; ``name`` itself if it is no partition."""
+    """Return the partitioned topic of the partition ``name``, full or local; ``name`` itself if it is no partition."""
     match = _PARTITION.fullmatch(name)
     return match["base"] if match else name
 
 
 def is_named_entity(name: str) -> bool:
-    """Whether ``name`` may name a cluster, tenant or namespace: letters, digits and ``-=:._`` only."""
+    """Return whether ``name`` is valid for a cluster, tenant or namespace: letters, digits and ``-=:._`` only."""
     return _NAMED_ENTITY.fullmatch(name) is not None
 
 
 def is_longer(name: str, length_max: int) -> bool:
-    """Whether a name has more than ``length_max`` bytes in UTF-8."""
+    """Return whether a name has more than ``length_max`` bytes in UTF-8."""
     return len(name) > length_max or (not name.isascii() and len(name.encode()) > length_max)
 
 
 def too_long(kind: str, name: str, length_max: int, limit: Limit = Limit.NAME_LENGTH) -> str:
-    """Return the error text for the name of a ``kind`` that is too long, with the limit."""
+    """Return the error text for a too long name of a ``kind``, with the limit."""
     return f"the name of a {kind} may have {length_max} bytes ({limit}): {shown(name)}"
 
 
@@ -47,7 +47,7 @@ def check_length(kind: str, name: str, length_max: int) -> None:
 
 
 def check_cluster_name(name: str) -> None:
-    """Raise RequestError with NotAllowedError for a name that no cluster can have."""
+    """Raise RequestError with NotAllowedError for an invalid cluster name."""
     if is_longer(name, CLUSTER_NAME_LENGTH_MAX):
         limit = Limit.CLUSTER_NAME_LENGTH
         message = too_long("cluster", name, CLUSTER_NAME_LENGTH_MAX, limit)
@@ -58,7 +58,7 @@ def check_cluster_name(name: str) -> None:
 
 
 def shown(name: str) -> str:
-    """Quote a name for an error or the log; a long name is cut."""
+    """Quote a name for an error or the log; a long name is truncated."""
     return repr(name) if len(name) <= _SHOWN_MAX else f"{name[:_SHOWN_MAX]!r}..."
 
 
@@ -75,7 +75,7 @@ class NamespaceName:
 
     @classmethod
     def parse(cls, text: str) -> Self:
-        """Read ``tenant/namespace``; raises InvalidTopicNameError naming the text."""
+        """Parse ``tenant/namespace``; raises InvalidTopicNameError with the text."""
         parts = text.split("/")
         if len(parts) != 2 or not all(map(is_named_entity, parts)):  # noqa: PLR2004 - tenant and namespace
             message = f"invalid namespace name {shown(text)}: expected tenant/namespace"
@@ -93,14 +93,14 @@ class TopicName:
     local_name: str
 
     def __str__(self) -> str:
-        """The full name, with its domain."""
+        """Return the full name, with its domain."""
         return f"{self.domain}://{self.tenant}/{self.namespace}/{self.local_name}"
 
     @classmethod
     def parse(cls, text: str) -> Self:
-        """Read a full name, or a short one (``topic``, ``tenant/namespace/topic``) as Pulsar expands it.
+        """Parse a full name, or a short one (``topic``, ``tenant/namespace/topic``), which is expanded as in Pulsar.
 
-        Raises InvalidTopicNameError naming the text.
+        Raises InvalidTopicNameError with the text.
         """
         domain, separator, rest = text.partition("://")
         if not separator:
@@ -120,7 +120,7 @@ class TopicName:
 
     @property
     def namespace_name(self) -> NamespaceName:
-        """The namespace that the topic lives in."""
+        """The namespace of the topic."""
         return NamespaceName(self.tenant, self.namespace)
 
     @property
@@ -130,16 +130,16 @@ class TopicName:
 
     @property
     def partition_index(self) -> int:
-        """The partition that this name denotes, or -1 when it denotes none."""
+        """Index of the partition; -1 if the topic is no partition."""
         match = _PARTITION.fullmatch(self.local_name)
         return int(match["index"]) if match else -1
 
     @property
     def partitioned_topic(self) -> TopicName:
-        """The topic that this is a partition of; the topic itself when it is no partition."""
+        """The partitioned topic of this partition; the topic itself if it is no partition."""
         base = without_partition(self.local_name)
         return self if base == self.local_name else TopicName(self.domain, self.tenant, self.namespace, base)
 
     def partition(self, index: int) -> TopicName:
-        """The name of partition ``index``, counted from 0."""
+        """Return the name of partition ``index``, starting at 0."""
         return TopicName(self.domain, self.tenant, self.namespace, f"{self.local_name}-partition-{index}")

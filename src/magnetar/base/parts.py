@@ -10,7 +10,7 @@ if TYPE_CHECKING:
 
 
 class Part:
-    """An object whose attributes are cleared after it was closed and its last user is gone."""
+    """An object whose attributes are cleared after it was closed and is no longer used."""
 
     OWNS: ClassVar[tuple[str, ...]] = ()
     """Names of attributes that are cleared with the object: Parts, or mappings of them by name."""

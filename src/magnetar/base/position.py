@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple, Self
 
 LONG_MAX = 2**63 - 1
-"""The highest id of a ledger or an entry."""
+"""Maximum id of a ledger or an entry."""
 
 _SHOWN_MAX = 100
 """Maximum number of characters of a text in an error."""
@@ -26,7 +26,7 @@ class Position(NamedTuple):
 
     @classmethod
     def parse(cls, text: str) -> Self:
-        """Read ``ledger:entry``, each from -1 to 2^63 - 1; raises ValueError, naming the text, for anything else."""
+        """Parse ``ledger:entry``, each from -1 to 2^63 - 1; raises ValueError with the text for anything else."""
         ledger, _, entry = text.partition(":")
         try:
             position = cls(int(ledger), int(entry))

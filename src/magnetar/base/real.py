@@ -1,4 +1,4 @@
-"""The world as it is: the system's clock and file system."""
+"""The real clock and file system."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 _PARTS_MAX = 1024
-"""Parts that one call of ``writev`` takes (IOV_MAX)."""
+"""Maximum number of parts for one call of ``writev`` (IOV_MAX)."""
 
 
 _fallocate = getattr(ctypes.CDLL(None, use_errno=True), "fallocate", None)
@@ -20,7 +20,7 @@ if _fallocate is not None:
     _fallocate.argtypes = (ctypes.c_int, ctypes.c_int, ctypes.c_int64, ctypes.c_int64)
 
 _KEEP_SIZE = 1
-"""FALLOC_FL_KEEP_SIZE; ``os.posix_fallocate`` has no way to say it."""
+"""FALLOC_FL_KEEP_SIZE, which ``os.posix_fallocate`` does not support."""
 
 
 class SystemClock:
@@ -48,13 +48,13 @@ class SystemFile:
                     rest = rest[os.write(self._descriptor, rest) :]
 
     def set_aside(self, size: int) -> None:
-        """``fallocate``, which only Linux has, with the length kept."""
+        """``fallocate`` without a change of length; Linux only."""
         if _fallocate is not None and _fallocate(self._descriptor, _KEEP_SIZE, 0, size) != 0:
             number = ctypes.get_errno()
             raise OSError(number, os.strerror(number))
 
     def read_at(self, offset: int, length: int) -> bytes:
-        """Up to ``length`` bytes from ``offset``."""
+        """Return up to ``length`` bytes from ``offset``."""
         return os.pread(self._descriptor, length, offset)
 
     def size(self) -> int:
@@ -107,7 +107,7 @@ class SystemFiles:
             os.close(descriptor)
 
     def free_bytes(self, directory: Path) -> int:
-        """What ``statvfs`` grants to a user who is not root."""
+        """Free bytes for users other than root, from ``statvfs``."""
         found = os.statvfs(directory)
         return found.f_bavail * found.f_frsize
 

@@ -16,9 +16,9 @@ Result = TypeVar("Result")
 
 
 def start_task(loop: asyncio.AbstractEventLoop, work: Coroutine[Any, Any, Result], name: str) -> asyncio.Task[Result]:
-    """Run ``work`` in the background; the loop's exception handler gets what ends it, with ``name`` in the message.
+    """Run ``work`` in the background; the loop's exception handler gets its exception, with ``name`` in the message.
 
-    Cancelling the task is no failure. Keep the task that is returned: the loop itself holds it only weakly.
+    Cancellation is no failure. Keep the returned task: the loop has only a weak reference to it.
     """
     task = loop.create_task(work, name=name)
     task.add_done_callback(_report)
@@ -26,9 +26,9 @@ def start_task(loop: asyncio.AbstractEventLoop, work: Coroutine[Any, Any, Result
 
 
 def report_bug(loop: asyncio.AbstractEventLoop, message: str, error: BaseException) -> None:
-    """Give an error of ours, which the caller contains, to the loop's exception handler, which logs it.
+    """Pass a bug that the caller handles to the loop's exception handler, which logs it.
 
-    The simulator takes every such report for a violation, so containing a bug never hides it.
+    The simulator counts every such report as a violation, so handling a bug does not hide it.
     """
     loop.call_exception_handler({"message": message, "exception": error})
 

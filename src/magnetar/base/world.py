@@ -25,34 +25,35 @@ class File(Protocol):
     """One open file of the log."""
 
     def write(self, parts: Sequence[bytes]) -> None:
-        """Append all of ``parts`` at the end, in order; raises OSError, and then how much was written is unknown."""
+        """Append all of ``parts``, in order; raises OSError, after which an unknown part of them is written."""
         ...
 
     def set_aside(self, size: int) -> None:
-        """Have the disk keep room for a length of ``size`` bytes, which ``truncate`` gives back; raises OSError.
+        """Reserve disk space for a length of ``size`` bytes; ``truncate`` releases it. Raises OSError.
 
-        The length stays. Writing there is cheaper, as no room has to be found; where that is not known it does nothing.
+        The length of the file does not change. Writes in reserved space are faster. No effect where it is not
+        supported.
         """
         ...
 
     def read_at(self, offset: int, length: int) -> bytes:
-        """Up to ``length`` bytes from ``offset``; fewer only at the end of the file."""
+        """Return up to ``length`` bytes from ``offset``; fewer only at the end of the file."""
         ...
 
     def size(self) -> int:
-        """Length in bytes."""
+        """Return the length in bytes."""
         ...
 
     def sync(self) -> None:
-        """Return once all written bytes are on the disk; raises OSError if that cannot be promised."""
+        """Return when all written bytes are on the disk; raises OSError if this is uncertain."""
         ...
 
     def truncate(self, length: int) -> None:
-        """Cut the file to ``length`` bytes; the next write goes there."""
+        """Cut the file to ``length`` bytes; the next write starts there."""
         ...
 
     def close(self) -> None:
-        """Release the file; what was not synced may be lost."""
+        """Close the file; unsynced bytes may be lost."""
         ...
 
 
@@ -60,15 +61,15 @@ class Files(Protocol):
     """The directory operations that durable storage needs."""
 
     def open(self, path: Path) -> File:
-        """Open for reading and appending, creating the file if it is missing."""
+        """Open for reading and appending; creates a missing file."""
         ...
 
     def list(self, directory: Path) -> list[str]:
-        """Names in ``directory``, sorted."""
+        """Return the names in ``directory``, sorted."""
         ...
 
     def make_directory(self, directory: Path) -> None:
-        """Create ``directory`` and its parents where missing."""
+        """Create ``directory`` and missing parents."""
         ...
 
     def remove(self, path: Path) -> None:
@@ -76,17 +77,17 @@ class Files(Protocol):
         ...
 
     def rename(self, source: Path, target: Path) -> None:
-        """Give a file another name in the same directory, in one step; a file that has that name is replaced."""
+        """Rename a file within its directory atomically; replaces an existing file of that name."""
         ...
 
     def allocate(self, path: Path, size: int) -> None:
-        """Make a file of ``size`` bytes whose room on the disk is taken, durably; raises OSError without it."""
+        """Create a file of ``size`` bytes with allocated disk space, durably; raises OSError if there is no space."""
         ...
 
     def free_bytes(self, directory: Path) -> int:
-        """Bytes that can still be written where ``directory`` is."""
+        """Return the bytes that can still be written in ``directory``."""
         ...
 
     def sync_directory(self, directory: Path) -> None:
-        """Return once creations and removals in ``directory`` are on the disk."""
+        """Return when creations and deletions in ``directory`` are durable."""
         ...

@@ -1,4 +1,4 @@
-"""What every part of one broker shares."""
+"""Objects that all parts of one broker share."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Environment:
-    """Settings, clock, storage and peers; made once by the composition root."""
+    """Settings, clock, storage and peers; created by the composition root."""
 
     config: BrokerConfig
     clock: Clock
@@ -47,29 +47,29 @@ class Environment:
     ledger_config: ManagedLedgerConfig
     delayed: StoreThread
     turns: LoopTurns
-    """Where work for clients goes that may be much together."""
+    """The queue of work for clients that is done in turns of the event loop."""
     memory: MemoryBudget
-    """What clients make the broker hold."""
+    """Memory held for clients."""
     resident_bytes: Callable[[], int] = lambda: 0
     """Measures the memory of the process. The default, for simulated brokers, never reaches a limit."""
     stalls: LoopStalls = field(default_factory=LoopStalls)
     loss_boundaries: Sequence[int] = ()
-    """Ledger ids, ascending: entries that were confirmed in lower ledgers may be lost (see ``bring_to_agreement``)."""
+    """Ledger ids, ascending: confirmed entries in lower ledgers may be lost (see ``bring_to_agreement``)."""
     limit_hits: LimitHits = field(default_factory=LimitHits)
     sliced: SlicedWork[object, Any] = field(init=False)
-    """Work on many consumers and producers."""
+    """Sliced work on many consumers and producers."""
     slices: SharedSlices = field(init=False)
-    """Work of requests that may be much."""
+    """Sliced work of large requests."""
     searching: asyncio.Lock = field(default_factory=asyncio.Lock)
-    """Held while a search by publish time reads and examines some entries. Searches take turns, so their entries do not
-    add up in memory, nor their work in a turn of the event loop."""
+    """Held by a search by publish time while it reads and examines entries. Searches take turns, so that neither their
+    memory nor their work in one turn of the event loop adds up."""
     retired: Retired = field(init=False)
-    """What was closed and is to be freed."""
+    """Closed objects that are to be freed."""
     objects: ObjectMemory = field(init=False)
     """Memory for further topics and clients."""
 
     def __post_init__(self) -> None:
-        """Nothing is to be done in slices yet."""
+        """Create the queues of sliced work."""
         object.__setattr__(self, "sliced", SlicedWork(self.loop, self.clock))
         object.__setattr__(self, "slices", SharedSlices(self.loop, self.clock))
         object.__setattr__(self, "objects", ObjectMemory(self.memory.limits.total, self.clock, self.resident_bytes))
@@ -77,7 +77,7 @@ class Environment:
 
     @property
     def cursor_limits(self) -> CursorLimits:
-        """What the cursors of all topics persist at most."""
+        """Limits of the persisted state of each cursor."""
         config = self.config
         return CursorLimits(
             record_bytes_max=config.managedLedgerMaxCursorRecordSizeBytes,
@@ -92,39 +92,39 @@ class Environment:
         return self.config.clusterName
 
     def targets_of(self, namespace: NamespaceName) -> list[str]:
-        """The other clusters that a namespace is replicated to; none if this cluster is not among its own."""
+        """Return the other clusters that a namespace is replicated to; empty if it excludes this cluster."""
         policies = self.resources.namespaces.get(namespace)
         if policies is None or self.cluster not in policies.replication_clusters:
             return []
         return sorted(set(policies.replication_clusters) - {self.cluster})
 
     def policies_of(self, topic: TopicName) -> EffectivePolicies:
-        """What holds for a topic now."""
+        """Return the current policies of a topic."""
         namespace = self.resources.namespaces.get(topic.namespace_name)
         return effective(broker_policies(self.config), namespace, self.resources.topic_policies.get(topic))
 
     async def durable(self) -> None:
-        """Return once everything written until now is durable; raises StorageError if it never will be."""
+        """Return when everything written until now is durable; raises StorageError if a write failed."""
         future: asyncio.Future[None] = self.loop.create_future()
         self.barrier(partial(settle, future))
         await future
 
     async def recorded(self) -> None:
-        """Return once all metadata written until now are durable; raises StorageError if some never will be."""
+        """Return when all metadata written until now are durable; raises StorageError if a write failed."""
         future: asyncio.Future[None] = self.loop.create_future()
         self.metadata.barrier(partial(settle, future))
         await future
 
     def barrier(self, done: Callable[[StorageError | None], None]) -> None:
-        """Call ``done`` once everything written until now is durable, with why if it never will be.
+        """Call ``done`` when everything written until now is durable, or with the error of a failed write.
 
-        What waits to be appended until its ledger is listed is appended when that is durable: metadata come first.
+        Entries that wait for the registration of their ledger are appended after it; metadata are made durable first.
         """
         self.metadata.barrier(lambda failure: self.store.barrier(lambda error: done(error or failure)))
 
 
 def settle(future: asyncio.Future[None], error: StorageError | None) -> None:
-    """Give ``future`` the outcome of a write; one that nobody waits for any more is left alone."""
+    """Set the result of ``future`` to the outcome of a write, unless it was cancelled."""
     if future.done():
         return
     if error is None:

@@ -1,4 +1,4 @@
-"""The first start of a cluster: a client can publish at once, as with Pulsar's standalone."""
+"""The first start of a cluster: like Pulsar's standalone, it accepts publishes without configuration."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ NAMESPACE = NamespaceName(TENANT, "default")
 async def register_cluster(resources: Resources, cluster: str, data: ClusterData) -> bool:
     """Register ``cluster`` and create ``public/default`` unless a cluster is registered; return whether it did.
 
-    The cluster is registered last, so a start that was interrupted is completed by the next one. Later starts change
-    nothing: an operator may have deleted the namespace, or set other addresses.
+    The cluster is registered last, so the next start completes an interrupted one. Later starts change nothing: an
+    operator may have deleted the namespace, or changed the addresses.
     """
     if resources.clusters.names():
         return False

@@ -71,23 +71,23 @@ _MINUTE_MS = 60_000
 
 
 class Broker:
-    """One cluster's server in this process. Start it once, stop it once."""
+    """The server of one cluster in this process. It can be started and stopped once."""
 
     def __init__(self, config: BrokerConfig, files: Files = _FILES, log_limit: LogLimit | None = None) -> None:
-        """Nothing is opened yet; ``files`` are where the log is, and ``log_limit`` limits this process's log lines."""
+        """Create a stopped broker; ``files`` stores the log, and ``log_limit`` limits this process's log lines."""
         self.config = config
         self._log_limit = log_limit
         self._files = files
         self._clock = SystemClock()
         self._lifecycle = asyncio.Lock()
-        """Held while it starts or stops."""
+        """Held during start and stop."""
         self._opened = AsyncExitStack()
-        """Closes what is open, the last one first."""
+        """Closes the opened parts in reverse order."""
 
     async def start(self) -> None:
         """Recover the data directory and serve it; raises StorageError, ConfigurationError.
 
-        What was opened is closed again when a later part fails.
+        If a part fails, the opened parts are closed again.
         """
         async with self._lifecycle, AsyncExitStack() as opened:
             starting = Starting(self._clock)
@@ -96,7 +96,7 @@ class Broker:
             self._opened = opened.pop_all()
 
     async def _open_storage(self, opened: AsyncExitStack, starting: Starting) -> Environment:
-        """Recover the data directory; ``opened`` closes, the last one first, what has been opened."""
+        """Recover the data directory; ``opened`` closes the opened parts in reverse order."""
         loop, config = asyncio.get_running_loop(), self.config
         loop.set_exception_handler(_log_unhandled)
         try:
@@ -141,7 +141,7 @@ class Broker:
         )
 
     async def _serve(self, opened: AsyncExitStack, starting: Starting, environment: Environment) -> None:
-        """Load what has to be loaded, and listen."""
+        """Load the topics that must be loaded, and listen."""
         config = self.config
         self.environment = environment
         self.topics = TopicRegistry(environment, "")
@@ -184,7 +184,7 @@ class Broker:
         cycles = CycleCollector(environment.loop)
         opened.callback(cycles.stop)
         cycles.start()
-        # What is logged is late by so much more than INTERVAL_S, in which the sampler looks once.
+        # Logged stalls are longer than INTERVAL_S, so that the sampler takes at least one sample of each.
         sampler = StackSampler(self._clock, LOGGED_FROM_S)
         sampler.start()
         opened.callback(sampler.stop)
@@ -206,9 +206,9 @@ class Broker:
         )
 
     async def stop(self) -> None:
-        """Close every connection and topic; everything is durable on return. A second call changes nothing.
+        """Close all connections and topics; everything is durable on return. A second call has no effect.
 
-        A start that is under way is waited for. Everything is closed even if a part fails; then the failure is raised.
+        Waits for a start in progress. Everything is closed even if a part fails; the failure is raised afterwards.
         """
         async with self._lifecycle:
             opened, self._opened = self._opened, AsyncExitStack()
@@ -216,7 +216,7 @@ class Broker:
         log.info("broker_stopped", cluster=self.config.clusterName)
 
     async def run(self) -> None:
-        """Serve until SIGINT or SIGTERM; a second signal changes nothing."""
+        """Serve until SIGINT or SIGTERM; a second signal has no effect."""
         loop = asyncio.get_running_loop()
         stop = asyncio.Event()
         for number in (signal.SIGINT, signal.SIGTERM):
@@ -227,17 +227,18 @@ class Broker:
 
 
 def first_ledger_id(now: float) -> int:
-    """The first ledger id of a cluster whose data directory is new at ``now``, in seconds since the epoch.
+    """Return the first ledger id of a new data directory created at ``now``, in seconds since the epoch.
 
-    Other clusters know entries by their positions here, also after this cluster has lost its disk and begins again
-    under its name: they would take new entries at old positions for those that they hold already. As no cluster begins
-    more ledgers than one a millisecond, the ids of a later life are above those of an earlier one.
+    Other clusters identify entries by their positions in this cluster, even after this cluster has lost its disk and
+    started again under its name. They would take a new entry at an old position for the entry that they already have. A
+    cluster creates at most one ledger per millisecond, so the ids of a later life are greater than those of earlier
+    ones.
     """
     return int(now * 1000)
 
 
 def _write_metadata_again(directory: Path) -> None:
-    """Bring the metadata store to the disk before it is read, in the room that is held back if there is no other."""
+    """Make the metadata store durable before it is read; use the disk reserve if the disk is full."""
     try:
         write_wal_again(directory / METADATA, _FILES)
     except DiskFullError:
@@ -247,7 +248,7 @@ def _write_metadata_again(directory: Path) -> None:
 
 
 def _log_unhandled(_loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
-    """Log what a callback or a task of the broker's loop raised and nobody handled."""
+    """Log an unhandled exception of a callback or task of the broker's loop."""
     error = context.get("exception")
     log.error("unhandled_exception", message=context.get("message"), error=repr(error), exc_info=error)
 
@@ -258,7 +259,7 @@ def _service_url(resources: Resources, cluster: str) -> str | None:
 
 
 def _connections_max(config: BrokerConfig) -> tuple[int, int]:
-    """Return how many connections the open files of this process allow, of the binary protocol and of REST."""
+    """Return the maximum numbers of connections of the binary protocol and of REST that file descriptors allow."""
     descriptors = raise_descriptor_limit()
     allowed = connections_max(config.maxConcurrentConnections, config.maxHttpServerConnections, descriptors)
     if allowed < (config.maxConcurrentConnections, config.maxHttpServerConnections):

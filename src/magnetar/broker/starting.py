@@ -1,4 +1,4 @@
-"""Telling how far a start has come, when it takes long enough for somebody to wonder."""
+"""Progress reports of a long start."""
 
 from __future__ import annotations
 
@@ -12,19 +12,19 @@ if TYPE_CHECKING:
 log = structlog.get_logger(__name__)
 
 INTERVAL_S = 1.0
-"""Seconds between two words; a start that takes less says nothing."""
+"""Seconds between two reports; a shorter start reports nothing."""
 
 
 class Starting:
-    """A start that began when this was made."""
+    """A start in progress; begins with the creation of this object."""
 
     def __init__(self, clock: Clock) -> None:
-        """Nothing has been said yet."""
+        """Create it without a report."""
         self._clock = clock
         self._said_at = clock.monotonic()
 
     def told(self, what: str, done: int, total: int) -> None:
-        """Of ``total`` segments or topics, ``done`` have been recovered."""
+        """Report that ``done`` of ``total`` segments or topics are recovered, at most once per interval."""
         now = self._clock.monotonic()
         if now - self._said_at >= INTERVAL_S:
             self._said_at = now

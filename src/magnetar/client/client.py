@@ -1,4 +1,4 @@
-"""The connections to the brokers of one cluster: opened when they are needed, shared, and found by lookup."""
+"""A client of one cluster: shared connections to its brokers, opened on demand, and lookup of topics."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ if TYPE_CHECKING:
 
 
 class PulsarClient:
-    """One cluster, used from one event loop.
+    """A client of one cluster, used from one event loop.
 
-    There is one connection to each broker. One that has ended is opened again by the next who asks for it.
+    It has one connection to each broker. After a connection has ended, the next request opens a new one.
     """
 
     def __init__(self, url: str, options: ClientOptions = DEFAULT_OPTIONS) -> None:
-        """Reach the cluster at the broker URL ``url``; connects when it is asked to."""
+        """Create a client of the cluster with the broker URL ``url``; it connects on demand."""
         self.url = url
         self._options = options
         self._connections: dict[str, PulsarConnection] = {}
@@ -39,12 +39,12 @@ class PulsarClient:
 
     @property
     def service(self) -> PulsarConnection | None:
-        """The open connection to the cluster's URL; None while there is none."""
+        """The open connection to the cluster's URL; None if there is none."""
         connection = self._connections.get(self.url)
         return connection if connection is not None and connection.failure is None else None
 
     async def connect(self, url: str = "") -> PulsarConnection:
-        """Return the connection to the broker at ``url``, by default the cluster's; raises as PulsarConnection.open."""
+        """Return the connection to the broker at ``url`` (default: the cluster's); raises as PulsarConnection.open."""
         url = url or self.url
         connection = self._connections.get(url)
         if connection is not None and connection.failure is None:
@@ -53,7 +53,7 @@ class PulsarClient:
         if opening is None:
             loop = asyncio.get_running_loop()
             opening = self._opening[url] = start_task(loop, self._open(url), f"connection to {url}")
-        opened = await asyncio.shield(opening)  # others may wait for it, too
+        opened = await asyncio.shield(opening)  # others may wait for the same connection
         if isinstance(opened, PulsarConnection):
             return opened
         raise opened
@@ -86,12 +86,12 @@ class PulsarClient:
         start: pb.CommandSubscribe.InitialPosition.ValueType = pb.CommandSubscribe.Latest,
         read_ahead: int = READ_AHEAD,
     ) -> Consumer:
-        """Consume a subscription, which begins at ``start`` if it is new; raises as ``owner``."""
+        """Subscribe; a new subscription starts at ``start``. Raises as ``owner``."""
         asked = pb.CommandSubscribe(topic=topic, subscription=subscription, subType=kind, initialPosition=start)
         return await (await self.owner(topic)).create_consumer(asked, read_ahead)
 
     async def read(self, topic: str, start: Position, *, read_ahead: int = READ_AHEAD) -> Consumer:
-        """Read the entries after ``start``, without a durable subscription; raises as ``owner``."""
+        """Read the entries after ``start`` without a durable subscription; raises as ``owner``."""
         asked = pb.CommandSubscribe(
             topic=topic,
             subscription=f"reader-{uuid.uuid4().hex[:10]}",
@@ -102,19 +102,19 @@ class PulsarClient:
         return await (await self.owner(topic)).create_consumer(asked, read_ahead)
 
     def pause_reading(self) -> None:
-        """Read nothing from any broker until ``resume_reading``."""
+        """Stop reading from all connections until ``resume_reading``."""
         self._is_paused = True
         for connection in self._living():
             connection.pause_reading()
 
     def resume_reading(self) -> None:
-        """Read again."""
+        """Continue reading."""
         self._is_paused = False
         for connection in self._living():
             connection.resume_reading()
 
     def close(self) -> None:
-        """End all connections."""
+        """Close all connections."""
         self._is_closed = True
         for opening in self._opening.values():
             opening.cancel()
@@ -125,7 +125,7 @@ class PulsarClient:
         return (connection for connection in list(self._connections.values()) if connection.failure is None)
 
     async def _open(self, url: str) -> PulsarConnection | OSError | MagnetarError:
-        """Open a connection; return it, or the error, which concerns its callers alone."""
+        """Open a connection; return it, or the error, which is raised to its callers only."""
         try:
             connection = await PulsarConnection.open(url, self._options)
         except (OSError, MagnetarError) as error:

@@ -1,7 +1,7 @@
-"""A connection to a broker: requests with answers, and commands for its producers and consumers.
+"""A connection to a broker: requests with answers, and the commands of its producers and consumers.
 
-It ends once and for good: when the peer closes it, breaks the protocol or falls silent. Everything that waits on it
-then fails with the reason. Whoever uses a connection decides whether and when to connect again.
+A connection ends once: when the peer closes it, violates the protocol or stops answering. All pending operations then
+fail with the reason. The user of the connection decides whether and when to connect again.
 """
 
 from __future__ import annotations
@@ -35,12 +35,12 @@ if TYPE_CHECKING:
 class PulsarConnection(asyncio.Protocol):
     """One connection, used from one event loop.
 
-    Producers and consumers have numbers, which whoever opens them chooses. Frames that are written in one turn of the
-    event loop are sent together at its end.
+    The caller chooses the numbers of producers and consumers. Frames written in one turn of the event loop are sent
+    together at its end.
     """
 
     def __init__(self, url: str, options: ClientOptions) -> None:
-        """Belong to a transport that is being opened; use ``open``."""
+        """Create the protocol of a transport that is being opened; use ``open``."""
         self.url = url
         self.failure: Exception | None = None
         self._options = options
@@ -65,10 +65,10 @@ class PulsarConnection(asyncio.Protocol):
 
     @classmethod
     async def open(cls, url: str, options: ClientOptions = DEFAULT_OPTIONS) -> Self:
-        """Connect to ``pulsar://host:port`` and finish the handshake.
+        """Connect to ``pulsar://host:port`` and complete the handshake.
 
-        Raises OSError (TimeoutError among them) when the broker cannot be reached in time, RequestError when it
-        refuses us, RemoteProtocolError when it does not speak the protocol, ConfigurationError for another URL.
+        Raises OSError (including TimeoutError) if the broker cannot be reached in time, RequestError if it rejects the
+        client, RemoteProtocolError if it does not follow the protocol, ConfigurationError for an invalid URL.
         """
         host, port = address_of(url)
         loop = asyncio.get_running_loop()
@@ -87,39 +87,39 @@ class PulsarConnection(asyncio.Protocol):
 
     @property
     def peer_version(self) -> str:
-        """What the broker calls itself: ``Magnetar …``, or Apache Pulsar's ``Pulsar Server …``."""
+        """Version string of the broker: ``Magnetar …``, or ``Pulsar Server …`` of Apache Pulsar."""
         return self._wire.peer_version
 
     @property
     def peer_is_magnetar(self) -> bool:
-        """Whether the broker knows what Magnetar adds to the protocol."""
+        """Whether the broker supports Magnetar's additions to the protocol."""
         return self._wire.peer_is_magnetar
 
     @property
     def peer_life(self) -> str:
-        """The life of the broker's cluster, in its written form; empty where the broker names none."""
+        """The life of the broker's cluster, in its written form; empty if the broker does not send it."""
         return self._wire.peer_life
 
     @property
     def frame_size_max(self) -> int:
-        """Bytes of the largest frame that the broker takes."""
+        """Maximum bytes of a frame that the broker accepts."""
         return self._wire.peer_max_message_size + FRAME_SIZE_PADDING
 
     @property
     def receipts_name_source(self) -> bool:
-        """Whether receipts of replicated entries name their position at the source instead of the sequence id.
+        """Whether receipts of replicated entries contain the position at the source instead of the sequence id.
 
-        Apache Pulsar does so from 4.0.2 on, if we offered it (``ClientOptions.replicator``).
+        Apache Pulsar supports this since 4.0.2, if the client requests it (``ClientOptions.replicator``).
         """
         return self._options.replicator and self._wire.peer_features.supports_repl_dedup_by_lid_and_eid
 
     # --- requests ----------------------------------------------------------------------------------------------------
 
     async def request(self, build: Callable[[int], bytes]) -> pb.BaseCommand:
-        """Send what ``build`` makes of a request id, and return the answer.
+        """Send the command that ``build`` returns for a request id, and return the answer.
 
-        Raises RequestError when the broker refuses, TimeoutError when it does not answer in time, and what ended the
-        connection when that comes first.
+        Raises RequestError if the broker rejects it, TimeoutError if no answer arrives in time, and the failure of the
+        connection if it ends first.
         """
         if self.failure is not None:
             raise self.failure
@@ -137,11 +137,11 @@ class PulsarConnection(asyncio.Protocol):
             del self._requests[request_id]
 
     def tell(self, build: Callable[[int], bytes]) -> None:
-        """Send what ``build`` makes of a request id, whatever the answer."""
+        """Send the command that ``build`` returns for a request id, and ignore the answer."""
         self.write(build(next(self._request_ids)))
 
     async def ask_owner(self, topic: str, *, authoritative: bool = False) -> LookupAnswer:
-        """Ask this broker which one owns ``topic``; raises as ``request``."""
+        """Ask this broker for the owner of ``topic``; raises as ``request``."""
         answer = await self.request(
             lambda request_id: commands.lookup(topic=topic, request_id=request_id, authoritative=authoritative),
         )
@@ -150,14 +150,14 @@ class PulsarConnection(asyncio.Protocol):
     # --- producers and consumers -------------------------------------------------------------------------------------
 
     async def create_producer(self, topic: str, name: str, metadata: Metadata = None) -> Producer:
-        """Create a producer, and with it the topic where that is allowed; raises as ``request``."""
+        """Create a producer, and the topic if it is missing and may be created; raises as ``request``."""
         number = next(self._producer_ids)
         producer = Producer(self, number)
         producer.admitted(await self.open_producer(number, producer, topic=topic, name=name, metadata=metadata))
         return producer
 
     async def create_consumer(self, asked: pb.CommandSubscribe, read_ahead: int) -> Consumer:
-        """Create a consumer as ``asked``, which may send up to ``read_ahead`` messages ahead; raises as ``request``."""
+        """Create a consumer as ``asked``, with a queue of up to ``read_ahead`` messages; raises as ``request``."""
         number = next(self._consumer_ids)
         start = position_of(asked.start_message_id) if asked.HasField("start_message_id") else EARLIEST
         consumer = Consumer(self, number, read_ahead, after=start if start < LATEST else EARLIEST)
@@ -170,8 +170,8 @@ class PulsarConnection(asyncio.Protocol):
     ) -> pb.CommandProducerSuccess:
         """Create producer ``number``; raises as ``request``.
 
-        ``owner`` may be told of the producer's end before this returns: the broker may close it right behind admitting
-        it.
+        ``owner.ended`` may be called before this returns, because the broker may close the producer right after it has
+        accepted it.
         """
         self._owners.producers[number] = owner
         build = partial(
@@ -188,7 +188,7 @@ class PulsarConnection(asyncio.Protocol):
     async def open_consumer(self, number: int, asked: pb.CommandSubscribe, owner: ConsumerEvents) -> None:
         """Create consumer ``number`` as ``asked``, without permits; raises as ``request``.
 
-        ``owner`` may be told of the consumer's end before this returns.
+        ``owner.ended`` may be called before this returns.
         """
         self._owners.consumers[number] = owner
         asked.consumer_id = number
@@ -200,61 +200,61 @@ class PulsarConnection(asyncio.Protocol):
             raise
 
     def drop_producer(self, number: int) -> None:
-        """Close a producer without waiting for the answer. Its owner is told nothing more."""
+        """Close a producer without waiting for the answer. Its owner gets no further events."""
         if self._owners.producers.pop(number, None) is not None:
             self.tell(partial(_close_producer, number))
 
     def drop_consumer(self, number: int) -> None:
-        """Close a consumer without waiting for the answer. Its owner is told nothing more."""
+        """Close a consumer without waiting for the answer. Its owner gets no further events."""
         if self._owners.consumers.pop(number, None) is not None:
             self.tell(partial(_close_consumer, number))
 
     async def close_producer(self, number: int) -> None:
-        """Close a producer and wait for the answer, behind all receipts; its owner is told of the end."""
+        """Close a producer and wait for the answer, which follows all receipts; calls ``ended`` of its owner."""
         await self.request(partial(_close_producer, number))
         self._owners.end_producer(number, ConnectionError("producer was closed"))
 
     # --- the connection ----------------------------------------------------------------------------------------------
 
     def write(self, frame: bytes) -> None:
-        """Send a frame at the end of this turn; without effect when the connection has ended."""
+        """Send a frame at the end of this turn; no effect after the end of the connection."""
         if self._transport is not None and frame:
             if not self._unsent:
                 self._loop.call_soon(self._flush)
             self._unsent.append(frame)
 
     def pause_reading(self) -> None:
-        """Read nothing until ``resume_reading``; meanwhile the silence of the broker does not end the connection."""
+        """Stop reading until ``resume_reading``; the connection does not time out meanwhile."""
         self._is_paused = True
         if self._transport is not None:
             self._transport.pause_reading()
 
     def resume_reading(self) -> None:
-        """Read again."""
+        """Continue reading."""
         self._is_paused = False
         if self._transport is not None:
             self._transport.resume_reading()
 
     def close(self) -> None:
-        """End the connection; what was written before is sent."""
+        """Close the connection; frames written before are sent."""
         self._end(ConnectionError(f"connection to {self.url} was closed"))
 
     async def wait_ended(self) -> None:
-        """Return when the connection has ended; ``failure`` says why."""
+        """Return when the connection has ended; ``failure`` is the reason."""
         await self._ended.wait()
 
     # --- called by asyncio -------------------------------------------------------------------------------------------
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Begin the handshake."""
-        self._transport = cast("asyncio.Transport", transport)  # uvloop's is none by inheritance
+        """Start the handshake."""
+        self._transport = cast("asyncio.Transport", transport)  # uvloop's class does not inherit from it
         self._tick_timer = self._loop.call_at(self._wire.next_tick_at, self._tick)
         self.write(
             commands.connect(client_version=self._options.client_version, feature_flags=self._options.feature_flags)
         )
 
     def data_received(self, data: bytes) -> None:
-        """Handle what came; whatever is wrong with it ends the connection."""
+        """Process received bytes; an error in them ends the connection."""
         if self.failure is not None:
             return
         try:
@@ -267,11 +267,11 @@ class PulsarConnection(asyncio.Protocol):
             self.write(self._wire.take_output())
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """The transport is gone."""
+        """End the connection: the transport is closed."""
         del exc
         self._end(ConnectionError(f"connection to {self.url} was lost"))
 
-    # --- inside ------------------------------------------------------------------------------------------------------
+    # --- internal ----------------------------------------------------------------------------------------------------
 
     def _flush(self) -> None:
         unsent, self._unsent = self._unsent, []
@@ -288,7 +288,7 @@ class PulsarConnection(asyncio.Protocol):
             self._tick_timer = self._loop.call_at(self._wire.next_tick_at, self._tick)
 
     def _take(self, command: pb.BaseCommand) -> None:
-        """Take an answer; one that nobody waits for any more is dropped."""
+        """Process an answer; answers without a waiting request are dropped."""
         if self._handshake.done():
             self._answer(command)
         elif command.type == pb.BaseCommand.CONNECTED:
@@ -296,7 +296,7 @@ class PulsarConnection(asyncio.Protocol):
         else:
             refusal = refusal_in(command) or RequestError(
                 ServerError.AuthenticationError,
-                f"{self.url} asks for an authentication that is not supported",
+                f"{self.url} requires authentication, which is not supported",
             )
             self._end(refusal)
 
@@ -311,7 +311,7 @@ class PulsarConnection(asyncio.Protocol):
             reply.set_exception(refusal)
 
     def _end(self, failure: Exception) -> None:
-        """Fail everything that waits, once."""
+        """Fail all pending operations, once."""
         if self.failure is not None:
             return
         self.failure = failure

@@ -1,4 +1,4 @@
-"""A consumer, or a reader, of one connection: what comes waits in a queue, whose length its permits bound."""
+"""A consumer or reader of one connection: received entries wait in a queue, which its permits bound."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ if TYPE_CHECKING:
     from magnetar.wire.proto import pulsar_api_pb2 as pb
 
 READ_AHEAD = 1_000
-"""Messages that a broker may send ahead of those that were received, where nothing else is asked for."""
+"""Default number of messages in the queue."""
 
 
 class Connected(Protocol):
-    """What a consumer needs of its connection."""
+    """The connection, as a consumer uses it."""
 
     def write(self, frame: bytes) -> None:
         """Send a frame."""
@@ -37,7 +37,7 @@ class Connected(Protocol):
 
 
 class Received(NamedTuple):
-    """An entry, which holds one message or a batch of them."""
+    """An entry, with one message or a batch of messages."""
 
     position: Position
     metadata: pb.MessageMetadata
@@ -46,35 +46,35 @@ class Received(NamedTuple):
 
 
 class Consumer:
-    """Receives the entries of one subscription in the order in which they came."""
+    """Receives the entries of one subscription in the order of their arrival."""
 
     def __init__(self, connection: Connected, number: int, read_ahead: int, after: Position = EARLIEST) -> None:
-        """Be consumer ``number`` of ``connection``; ``started`` lets the broker send up to ``read_ahead`` messages.
+        """Create consumer ``number`` of ``connection``; ``started`` grants permits for ``read_ahead`` messages.
 
-        Entries up to and including ``after`` are dropped: a broker sends a reader the entry at its start, too.
+        Entries up to and including ``after`` are dropped, because a broker also sends a reader the entry at its start.
         """
         self.failure: Exception | None = None
-        """Why the consumer has ended; None while it has not."""
+        """The reason of the consumer's end; None while it is open."""
         self._connection = connection
         self._number = number
         self._read_ahead = read_ahead
         self._after = after
         self._used = 0
-        """Permits that received messages have used and that were not granted again."""
+        """Permits used by received messages and not granted again yet."""
         self._queue: deque[Received] = deque()
         self._changed = asyncio.Event()
 
     @property
     def waiting(self) -> int:
-        """Entries that came and were not received."""
+        """Number of entries in the queue."""
         return len(self._queue)
 
     def started(self) -> None:
-        """Let the broker send."""
+        """Grant the first permits."""
         self._connection.write(commands.flow(consumer_id=self._number, message_permits=self._read_ahead))
 
     async def receive(self) -> Received:
-        """Return the next entry; raises what ended the consumer when nothing is left to be received."""
+        """Return the next entry; raises the reason of the consumer's end when the queue is empty."""
         while not self._queue:
             if self.failure is not None:
                 raise self.failure
@@ -85,19 +85,19 @@ class Consumer:
         return received
 
     def acknowledge(self, position: Position, *, cumulative: bool = False) -> None:
-        """Acknowledge an entry or, if ``cumulative``, all up to and including it, without waiting for the answer."""
+        """Acknowledge an entry, or all entries up to it if ``cumulative``, without waiting for the answer."""
         ids = [message_id(position)]
         self._connection.write(commands.ack(consumer_id=self._number, message_ids=ids, cumulative=cumulative))
 
     async def last_position(self) -> Position:
-        """Return where the topic's last message is, EARLIEST if it has none; raises as PulsarConnection.request."""
+        """Return the position of the topic's last message, EARLIEST if empty; raises as PulsarConnection.request."""
         reply = await self._connection.request(
             lambda request_id: commands.get_last_message_id(consumer_id=self._number, request_id=request_id)
         )
         return max(EARLIEST, position_of(reply.getLastMessageIdResponse.last_message_id))
 
     def close(self) -> None:
-        """Close the consumer; what was not acknowledged stays so."""
+        """Close the consumer; unacknowledged entries stay unacknowledged."""
         self._connection.drop_consumer(self._number)
         self.ended(ConnectionError("consumer was closed"))
 
@@ -111,7 +111,7 @@ class Consumer:
         self._changed.set()
 
     def _grant_again(self, metadata: pb.MessageMetadata) -> None:
-        """Grant the permits of a message again, with those of others that were not granted yet."""
+        """Grant the permits of a message again, together with other permits."""
         self._used += max(1, metadata.num_messages_in_batch)
         if 2 * self._used >= self._read_ahead:
             permits, self._used = self._used, 0

@@ -1,4 +1,4 @@
-"""What a client brings to a connection, and its limits."""
+"""Options and limits of a client's connections."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ if TYPE_CHECKING:
 DEFAULT_PORT = 6650
 
 LOOKUP_REDIRECTS_MAX = 8
-"""How often a lookup lets itself be sent to another broker."""
+"""Maximum number of redirects of a lookup."""
 
 
 @dataclass(frozen=True, slots=True)
 class Credentials:
-    """Who a client is: the name of an authentication method, and what that method sends."""
+    """Credentials of a client: the name of an authentication method, and its data."""
 
     method: str
     data: bytes = field(repr=False)
@@ -31,7 +31,7 @@ class Credentials:
 
 @dataclass(frozen=True, slots=True)
 class ClientOptions:
-    """How a client connects; times are in seconds, and ``frame_size_max`` in bytes with the size fields."""
+    """Options of a connection; times are in seconds, and ``frame_size_max`` in bytes with the size fields."""
 
     client_version: str = f"Magnetar {__version__}"
     connect_timeout_s: float = 10.0
@@ -39,17 +39,17 @@ class ClientOptions:
     keep_alive_interval_s: float = KEEP_ALIVE_INTERVAL_SECONDS
     frame_size_max: int = FRAME_SIZE_MAX
     replicator: bool = False
-    """Whether to say that replicated entries will name their position at the source. Without that, Apache Pulsar tells
-    duplicates of them by producer and sequence id, which a producer that starts anew may use again."""
+    """Whether the client announces that replicated entries contain their position at the source. Otherwise Apache
+    Pulsar detects duplicates of them by producer and sequence id, which a restarted producer may use again."""
 
     tls: ssl.SSLContext | None = None
-    """How to encrypt. Carried only: no connection is encrypted yet."""
+    """TLS context. Unused: no connection is encrypted yet."""
     credentials: Credentials | None = None
-    """Who to be. Carried only: no broker is told yet."""
+    """Credentials. Unused: they are not sent yet."""
 
     @property
     def feature_flags(self) -> pb.FeatureFlags:
-        """What CONNECT offers."""
+        """The feature flags of CONNECT."""
         return pb.FeatureFlags(supports_repl_dedup_by_lid_and_eid=self.replicator)
 
 
@@ -57,7 +57,7 @@ DEFAULT_OPTIONS = ClientOptions()
 
 
 def address_of(url: str) -> tuple[str, int]:
-    """Return host and port of ``pulsar://host[:port]``; raises ConfigurationError, naming the URL, for another."""
+    """Return host and port of ``pulsar://host[:port]``; raises ConfigurationError with the URL if it is invalid."""
     try:
         parts = urlsplit(url)
         host, port = parts.hostname, parts.port

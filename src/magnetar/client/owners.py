@@ -1,4 +1,4 @@
-"""The owners of a connection's producers and consumers: which command is for whom."""
+"""The owners of a connection's producers and consumers, which get their commands."""
 
 from __future__ import annotations
 
@@ -12,45 +12,45 @@ if TYPE_CHECKING:
 
 
 class ProducerEvents(Protocol):
-    """What a connection tells the owner of a producer."""
+    """Events for the owner of a producer."""
 
     def receipted(self, receipt: pb.CommandSendReceipt) -> None:
-        """The broker has taken an entry."""
+        """Handle that the broker stored an entry."""
         ...
 
     def refused(self, error: pb.CommandSendError) -> None:
-        """The broker has refused an entry."""
+        """Handle that the broker rejected an entry."""
         ...
 
     def ended(self, failure: Exception) -> None:
-        """The broker closed the producer (RequestError), or the connection is lost. Nothing more follows."""
+        """Handle that the broker closed the producer (RequestError), or the end of the connection. The last event."""
         ...
 
 
 class ConsumerEvents(Protocol):
-    """What a connection tells the owner of a consumer."""
+    """Events for the owner of a consumer."""
 
     def received(self, message: pb.CommandMessage, entry: bytes) -> None:
-        """An entry came."""
+        """Handle an entry."""
         ...
 
     def ended(self, failure: Exception) -> None:
-        """The broker closed the consumer (RequestError), or the connection is lost. Nothing more follows."""
+        """Handle that the broker closed the consumer (RequestError), or the end of the connection. The last event."""
         ...
 
 
 class Owners:
-    """Producers and consumers of one connection, by their numbers."""
+    """The producers and consumers of one connection, by number."""
 
     __slots__ = ("consumers", "producers")
 
     def __init__(self) -> None:
-        """Begin without any."""
+        """Create it without producers and consumers."""
         self.producers: dict[int, ProducerEvents] = {}
         self.consumers: dict[int, ConsumerEvents] = {}
 
     def take(self, frame: Frame) -> bool:
-        """Give a command to its owner, if it is for producers or consumers; those of nobody are dropped."""
+        """Pass a command to its owner, if it concerns producers or consumers; commands without an owner are dropped."""
         command = frame.command
         kind = command.type
         if kind == pb.BaseCommand.MESSAGE:
@@ -73,17 +73,17 @@ class Owners:
         return True
 
     def end_producer(self, number: int, failure: Exception) -> None:
-        """Tell the owner of a producer, if there is one, that it has ended."""
+        """Call ``ended`` of a producer's owner, if there is one."""
         if (producer := self.producers.pop(number, None)) is not None:
             producer.ended(failure)
 
     def end_consumer(self, number: int, failure: Exception) -> None:
-        """Tell the owner of a consumer, if there is one, that it has ended."""
+        """Call ``ended`` of a consumer's owner, if there is one."""
         if (consumer := self.consumers.pop(number, None)) is not None:
             consumer.ended(failure)
 
     def end_all(self, failure: Exception) -> None:
-        """Tell every owner that the connection has ended."""
+        """Call ``ended`` of all owners."""
         for number in list(self.producers):
             self.end_producer(number, failure)
         for number in list(self.consumers):

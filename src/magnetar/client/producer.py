@@ -1,4 +1,4 @@
-"""A producer of one connection: each entry that it sends gets a receipt."""
+"""A producer of one connection: each sent entry gets a receipt."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class Sending(Protocol):
-    """What a producer needs of its connection."""
+    """The connection, as a producer uses it."""
 
     def write(self, frame: bytes) -> None:
         """Send a frame."""
@@ -29,10 +29,10 @@ class Sending(Protocol):
 
 
 class Producer:
-    """Publishes to one topic; receipts come in the order of the sends."""
+    """Publishes to one topic; receipts arrive in the order of the sends."""
 
     def __init__(self, connection: Sending, number: int) -> None:
-        """Be producer ``number`` of ``connection``, once the broker admits it."""
+        """Create producer ``number`` of ``connection``; usable after the broker has accepted it."""
         self.name = ""
         self.last_origin: Position | None = None
         self.failure: Exception | None = None
@@ -44,14 +44,14 @@ class Producer:
 
     @property
     def unacknowledged(self) -> int:
-        """How many sends wait for their receipt."""
+        """Number of sends without a receipt."""
         return len(self._unacknowledged)
 
     def send(self, entry: bytes, *, num_messages: int = 1, marker: bool = False) -> asyncio.Future[Position]:
-        """Publish an entry; the future gives its position, EARLIEST for one that was dropped as a duplicate.
+        """Publish an entry; the result of the future is its position, EARLIEST for a dropped duplicate.
 
-        The future raises RequestError when the broker refuses the entry, and what ended the producer when that comes
-        first. Raises that at once when the producer has ended.
+        The future raises RequestError if the broker rejects the entry, or the reason of the producer's end if that
+        comes first. If the producer has ended already, this method raises that reason.
         """
         if self.failure is not None:
             raise self.failure
@@ -69,35 +69,35 @@ class Producer:
         return receipt
 
     async def close(self) -> None:
-        """Give the producer up, after the receipts of what was sent; does nothing when it has ended."""
+        """Close the producer after all receipts; no effect if it has ended."""
         if self.failure is None:
             await self._connection.close_producer(self._number)
 
     async def wait_ended(self) -> None:
-        """Return when the producer has ended; ``failure`` says why."""
+        """Return when the producer has ended; ``failure`` is the reason."""
         await self._ended.wait()
 
     def admitted(self, success: pb.CommandProducerSuccess) -> None:
-        """Take over what the broker says of the producer."""
+        """Apply the broker's answer to PRODUCER."""
         self.name = success.producer_name
         self._sequence_ids = itertools.count(success.last_sequence_id + 1)
         if success.HasField("last_origin_message_id"):
             self.last_origin = position_of(success.last_origin_message_id)
 
     def receipted(self, receipt: pb.CommandSendReceipt) -> None:
-        """Settle the oldest send; raises RemoteProtocolError when the receipt is another's."""
+        """Complete the oldest send; raises RemoteProtocolError if the receipt is for another one."""
         waiting = self._oldest(receipt.sequence_id)
         if not waiting.done():
             waiting.set_result(position_of(receipt.message_id))
 
     def refused(self, error: pb.CommandSendError) -> None:
-        """Fail the oldest send; raises RemoteProtocolError when the refusal is another's."""
+        """Fail the oldest send; raises RemoteProtocolError if the error is for another one."""
         waiting = self._oldest(error.sequence_id)
         if not waiting.done():
             waiting.set_exception(RequestError(ServerError(error.error), error.message))
 
     def ended(self, failure: Exception) -> None:
-        """Fail what waits and refuse what comes."""
+        """Fail all pending and later sends."""
         self.failure = failure
         for _, waiting in self._unacknowledged:
             if not waiting.done():
@@ -106,7 +106,7 @@ class Producer:
         self._ended.set()
 
     def _oldest(self, sequence_id: int) -> asyncio.Future[Position]:
-        """Take the oldest send, which must have this sequence id."""
+        """Remove and return the oldest send, which must have this sequence id."""
         if not self._unacknowledged or self._unacknowledged[0][0] != sequence_id:
             message = f"receipt for sequence id {sequence_id} of producer {self.name}, which is not the oldest sent"
             raise RemoteProtocolError(message)

@@ -1,4 +1,4 @@
-"""Which request a command answers, and how."""
+"""Answers of a broker: the request that a command answers, and its result."""
 
 from __future__ import annotations
 
@@ -24,20 +24,20 @@ _ANSWERS = {
     pb.BaseCommand.GET_TOPICS_OF_NAMESPACE_RESPONSE: "getTopicsOfNamespaceResponse",
     pb.BaseCommand.GET_LAST_MESSAGE_ID_RESPONSE: "getLastMessageIdResponse",
 }
-"""What answers a request, and the field of the command that it is in."""
+"""The types of answers to requests, and their fields in the command."""
 
 
 def reply_to(command: pb.BaseCommand) -> int | None:
-    """Return the id of the request that ``command`` finally answers; None when it answers none."""
+    """Return the id of the request for which ``command`` is the final answer; None if it is none."""
     field = _ANSWERS.get(command.type)
     if field is None or (field == "producer_success" and not command.producer_success.producer_ready):
-        # Not ready: the producer waits for exclusive access, and the answer that counts comes later.
+        # Not ready: the producer waits for exclusive access; the final answer follows.
         return None
     return int(getattr(command, field).request_id)
 
 
 def refusal_in(command: pb.BaseCommand) -> RequestError | None:
-    """Return the error that an answer carries; None when the request was granted."""
+    """Return the error in an answer; None if the request was granted."""
     refused: pb.CommandError | pb.CommandLookupTopicResponse
     if command.type == pb.BaseCommand.ERROR:
         refused = command.error
@@ -54,12 +54,12 @@ def refusal_in(command: pb.BaseCommand) -> RequestError | None:
 
 
 def lookup_answer(command: pb.BaseCommand) -> LookupAnswer:
-    """Read a LOOKUP_RESPONSE that is no refusal."""
+    """Convert a successful LOOKUP_RESPONSE."""
     response = command.lookupTopicResponse
     redirect = response.response == pb.CommandLookupTopicResponse.Redirect
     return LookupAnswer(response.brokerServiceUrl, redirect, response.authoritative)
 
 
 def too_many_redirects(topic: str, redirects: int) -> RequestError:
-    """Return the error for a lookup that goes round in circles."""
+    """Return the error for a lookup with too many redirects."""
     return RequestError(ServerError.ServiceNotReady, f"lookup of {topic}: more than {redirects} redirects")

@@ -1,1 +1,1 @@
-"""What a cluster knows besides messages: clusters, tenants, policies, ledger lists; versioned and watchable."""
+"""The metadata of a cluster: clusters, tenants, policies and ledger lists, with versions and watches."""

@@ -1,4 +1,4 @@
-"""Commits that coroutines wait for."""
+"""Commits that coroutines can await."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 class Commit:
-    """A commit on its way. ``await`` returns when it is durable, and raises StorageError if it failed."""
+    """A commit in progress. ``await`` returns when it is durable, and raises StorageError if it failed."""
 
     def __init__(self, store: MetadataStore, operations: Sequence[Put | Delete]) -> None:
         """Commit ``operations``; raises BadVersionError."""
@@ -23,7 +23,7 @@ class Commit:
         store.commit(operations, self._report)
 
     def __await__(self) -> Generator[object, None, None]:
-        """Wait for the report."""
+        """Wait for the result."""
         if not self._is_reported:
             future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
             self._waiting.append(future)

@@ -1,4 +1,4 @@
-"""A metadata store over a tree in memory: what all stores have in common, wherever they make commits durable."""
+"""The common part of all metadata stores: a tree in memory, and commits that a subclass makes durable."""
 
 from __future__ import annotations
 
@@ -22,25 +22,25 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Transaction:
-    """A commit on its way to the disk; a barrier changes nothing."""
+    """A commit in progress; a barrier has no changes."""
 
     changes: Sequence[Change]
     on_durable: OnDurable | None
 
 
 class CachedMetadataStore(ABC):
-    """See MetadataStore. A subclass makes transactions durable in the order in which they are submitted."""
+    """See MetadataStore. A subclass makes transactions durable in the order of their submission."""
 
     def __init__(self, clock: Clock) -> None:
-        """Nothing is stored; ``clock`` dates the changes."""
+        """Create an empty store; ``clock`` gives the time of changes."""
         self.commit_times = Histogram()
         self._clock = clock
         self._tree = MetadataTree()
         self._watchers = Watchers()
         self._pending: deque[Transaction] = deque()
-        """What was submitted and is neither durable nor failed, oldest first."""
+        """Submitted transactions that are neither durable nor failed, oldest first."""
         self._reports: deque[tuple[Transaction, StorageError | None]] = deque()
-        """What is still to be reported, oldest first."""
+        """Results that are not reported yet, oldest first."""
 
     def get(self, path: str) -> Versioned | None:
         """See MetadataStore."""
@@ -80,7 +80,7 @@ class CachedMetadataStore(ABC):
         return versions
 
     def _wait(self) -> None:
-        """Wait until some of what is pending is reported; only a store that serves has to."""
+        """Wait until a pending transaction is reported; needed only by a store that commits in a thread."""
         raise NotImplementedError
 
     def barrier(self, on_durable: OnDurable) -> None:
@@ -100,15 +100,15 @@ class CachedMetadataStore(ABC):
 
     @abstractmethod
     def _submit(self, transaction: Transaction) -> None:
-        """Begin to make a transaction durable."""
+        """Start to make a transaction durable."""
 
     def _committed(self, count: int) -> None:
-        """The ``count`` oldest transactions are durable: say so."""
+        """Report that the ``count`` oldest transactions are durable."""
         self._reports += [(self._pending.popleft(), None) for _ in range(count)]
         self._deliver()
 
     def _failed(self, error: StorageError) -> None:
-        """Nothing that is pending will be durable, for each rests on the one before: take it back, and say so."""
+        """Revert and report all pending transactions as failed, because each depends on the ones before it."""
         failed = tuple(self._pending)
         self._pending.clear()
         for transaction in reversed(failed):
@@ -117,7 +117,7 @@ class CachedMetadataStore(ABC):
         self._deliver()
 
     def _deliver(self) -> None:
-        """Report in order, also where one who is told waits for a commit of its own."""
+        """Report in order, even if a callback waits for a commit of its own."""
         while self._reports:
             transaction, error = self._reports.popleft()
             if error is None:
@@ -128,5 +128,5 @@ class CachedMetadataStore(ABC):
 
 
 def net_changes(transactions: Sequence[Transaction]) -> dict[str, Versioned | None]:
-    """Return what each path holds after ``transactions``; None: it is absent."""
+    """Return the value of each changed path after ``transactions``; None if it is absent."""
     return {change.path: change.after for transaction in transactions for change in transaction.changes}

@@ -1,4 +1,4 @@
-"""Which policies hold for a topic: its own, else its namespace's, else the broker's. Pure."""
+"""The effective policies of a topic: its own, otherwise its namespace's, otherwise the broker's. Pure."""
 
 from __future__ import annotations
 
@@ -21,40 +21,41 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EffectivePolicies:
-    """What a topic follows; the broker's own are the lowest level."""
+    """The effective policies of a topic; the broker's policies are the lowest level."""
 
     retention: RetentionPolicies
     message_ttl_s: int
-    """Seconds after which a message is acknowledged for everybody; 0 is never."""
+    """Seconds after which a message is acknowledged for every subscription; 0: never."""
     backlog_quotas: Mapping[BacklogQuotaType, BacklogQuota]
     deduplication_enabled: bool
-    """Whether what a producer sends again is stored once (PIP-6)."""
+    """Whether a repeated message of a producer is stored once (PIP-6)."""
     deduplication_snapshot_interval_s: int
-    """Seconds after which a snapshot is due, however few entries there were; 0 leaves it to their number."""
+    """Maximum age of a snapshot in seconds; 0: snapshots depend on the number of entries only."""
     delayed_delivery: DelayedDeliveryPolicies
     pause_on_ack_state: bool
     """``dispatcherPauseOnAckStatePersistentEnabled`` (PIP-299)."""
     replicate_subscription_state: bool
-    """Whether every durable subscription is replicated, whatever its clients ask for (PIP-398)."""
+    """Whether every durable subscription is replicated, even if its clients do not ask for it (PIP-398)."""
     replicated_subscriptions_allowed: bool
-    """Whether a subscription may be replicated at all, whoever asks for it."""
+    """Whether subscriptions may be replicated."""
     max_at_risk_messages: int
-    """How many messages may be promised and in too few other clusters; -1: any number."""
+    """Maximum number of receipted messages that are in too few other clusters; -1: no limit."""
     max_at_risk_seconds: int
-    """Within how many seconds those were promised; -1: any time."""
+    """Maximum time in seconds since the receipts of such messages; -1: no limit."""
     at_risk_copies: int
-    """How many other clusters make a message safe, at least 1."""
+    """Number of other clusters that must store a message before it is safe, at least 1."""
     at_risk_absence_s: int
-    """Seconds after which a cluster that confirms nothing counts no more; -1: never."""
+    """Seconds without a confirmation after which a cluster no longer counts; -1: never."""
     replicated_subscription_sync: ReplicatedSubscriptionSync
-    """How replicated subscriptions reach the other clusters.
+    """Method of replicating subscriptions.
 
-    ``exact``: exact progress; ``markers``: the snapshots of PIP-33; ``auto``: what each cluster can take.
+    ``exact``: exact progress; ``markers``: the snapshots of PIP-33; ``auto``: the best method that each cluster
+    supports.
     """
     replicated_subscriptions_snapshot_frequency_ms: int
-    """Shortest time between two snapshots of PIP-33 of a topic, at least 1."""
+    """Minimum time between two snapshots of PIP-33 of a topic, at least 1."""
     replicated_subscription_active_cluster: str
-    """The only cluster in which a replicated subscription has consumers; empty: any, and what they do is merged."""
+    """The only cluster in which a replicated subscription has consumers; empty: any cluster, and progress is merged."""
 
 
 LEVEL_FIELDS = {
@@ -87,11 +88,11 @@ LEVEL_FIELDS = {
         "replicatedSubscriptionActiveCluster",
     ),
 }
-"""For each field of EffectivePolicies the one of Policies and the one of TopicPolicies that sets it."""
+"""For each field of EffectivePolicies, the fields of Policies and of TopicPolicies that set it."""
 
 
 def effective(broker: EffectivePolicies, namespace: Policies | None, topic: TopicPolicies | None) -> EffectivePolicies:
-    """Lay the levels over each other; a level that is missing sets nothing."""
+    """Merge the three levels; a missing level sets nothing."""
     found = broker
     for level, document in enumerate((namespace, topic)):
         if document is not None:
@@ -105,6 +106,6 @@ def _over(
     backlog_quotas: Mapping[BacklogQuotaType, BacklogQuota],
     **fields: Any,  # noqa: ANN401
 ) -> EffectivePolicies:
-    """Set the fields that are not None; quotas are set type by type."""
+    """Override with the fields that are not None; quotas are overridden by type."""
     given = {name: value for name, value in fields.items() if value is not None}
     return replace(lower, backlog_quotas={**lower.backlog_quotas, **backlog_quotas}, **given)

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from magnetar.metadata.cached import Transaction
 
 _SCHEMA_VERSION = 1
-# Exclusive locking keeps a second broker out of the directory; FULL makes every commit reach the disk (P1).
+# Exclusive locking locks out a second broker; FULL makes every commit durable (P1).
 _OPEN = """
 PRAGMA locking_mode = EXCLUSIVE;
 PRAGMA journal_mode = WAL;
@@ -37,28 +37,28 @@ _DELETE = "DELETE FROM entries WHERE path = ?"
 _HAS_ENTRIES = "SELECT count(*) FROM sqlite_schema WHERE name = 'entries'"
 
 GROUP_MAX = 10_000
-"""Commits that are written in one transaction of SQLite."""
+"""Maximum number of commits in one transaction of SQLite."""
 
 
 class LocalMetadataStore(CachedMetadataStore):
-    """A MetadataStore in the file ``path``, read into memory when it is opened.
+    """A MetadataStore in the file ``path``, which is read into memory when it is opened.
 
-    Until ``serve`` a commit is durable, or has failed, when it returns. From then on one thread commits: it takes all
-    that waits, and writes it as one transaction of SQLite.
+    Before ``serve``, a commit is durable, or has failed, when it returns. Afterwards a thread commits: it writes all
+    waiting commits as one transaction of SQLite.
     """
 
     def __init__(self, path: Path, clock: Clock, *, read_only: bool = False) -> None:
-        """Open or create the file; ``read_only`` changes nothing in it, and refuses to.
+        """Open or create the file; with ``read_only``, changes are refused.
 
-        Raises StorageError if another broker holds it, CorruptionError if it is not such a store.
+        Raises StorageError if another broker holds it, CorruptionError if it is not a metadata store.
         """
         super().__init__(clock)
         self._path = path
         self._loop: asyncio.AbstractEventLoop | None = None
         self._queue: SimpleQueue[Transaction | None] = SimpleQueue()
-        """What the thread is to commit; None ends it."""
+        """Transactions for the thread; None ends it."""
         self._outcomes: SimpleQueue[tuple[int, StorageError | None]] = SimpleQueue()
-        """What the thread has to report: how many transactions are durable, or why a group is not."""
+        """Results of the thread: the number of durable transactions, or the error of a group."""
         self._resumed = threading.Semaphore(0)
         self._thread = threading.Thread(target=self._run, name="magnetar-metadata", daemon=True)
         mode = "ro" if read_only else "rwc"
@@ -80,13 +80,13 @@ class LocalMetadataStore(CachedMetadataStore):
         self._thread.start()
 
     def damage(self) -> list[str]:
-        """Read the whole file and return what is wrong with it, naming it; not to be called behind ``serve``."""
+        """Read the whole file and return descriptions of its damage; must not be called after ``serve``."""
         with self._errors():
             found = [text for (text,) in self._connection.execute("PRAGMA integrity_check")]
         return [] if found == ["ok"] else [f"metadata store {self._path}: {text}" for text in found]
 
     def close(self) -> None:
-        """Write what is pending, report it, and release the file."""
+        """Write and report pending commits, and close the file."""
         if self._loop is not None:
             while self._pending:
                 self._wait()
@@ -117,14 +117,14 @@ class LocalMetadataStore(CachedMetadataStore):
             except StorageError as error:
                 self._outcomes.put((len(group), error))
                 loop.call_soon_threadsafe(self._report)
-                self._resumed.acquire()  # what follows rests on what failed, and is taken back first
+                self._resumed.acquire()  # later commits depend on the failed one; they are reverted first
             else:
                 self.commit_times.observe(self._clock.monotonic() - began)
                 self._outcomes.put((len(group), None))
                 loop.call_soon_threadsafe(self._report)
 
     def _take(self) -> list[Transaction]:
-        """Wait for work, and return all there is; nothing when no more will come."""
+        """Wait for work, and return all of it; empty at the end."""
         group: list[Transaction] = []
         transaction = self._queue.get()
         while transaction is not None:
@@ -137,7 +137,7 @@ class LocalMetadataStore(CachedMetadataStore):
         return group
 
     def _report(self) -> None:
-        """Report what the thread has done; called on the loop."""
+        """Report the results of the thread; called on the loop."""
         with suppress(Empty):
             while True:
                 self._settle(*self._outcomes.get_nowait())
@@ -153,7 +153,7 @@ class LocalMetadataStore(CachedMetadataStore):
             self._fail(error)
 
     def _fail(self, error: StorageError) -> None:
-        """Take back what the thread has not looked at, and let it go on; called on the loop."""
+        """Revert the commits that the thread has not written, and let it continue; called on the loop."""
         with suppress(Empty):
             while True:
                 self._queue.get_nowait()
@@ -188,7 +188,7 @@ class LocalMetadataStore(CachedMetadataStore):
                 yield
                 self._connection.execute("COMMIT")
             except BaseException:
-                # SQLite has already rolled back after some errors, a full disk among them.
+                # After some errors, such as a full disk, SQLite has already rolled back.
                 if self._connection.in_transaction:
                     self._connection.execute("ROLLBACK")
                 raise

@@ -1,4 +1,4 @@
-"""A metadata store that forgets: for tests and the simulator."""
+"""A metadata store in memory, for tests and the simulator."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ if TYPE_CHECKING:
 
 
 class MemoryMetadataStore(CachedMetadataStore):
-    """All of a MetadataStore's promises but durability: a commit is reported before ``commit`` returns."""
+    """A MetadataStore without durability: a commit is reported before ``commit`` returns."""
 
     def reopened(self) -> MemoryMetadataStore:
-        """What the next process finds: the same entries, watched by nobody."""
+        """Return the store as the next process opens it: the same entries, without watches."""
         store = MemoryMetadataStore(self._clock)
         store._tree = self._tree
         return store
 
     def forget_watchers(self) -> None:
-        """The process that watched has ended; another one begins on the same store."""
+        """Remove all watches, as at the end of the process that registered them."""
         self._watchers = Watchers()
 
     def close(self) -> None:

@@ -1,4 +1,4 @@
-"""Values of the metadata store in Pulsar's field names; fields that we do not know are kept as they came."""
+"""Documents of the metadata store, with Pulsar's field names. Unknown fields are preserved."""
 
 # ruff: noqa: N815 - the fields are named as in Pulsar's JSON
 
@@ -9,21 +9,21 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 DEFAULT_NUMBER_OF_NAMESPACE_BUNDLES = 4
-"""Bundles of a namespace that names no number of its own (``defaultNumberOfNamespaceBundles``)."""
+"""Bundles of a namespace without a number of its own (``defaultNumberOfNamespaceBundles``)."""
 
 NAMESPACE_BUNDLES_MAX = 2**16
-"""More bundles than this are refused: their boundaries would be longer than all else in the policies."""
+"""Maximum number of bundles. The boundaries of more would be longer than all other policies."""
 
 BacklogQuotaType = Literal["destination_storage", "message_age"]
-"""What a backlog quota counts: bytes, or seconds."""
+"""Types of backlog quotas: in bytes, or in seconds."""
 
 ReplicatedSubscriptionSync = Literal["auto", "exact", "markers"]
-"""How replicated subscriptions reach the other clusters: exact progress, PIP-33's snapshots, or what each can take."""
+"""Methods of replicating subscriptions: exact progress, PIP-33's snapshots, or the best one of each cluster."""
 
 _HASH_SPACE = 2**32
 
 Limit = Annotated[int, Field(ge=-1, lt=2**31)]
-"""A limit where -1 is none."""
+"""A limit; -1: no limit."""
 
 Copies = Annotated[int, Field(ge=1, lt=2**31)]
 """A number of clusters."""
@@ -35,7 +35,7 @@ _Int = Annotated[int, Field(ge=-(2**31), lt=2**31)]
 
 
 class Document(BaseModel):
-    """A stored JSON object; null means absent, both ways, as in Pulsar."""
+    """A stored JSON object; null means absent in both directions, as in Pulsar."""
 
     model_config = ConfigDict(extra="allow")
 
@@ -48,20 +48,20 @@ class Document(BaseModel):
 
     @classmethod
     def from_json(cls, text: bytes | str) -> Self:
-        """Read one; raises pydantic's ValidationError for a wrong type."""
+        """Parse a document; raises pydantic's ValidationError for a wrong type."""
         return cls.model_validate_json(text)
 
     def to_json(self) -> dict[str, Any]:
-        """The object as JSON values."""
+        """Return the object as JSON values."""
         return self.model_dump(mode="json", exclude_none=True)
 
     def to_bytes(self) -> bytes:
-        """The object as it is stored."""
+        """Return the stored form of the object."""
         return self.model_dump_json(exclude_none=True).encode()
 
 
 class ClusterData(Document):
-    """How to reach a cluster."""
+    """Addresses of a cluster."""
 
     serviceUrl: str | None = None
     serviceUrlTls: str | None = None
@@ -74,28 +74,28 @@ class ClusterData(Document):
 
 
 class TenantInfo(Document):
-    """Who administers a tenant and where its namespaces may live."""
+    """Administrators of a tenant, and the clusters that its namespaces may use."""
 
     adminRoles: list[str] = []
     allowedClusters: list[str] = []
 
 
 class RetentionPolicies(Document):
-    """What is kept after every subscription has acknowledged it; -1 is without limit, 0 in both is nothing."""
+    """Retention of entries that every subscription has acknowledged; -1: no limit, 0 in both fields: no retention."""
 
     retentionTimeInMinutes: _Int = 0
     retentionSizeInMB: _Int = 0
 
 
 class BacklogQuota(Document):
-    """How much a topic's subscriptions may leave unacknowledged, and what happens beyond it.
+    """Maximum backlog of a topic, and the policy when it is exceeded.
 
-    One of ``destination_storage`` counts bytes, one of ``message_age`` the seconds since the oldest such message was
-    published; a limit below 0, and of seconds 0 too, is none.
+    ``destination_storage`` limits bytes; ``message_age`` limits the seconds since the oldest unacknowledged message was
+    published. A limit below 0 is no limit; for seconds, 0 is no limit either.
     """
 
     limit: int = 0
-    """``limitSize`` under its former name."""
+    """Former name of ``limitSize``."""
     limitSize: int = 0
     limitTime: int = 0
     policy: Literal["producer_request_hold", "producer_exception", "consumer_backlog_eviction"]
@@ -107,7 +107,7 @@ class BacklogQuota(Document):
 
 
 class DelayedDeliveryPolicies(Document):
-    """Whether ``deliver_at_time`` is honoured, how exactly, and how far ahead it may lie (0: any)."""
+    """Whether ``deliver_at_time`` is honoured, the precision, and the maximum delay (0: no limit)."""
 
     tickTime: Annotated[int, Field(ge=0)] = 1000
     active: bool = True
@@ -115,7 +115,7 @@ class DelayedDeliveryPolicies(Document):
 
 
 class AuthPolicies(Document):
-    """Permissions; none are granted."""
+    """Permissions; always empty."""
 
     namespace_auth: dict[str, Any] = {}
     destination_auth: dict[str, Any] = {}
@@ -123,14 +123,14 @@ class AuthPolicies(Document):
 
 
 class BundlesData(Document):
-    """How a namespace's hash space is cut; ``boundaries`` has one more element than there are bundles."""
+    """Division of a namespace's hash space; ``boundaries`` has one element more than there are bundles."""
 
     boundaries: list[str] = []
     numBundles: int = 0
 
     @classmethod
     def of(cls, count: int) -> Self:
-        """Cut the space into ``count`` equal bundles, at least one."""
+        """Divide the space into ``count`` equal bundles, at least one."""
         bounds = [_HASH_SPACE // count * index for index in range(count)]
         return cls(boundaries=[f"0x{bound:08x}" for bound in [*bounds, _HASH_SPACE - 1]], numBundles=count)
 
@@ -168,9 +168,9 @@ class Policies(Document):
     migrated: bool = False
     dispatcherPauseOnAckStatePersistentEnabled: bool | None = None
     replicate_subscription_state: bool | None = None
-    """Of PIP-398."""
+    """From PIP-398."""
     replicated_subscriptions_allowed: bool | None = None
-    """Ours, as what follows: how much may be in too few other clusters before publishing slows down."""
+    """Magnetar's own, like the fields below: limits of the messages that are in too few other clusters."""
     max_at_risk_messages: Limit | None = None
     max_at_risk_seconds: Limit | None = None
     at_risk_copies: Copies | None = None
@@ -181,7 +181,7 @@ class Policies(Document):
 
 
 class TopicPolicies(Document):
-    """A topic's own policies, of a partitioned topic its partitions'; each that is set goes before its namespace's."""
+    """Policies of a topic, or of all partitions of a partitioned topic. They take precedence over the namespace's."""
 
     backLogQuotaMap: dict[BacklogQuotaType, BacklogQuota] = {}
     retentionPolicies: RetentionPolicies | None = None
@@ -191,9 +191,9 @@ class TopicPolicies(Document):
     delayedDeliveryPolicies: DelayedDeliveryPolicies | None = None
     dispatcherPauseOnAckStatePersistentEnabled: bool | None = None
     replicateSubscriptionState: bool | None = None
-    """Of PIP-398."""
+    """From PIP-398."""
     replicatedSubscriptionsAllowed: bool | None = None
-    """Ours, as what follows."""
+    """Magnetar's own, like the fields below."""
     maxAtRiskMessages: Limit | None = None
     maxAtRiskSeconds: Limit | None = None
     atRiskCopies: Copies | None = None
@@ -204,7 +204,7 @@ class TopicPolicies(Document):
 
 
 class PartitionedTopicMetadata(Document):
-    """Of a partitioned topic; ``partitions`` is at least 1."""
+    """Metadata of a partitioned topic; ``partitions`` is at least 1."""
 
     partitions: int
     deleted: bool = False

@@ -1,4 +1,4 @@
-"""Clusters, tenants, namespaces and topics, typed, over a metadata store; paths are Pulsar's."""
+"""Typed access to clusters, tenants, namespaces and topics in a metadata store, at Pulsar's paths."""
 
 from __future__ import annotations
 
@@ -37,34 +37,34 @@ Value = TypeVar("Value", bound=Document)
 
 
 class Documents(ABC, Generic[Key, Value]):
-    """Documents of one kind, found by ``Key``.
+    """Documents of one type, identified by ``Key``.
 
-    A change is seen at once. Whoever answers for it awaits its Commit.
+    A change is visible at once. Callers that confirm a change await its Commit first.
     """
 
     _kind: type[Value]
 
     def __init__(self, store: MetadataStore) -> None:
-        """Read and write in ``store``."""
+        """Access the documents in ``store``."""
         self._store = store
 
     def get(self, key: Key) -> Value | None:
-        """The document, None if there is none; raises CorruptionError, naming the path, if it cannot be read."""
+        """Return the document, None if it is absent; raises CorruptionError with the path if it is invalid."""
         found = self._store.get(self._path(key))
         return self._read(key, found.value) if found else None
 
     def exists(self, key: Key) -> bool:
-        """Whether there is a document."""
+        """Return whether the document exists."""
         return self._store.get(self._path(key)) is not None
 
     def create(self, key: Key, value: Value) -> Commit:
-        """Store a new document; raises BadVersionError if there is one."""
+        """Store a new document; raises BadVersionError if it exists."""
         return Commit(self._store, [Put(self._path(key), value.to_bytes(), ABSENT)])
 
     def update(self, key: Key, change: Callable[[Value], Value]) -> Commit:
-        """Replace a document by ``change`` of it.
+        """Replace a document by the result of ``change``.
 
-        Raises NotFoundError if there is none, BadVersionError if another writer came in between.
+        Raises NotFoundError if it does not exist, BadVersionError after a concurrent change.
         """
         path = self._path(key)
         found = self._store.get(path)
@@ -74,7 +74,7 @@ class Documents(ABC, Generic[Key, Value]):
         return Commit(self._store, [Put(path, value.to_bytes(), found.version)])
 
     def delete(self, key: Key) -> Commit:
-        """Remove a document; raises NotFoundError if there is none."""
+        """Delete a document; raises NotFoundError if it does not exist."""
         path = self._path(key)
         found = self._store.get(path)
         if found is None:
@@ -93,16 +93,16 @@ class Documents(ABC, Generic[Key, Value]):
 
 
 class Clusters(Documents[str, ClusterData]):
-    """The clusters that this one knows, itself among them."""
+    """The known clusters, including this one."""
 
     _kind = ClusterData
 
     def names(self) -> list[str]:
-        """All of them, sorted."""
+        """Return the names, sorted."""
         return self._store.children(_CLUSTERS)
 
     def watch(self, callback: Callable[[str], None]) -> Callable[[], None]:
-        """Call ``callback`` with each cluster's name after it changed; returns what ends the watch."""
+        """Call ``callback`` with a cluster's name after each change; returns a function that ends the watch."""
         return self._store.watch(_CLUSTERS, lambda change: callback(change.path.removeprefix(f"{_CLUSTERS}/")))
 
     def _path(self, key: str) -> str:
@@ -115,7 +115,7 @@ class Tenants(Documents[str, TenantInfo]):
     _kind = TenantInfo
 
     def names(self) -> list[str]:
-        """All of them, sorted."""
+        """Return the names, sorted."""
         return self._store.children(_POLICIES)
 
     def _path(self, key: str) -> str:
@@ -128,11 +128,11 @@ class Namespaces(Documents[NamespaceName, Policies]):
     _kind = Policies
 
     def of_tenant(self, tenant: str) -> list[NamespaceName]:
-        """The namespaces of ``tenant``, sorted."""
+        """Return the namespaces of ``tenant``, sorted."""
         return [NamespaceName(tenant, name) for name in self._store.children(f"{_POLICIES}/{tenant}")]
 
     def watch(self, callback: Callable[[NamespaceName], None]) -> Callable[[], None]:
-        """Call ``callback`` with each namespace after its policies changed; returns what ends the watch."""
+        """Call ``callback`` with a namespace after a change of its policies; returns a function that ends the watch."""
 
         def changed(change: Change) -> None:
             tenant, separator, namespace = change.path.removeprefix(f"{_POLICIES}/").partition("/")
@@ -146,12 +146,12 @@ class Namespaces(Documents[NamespaceName, Policies]):
 
 
 class PartitionedTopics(Documents[TopicName, PartitionedTopicMetadata]):
-    """How many partitions each partitioned topic has."""
+    """Partitioned topics and their numbers of partitions."""
 
     _kind = PartitionedTopicMetadata
 
     def of_namespace(self, namespace: NamespaceName) -> list[TopicName]:
-        """The persistent partitioned topics of ``namespace``, sorted."""
+        """Return the persistent partitioned topics of ``namespace``, sorted."""
         children = self._store.children(f"{_PARTITIONED_TOPICS}/{namespace}/{PERSISTENT}")
         tenant, name = namespace.tenant, namespace.namespace
         return sorted(TopicName(PERSISTENT, tenant, name, unquote_plus(child)) for child in children)
@@ -161,26 +161,26 @@ class PartitionedTopics(Documents[TopicName, PartitionedTopicMetadata]):
 
 
 class TopicPoliciesOf(Documents[TopicName, TopicPolicies]):
-    """Topics' own policies; a partition has those of the topic that it is part of."""
+    """Policies of topics; a partition has those of its partitioned topic."""
 
     _kind = TopicPolicies
 
     def change(self, key: TopicName, **fields: object) -> Commit:
-        """Set fields of a topic's policies, which may not be there yet; None takes one away.
+        """Set fields of a topic's policies, which need not exist yet; None removes a field.
 
-        Raises BadVersionError if another writer came in between.
+        Raises BadVersionError after a concurrent change.
         """
         if self.exists(key):
             return self.update(key, lambda found: found.model_copy(update=fields))
         return self.create(key, TopicPolicies().model_copy(update=fields))
 
     async def forget(self, key: TopicName) -> None:
-        """Remove what a topic, not a partition, has set, if anything."""
+        """Delete the policies of a topic, if it has any; does nothing for a partition."""
         if key == key.partitioned_topic and self.exists(key):
             await self.delete(key)
 
     def watch(self, callback: Callable[[TopicName], None]) -> Callable[[], None]:
-        """Call ``callback`` with each topic after its own policies changed; returns what ends the watch."""
+        """Call ``callback`` with a topic after each change of its policies; returns a function that ends the watch."""
 
         def changed(change: Change) -> None:
             tenant, namespace, domain, local_name = change.path.removeprefix(f"{_TOPIC_POLICIES}/").split("/")
@@ -193,36 +193,36 @@ class TopicPoliciesOf(Documents[TopicName, TopicPolicies]):
 
 
 class Topics:
-    """Which topics exist: those with a managed ledger, partitions as topics of their own."""
+    """The existing topics: those with a managed ledger. Partitions count as topics."""
 
     def __init__(self, store: MetadataStore) -> None:
-        """Look into ``store``; managed ledgers themselves are the ledger's to write."""
+        """Read from ``store``; the managed ledgers themselves are written by the package ``ledger``."""
         self._store = store
         self._names = TopicNames(store, _MANAGED_LEDGERS)
 
     def of_namespace(self, namespace: NamespaceName) -> list[TopicName]:
-        """The persistent topics of ``namespace``, sorted."""
+        """Return the persistent topics of ``namespace``, sorted."""
         return self._names.of_namespace(namespace)
 
     def texts_of_namespace(self, namespace: NamespaceName) -> tuple[str, ...]:
-        """The full names of the persistent topics of ``namespace``, sorted; the same tuple until one comes or goes."""
+        """Return the full names of the persistent topics of ``namespace``, sorted; the same tuple until they change."""
         return self._names.texts_of_namespace(namespace)
 
     def all(self) -> Iterator[TopicName]:
-        """The persistent topics of all namespaces, sorted; also those of which only cursors are left."""
+        """Yield the persistent topics of all namespaces, sorted, including topics of which only cursors are left."""
         for tenant in self._store.children(_MANAGED_LEDGERS):
             for namespace in self._store.children(f"{_MANAGED_LEDGERS}/{tenant}"):
                 yield from self.of_namespace(NamespaceName(tenant, namespace))
 
     def exists(self, topic: TopicName) -> bool:
-        """Whether ``topic`` has a managed ledger that is not about to be deleted."""
+        """Return whether ``topic`` has a managed ledger that is not being deleted."""
         stored = self._store.get(managed_ledger_path(topic))
         return stored is not None and stored.value != DELETED_TOPIC
 
 
 @dataclass(frozen=True, slots=True)
 class Resources:
-    """Everything that the metadata store holds for administration."""
+    """All documents of the metadata store that administration uses."""
 
     clusters: Clusters
     tenants: Tenants
@@ -233,7 +233,7 @@ class Resources:
 
     @classmethod
     def over(cls, store: MetadataStore) -> Self:
-        """All of them in ``store``."""
+        """Access all documents in ``store``."""
         return cls(
             Clusters(store),
             Tenants(store),
@@ -245,11 +245,11 @@ class Resources:
 
 
 DELETED_TOPIC = b'{"deleted": true}'
-"""Stored instead of the ledger list of a topic that is being deleted, until the path is gone."""
+"""Value that replaces the ledger list of a topic during its deletion."""
 
 
 def managed_ledger_path(topic: TopicName) -> str:
-    """Where the ledger list of ``topic`` is stored; the topic exists while something is."""
+    """Return the path of the ledger list of ``topic``; the topic exists while the path has a value."""
     return _topic_path(_MANAGED_LEDGERS, topic)
 
 

@@ -1,4 +1,4 @@
-"""SQLite's errors as ours, for all that is kept in its files."""
+"""Conversion of SQLite's errors, for all SQLite files."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 @contextmanager
 def sqlite_errors(what: str) -> Iterator[None]:
-    """Raise DiskFullError, CorruptionError or StorageError for what SQLite raises, naming ``what`` it was about."""
+    """Convert SQLite's errors to DiskFullError, CorruptionError or StorageError; the text starts with ``what``."""
     try:
         yield
     except sqlite3.DatabaseError as error:

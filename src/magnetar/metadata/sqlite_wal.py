@@ -1,11 +1,11 @@
 """SQLite's write-ahead log after a failed fsync.
 
-While a process runs, SQLite handles a failed fsync of its write-ahead log well: the transaction is rolled back, and the
-next one overwrites its frames. A process that starts later reads the log through the page cache, finds the frames of
-that transaction, and takes it for committed, though the disk does not have them. All transactions behind them would be
-lost with the power, because SQLite reads the log up to the first damaged frame.
+While a process runs, SQLite handles a failed fsync of its write-ahead log correctly: it rolls back the transaction, and
+the next one overwrites its frames. A later process reads the log through the page cache. It finds the frames of the
+failed transaction and regards it as committed, although the disk does not have them. After a power loss, all later
+transactions would be lost, because SQLite reads the log up to the first damaged frame.
 
-The main file needs no such care: a checkpoint whose fsync failed is repeated from the log.
+The main file needs no such care: a checkpoint with a failed fsync is repeated from the log.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _WAL_SUFFIX = "-wal"
 
 
 def write_wal_again(path: Path, files: Files) -> None:
-    """Bring the write-ahead log of the database at ``path`` to the disk, before anything is read from the database.
+    """Make the write-ahead log of the database at ``path`` durable, before the database is read.
 
     No process may have the database open. Needs free space for a copy. Raises StorageError, DiskFullError.
     """

@@ -1,8 +1,8 @@
 """The interface of a metadata store: small versioned values at slash-separated paths.
 
-Reads are answered from a tree in memory. A commit is checked against the tree and applied to it at once, so that reads
-and commits that follow see it, and is then made durable off the event loop. What it means may be told to others only
-once it is reported as durable.
+Reads use a tree in memory. A commit is checked against the tree and applied to it at once, so that later reads and
+commits see it. It is then made durable off the event loop. Its effects may be communicated to others only after it is
+reported as durable.
 """
 
 from __future__ import annotations
@@ -19,25 +19,25 @@ if TYPE_CHECKING:
     from magnetar.base.histogram import Histogram
 
     OnDurable = Callable[[StorageError | None], None]
-    """Told None once durable, or why it never will be."""
+    """Called with None when the commit is durable, or with the error if it failed."""
 
 ABSENT = -1
-"""The version to expect of a path that must not exist yet."""
+"""Expected version of a path that must not exist."""
 
 
 @dataclass(frozen=True, slots=True)
 class Versioned:
-    """A stored value; ``version`` is 0 when the path is created and one more with every change of it."""
+    """A stored value; ``version`` is 0 when the path is created and increases by one with each change."""
 
     value: bytes
     version: int
     modified_ms: int
-    """Milliseconds since the epoch of the last change."""
+    """Time of the last change, in milliseconds since the epoch."""
 
 
 @dataclass(frozen=True, slots=True)
 class Put:
-    """One write; ``expected_version`` is the version it replaces, ABSENT to create, None for whatever is there."""
+    """A write; ``expected_version`` is the version to replace, ABSENT to create, None for any state."""
 
     path: str
     value: bytes
@@ -46,7 +46,7 @@ class Put:
 
 @dataclass(frozen=True, slots=True)
 class Delete:
-    """The removal of one path, not of those below it; None as ``expected_version`` also takes a path that is absent."""
+    """The deletion of one path, not of paths below it. With None as ``expected_version``, the path may be absent."""
 
     path: str
     expected_version: int | None = None
@@ -54,7 +54,7 @@ class Delete:
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """What became of one path in a commit."""
+    """The change of one path in a commit."""
 
     path: str
     before: Versioned | None
@@ -64,7 +64,7 @@ class Change:
 
 
 class MetadataStore(Protocol):
-    """Used on the event loop's thread, where it also reports; nothing here waits for a disk.
+    """Used on the event loop's thread, which also runs all callbacks. No method waits for a disk unless it says so.
 
     A path starts with a slash and does not end with one. A path need not have a stored parent.
     """
@@ -73,56 +73,56 @@ class MetadataStore(Protocol):
     """Durations of writing and syncing a group of changes; empty if nothing is synced."""
 
     def get(self, path: str) -> Versioned | None:
-        """What is stored at ``path``, None if nothing is; also what is not durable yet."""
+        """Return the value at ``path``, None if it is absent; includes values that are not durable yet."""
         ...
 
     def children(self, path: str) -> list[str]:
-        """Names one level below ``path``, sorted; also of those that only have something stored further below."""
+        """Return the names one level below ``path``, sorted, including names that only have values further below."""
         ...
 
     def commit(self, operations: Sequence[Put | Delete], on_durable: OnDurable | None = None) -> list[int]:
-        """Carry out all operations in one transaction, and return the versions of what was put, in order.
+        """Apply all operations in one transaction; return the versions of the written values, in order.
 
-        Raises BadVersionError, and changes nothing, where another version was expected. ``on_durable`` is called once,
-        in the order of all commits and barriers. After an error everything is as it was before the commit, as is what
-        was committed before that report: each of these commits reports an error, too.
+        Raises BadVersionError, without any change, if a version is not the expected one. ``on_durable`` is called once,
+        in the order of all commits and barriers. After an error, the store is in the state before this commit, and all
+        commits made before that report fail with an error as well.
         """
         ...
 
     def put(self, path: str, value: bytes, expected_version: int | None = None) -> int:
-        """Commit one value, durable on return, and return its version; blocks the loop until it is."""
+        """Commit one value, durable on return; return its version. Blocks the loop."""
         ...
 
     def put_many(self, puts: Sequence[Put]) -> list[int]:
-        """Commit values in one transaction, durable on return; blocks the loop until they are."""
+        """Commit values in one transaction, durable on return. Blocks the loop."""
         ...
 
     def delete(self, path: str, expected_version: int | None = None) -> None:
-        """Commit one removal, durable on return; raises NotFoundError; blocks the loop until it is."""
+        """Commit one deletion, durable on return; raises NotFoundError. Blocks the loop."""
         ...
 
     def barrier(self, on_durable: OnDurable) -> None:
-        """Call ``on_durable`` when all that was committed before is durable; at once if that is so.
+        """Call ``on_durable`` when all earlier commits are durable; immediately if they are.
 
-        It gets the error of a commit that was pending and failed.
+        It is called with the error of a pending commit that failed.
         """
         ...
 
     def watch(self, prefix: str, callback: Callable[[Change], None]) -> Callable[[], None]:
         """Call ``callback`` with each change of ``prefix`` or a path below it.
 
-        It is called when the change is durable, before that is reported, and must not raise. Returns the function that
+        It is called when the change is durable, before ``on_durable``, and must not raise. Returns the function that
         ends the watch.
         """
         ...
 
     def close(self) -> None:
-        """Write what is pending, and release the store; it cannot be used afterwards."""
+        """Write pending commits, and release the store; it cannot be used afterwards."""
         ...
 
 
 def check_version(path: str, current: int | None, expected: int | None) -> None:
-    """Raise BadVersionError, naming the path, unless ``current`` (None: absent) is what was expected."""
+    """Raise BadVersionError with the path unless ``current`` (None: absent) is the expected version."""
     found = ABSENT if current is None else current
     if expected is not None and found != expected:
         message = f"version of {path} is {found}, expected {expected}"
@@ -130,14 +130,14 @@ def check_version(path: str, current: int | None, expected: int | None) -> None:
 
 
 class Watchers:
-    """Who wants to hear about which paths."""
+    """The registered watches."""
 
     def __init__(self) -> None:
-        """Nobody yet."""
+        """Create an empty set."""
         self._watches: dict[object, tuple[str, Callable[[Change], None]]] = {}
 
     def add(self, prefix: str, callback: Callable[[Change], None]) -> Callable[[], None]:
-        """Tell ``callback`` of changes at ``prefix`` and below, until the returned function is called."""
+        """Call ``callback`` with changes at ``prefix`` and below, until the returned function is called."""
         key = object()
         self._watches[key] = (prefix.rstrip("/"), callback)
 
@@ -147,7 +147,7 @@ class Watchers:
         return end
 
     def notify(self, change: Change) -> None:
-        """Tell all whose prefix covers the path, in the order in which they came."""
+        """Call all watches whose prefix covers the path, in the order of their registration."""
         path = change.path
         for prefix, callback in tuple(self._watches.values()):
             if path == prefix or path.startswith(f"{prefix}/"):

@@ -1,4 +1,4 @@
-"""The names of the topics of namespaces, kept sorted in memory while topics come and go."""
+"""The sorted names of the topics of namespaces, cached in memory and updated by watches."""
 
 from __future__ import annotations
 
@@ -14,42 +14,42 @@ if TYPE_CHECKING:
     from magnetar.metadata.store import Change, MetadataStore
 
 NAMES_CACHED_MAX = 100_000
-"""Topics whose names stay in memory, some 300 bytes each, beside the namespace that was asked for last."""
+"""Maximum number of cached names, about 300 bytes each, in addition to the most recently used namespace."""
 
 
 @dataclass(slots=True)
 class _Listing:
-    """The topics of one namespace. Both lists have one order: all names begin alike."""
+    """The topics of one namespace. Both lists have the same order, since all full names have the same prefix."""
 
     names: list[TopicName]
     texts: list[str]
     shown: tuple[str, ...] | None = None
-    """The texts as they were handed out; None if they have changed since."""
+    """The names as text; None after a change."""
     changed: set[str] = field(default_factory=set)
-    """Names, as they are in paths, below which something was stored or removed since the listing was right."""
+    """Names in paths below which values changed since the listing was updated."""
 
 
 class TopicNames:
-    """Which topics of a namespace have something stored at or below their path.
+    """The topics of a namespace that have a value at or below their path.
 
-    A namespace is read from the store once. From then on the store tells of changes, and only the topics that changed
-    are looked at again.
+    A namespace is read from the store once. Afterwards a watch reports changes, and only the changed topics are checked
+    again.
     """
 
     def __init__(self, store: MetadataStore, root: str) -> None:
-        """Look at ``<root>/<tenant>/<namespace>/persistent/<topic>`` of ``store``."""
+        """Read ``<root>/<tenant>/<namespace>/persistent/<topic>`` of ``store``."""
         self._store = store
         self._root = root
         self._listings: OrderedDict[NamespaceName, _Listing] = OrderedDict()
-        """The one that was asked for last is last."""
+        """Least recently used first."""
         store.watch(root, self._note)
 
     def of_namespace(self, namespace: NamespaceName) -> list[TopicName]:
-        """The persistent topics of ``namespace``, sorted."""
+        """Return the persistent topics of ``namespace``, sorted."""
         return self._listing(namespace).names.copy()
 
     def texts_of_namespace(self, namespace: NamespaceName) -> tuple[str, ...]:
-        """As ``of_namespace``, the full names as text. The same tuple is returned until a topic comes or goes."""
+        """Return the full names of ``of_namespace`` as text. The same tuple is returned until the topics change."""
         listing = self._listing(namespace)
         if listing.shown is None:
             listing.shown = tuple(listing.texts)
@@ -59,7 +59,7 @@ class TopicNames:
         listing = self._listings.get(namespace)
         if listing is None:
             listing = self._read(namespace)
-            if not listing.names:  # anybody may ask for any name
+            if not listing.names:  # clients may ask for any name; do not cache empty listings
                 return listing
             self._listings[namespace] = listing
         else:

@@ -1,4 +1,4 @@
-"""All values of a metadata store in memory, in little of it. Pure."""
+"""All values of a metadata store in memory, in a compact form. Pure."""
 
 from __future__ import annotations
 
@@ -14,19 +14,19 @@ if TYPE_CHECKING:
     from magnetar.metadata.store import Delete
 
 _HEAD = Struct("<qq")
-"""Version and milliseconds of the last change, in front of the value: one object for each path."""
+"""Version and milliseconds of the last change, followed by the value: one object for each path."""
 
 
 class MetadataTree:
-    """The values by path. Paths are also kept sorted, so that those below a path lie together."""
+    """Values by path. The paths are also kept sorted, so that the paths below a path are adjacent."""
 
     def __init__(self) -> None:
-        """Nothing is stored."""
+        """Create an empty tree."""
         self._values: dict[str, bytes] = {}
         self._paths: list[str] = []
 
     def load(self, rows: Iterable[tuple[str, bytes, int, int]]) -> None:
-        """Take path, value, version and time of everything that is stored, in any order."""
+        """Load all stored values with path, version and time, in any order."""
         self._values = {path: _HEAD.pack(version, modified_ms) + value for path, value, version, modified_ms in rows}
         self._paths = sorted(self._values)
 
@@ -37,7 +37,7 @@ class MetadataTree:
         return copied
 
     def get(self, path: str) -> Versioned | None:
-        """What is stored at ``path``, None if nothing is."""
+        """Return the value at ``path``, None if it is absent."""
         packed = self._values.get(path)
         if packed is None:
             return None
@@ -45,14 +45,14 @@ class MetadataTree:
         return Versioned(packed[_HEAD.size :], version, modified_ms)
 
     def children(self, path: str) -> list[str]:
-        """Names one level below ``path``, sorted; also of those that only have something stored further below."""
+        """Return the names one level below ``path``, sorted, including names that only have values further below."""
         parent, paths = path.rstrip("/") + "/", self._paths
         names: set[str] = set()
         at = bisect_left(paths, parent)
         while at < len(paths) and paths[at].startswith(parent):
             name = paths[at][len(parent) :].partition("/")[0]
             names.add(name)
-            # All that is stored below a name lies between "name/" and "name0": "0" is the character after "/".
+            # All paths below a name lie between "name/" and "name0": "0" is the character after "/".
             below = f"{parent}{name}/"
             at += 1
             if at < len(paths) and paths[at].startswith(below):
@@ -60,7 +60,7 @@ class MetadataTree:
         return sorted(names)
 
     def apply(self, operations: Sequence[Put | Delete], modified_ms: int) -> list[Change]:
-        """Carry out all operations, or none: raises BadVersionError. Returns what they changed, in order."""
+        """Apply all operations, or none: raises BadVersionError. Returns the changes, in order."""
         changes: list[Change] = []
         try:
             for operation in operations:
@@ -77,12 +77,12 @@ class MetadataTree:
         return changes
 
     def revert(self, changes: Sequence[Change]) -> None:
-        """Take back changes, the last one first."""
+        """Revert changes, the last one first."""
         for change in reversed(changes):
             self.set(change.path, change.before)
 
     def set(self, path: str, stored: Versioned | None) -> None:
-        """Store a value as it is, or remove it."""
+        """Set or remove a value without a new version."""
         if stored is not None:
             if path not in self._values:
                 self._paths.insert(bisect_left(self._paths, path), path)

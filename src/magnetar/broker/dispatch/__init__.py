@@ -1,1 +1,1 @@
-"""Consumers, and which of them gets which entry, and when; knows its subscription by a protocol only."""
+"""Consumers and dispatchers: the choice of the consumer of each entry. Knows its subscription by a protocol only."""

@@ -1,4 +1,4 @@
-"""What a subscription asks of its dispatcher."""
+"""The interface of all dispatchers."""
 
 from __future__ import annotations
 
@@ -13,47 +13,47 @@ if TYPE_CHECKING:
 
 
 class Dispatcher(Protocol):
-    """Hands a subscription's entries to its consumers. All calls are on the event loop's thread."""
+    """Sends a subscription's entries to its consumers. Used on the event loop's thread."""
 
     consumers: dict[Consumer, None]
-    """In the order in which they came."""
+    """In the order of their arrival."""
 
     def rivals(self, options: ConsumerOptions) -> list[Consumer]:
-        """Consumers because of which one that asks for this is refused, if they live."""
+        """Return the connected consumers that conflict with the request, if they are still alive."""
         ...
 
     def check_can_add(self, options: ConsumerOptions) -> None:
-        """Raise RequestError if a consumer that asks for this is refused."""
+        """Raise RequestError if a consumer with these options cannot be added."""
         ...
 
     def suits(self, consumer: Consumer) -> bool:
-        """Whether it can serve a consumer that is of its type, while it has no other."""
+        """Return whether this dispatcher can serve a consumer of its type when it has no other consumer."""
         ...
 
     def add(self, consumer: Consumer) -> None:
-        """A consumer has subscribed and was told so."""
+        """Add a consumer, which has the answer to its SUBSCRIBE."""
         ...
 
     def remove(self, consumer: Consumer) -> None:
-        """A consumer is gone; what it held is dispatched again."""
+        """Remove a consumer, and dispatch its unacknowledged entries again."""
         ...
 
     def redeliver(self, consumer: Consumer, positions: Sequence[Position], epoch: int | None) -> None:
-        """The consumer wants these entries again; none named means all that it holds."""
+        """Send entries to the consumer again; without positions, all its unacknowledged entries."""
         ...
 
     def holders(self, entries: Range) -> list[Consumer]:
-        """The consumers that hold some of these entries, which are not acknowledged; none for what was not sent yet."""
+        """Return the consumers that hold some of these unacknowledged entries; none for entries that were not sent."""
         ...
 
     def entries_deleted(self, ranges: Sequence[Range], by: Consumer | None) -> None:
-        """Entries were acknowledged: by a consumer of this subscription, or elsewhere (None)."""
+        """Record that entries were acknowledged, by a consumer of this subscription or elsewhere (None)."""
         ...
 
     def dispatch(self) -> None:
-        """Send at most one read's worth of what can be sent now; if there is more, notify the topic.
+        """Send the entries that can be sent, at most one read; notify the topic if there are more.
 
-        So other subscriptions and connections get their turn in between, and a socket can say that it is full.
+        So other subscriptions and connections run in between, and a full socket can be noticed.
         """
         ...
 

@@ -1,4 +1,4 @@
-"""One consumer of a subscription: its credit, and what it holds unacknowledged."""
+"""A consumer of a subscription: its permits and its unacknowledged messages."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class KeySharedPolicy:
-    """What all consumers of a Key_Shared subscription agree on."""
+    """The policy that all consumers of a Key_Shared subscription share."""
 
     mode: int = pb.AUTO_SPLIT
     allow_out_of_order_delivery: bool = False
@@ -34,7 +34,7 @@ class KeySharedPolicy:
 
 @dataclass(frozen=True, slots=True)
 class ConsumerOptions:
-    """What a consumer asked for in SUBSCRIBE."""
+    """The options of a SUBSCRIBE."""
 
     consumer_id: int
     name: str
@@ -43,24 +43,24 @@ class ConsumerOptions:
     priority_level: int = 0
     key_shared_policy: KeySharedPolicy = field(default_factory=KeySharedPolicy)
     hash_ranges: tuple[tuple[int, int], ...] = ()
-    """The sticky keys that it wants to have, by their hashes: ranges, each with both its ends."""
+    """Requested hash ranges of sticky keys, with inclusive bounds."""
     metadata: dict[str, str] = field(default_factory=dict)
 
 
 class Delivery(NamedTuple):
-    """One entry on its way to a consumer, of a ledger that goes without saying."""
+    """An entry on its way to a consumer. Its ledger is given separately."""
 
     entry_id: int
     entry: bytes
     messages: int
-    """Messages in the entry that are not yet acknowledged: what it costs in permits."""
+    """Number of unacknowledged messages in the entry; the permits that it uses."""
     redelivery_count: int = 0
     remaining: int | None = None
-    """Bit set of the batch members still to acknowledge; None when none of them is acknowledged."""
+    """Bit set of the unacknowledged batch members; None when none is acknowledged."""
 
 
 class ConsumerSession(Protocol):
-    """The connection that a consumer came by."""
+    """The connection of a consumer."""
 
     @property
     def address(self) -> str:
@@ -69,37 +69,37 @@ class ConsumerSession(Protocol):
 
     @property
     def client_version(self) -> str:
-        """How the client names itself."""
+        """Version string of the client."""
         ...
 
     @property
     def is_writable(self) -> bool:
-        """Whether the client reads what it is sent."""
+        """Whether the send buffer has room."""
         ...
 
     def write(self, frame: bytes) -> None:
-        """Send a frame; nothing happens once the connection is gone."""
+        """Send a frame; no effect when the connection is closed."""
         ...
 
     async def is_alive(self) -> bool:
-        """Whether the client answers a ping in time."""
+        """Return whether the client answers a ping in time."""
         ...
 
     def close_consumer(self, consumer: Consumer) -> None:
-        """Remove a consumer, and tell the client to subscribe again."""
+        """Remove a consumer, and request that the client subscribes again."""
         ...
 
     def forget_consumer(self, consumer: Consumer) -> None:
-        """Take nothing from a consumer any more."""
+        """Ignore further commands for a consumer."""
         ...
 
     def active_consumer_changed(self, consumer: Consumer, *, is_active: bool) -> None:
-        """Tell a Failover consumer whether it is the one that receives."""
+        """Notify a Failover consumer whether it is the active one."""
         ...
 
 
 class ConsumedTopic(Protocol):
-    """The topic that a consumer receives from."""
+    """The topic of a consumer."""
 
     @property
     def name(self) -> TopicName:
@@ -108,16 +108,16 @@ class ConsumedTopic(Protocol):
 
     @property
     def departures(self) -> UnderWay:
-        """Producers and consumers that are still to be removed."""
+        """Producers and consumers that are being removed."""
         ...
 
     def notify(self) -> None:
-        """There may be something to dispatch."""
+        """Schedule a dispatch."""
         ...
 
 
 class ConsumedSubscription(Protocol):
-    """What a consumer consumes: a subscription, or a link to another cluster."""
+    """The source of a consumer's entries: a subscription, or a link to another cluster."""
 
     @property
     def topic(self) -> ConsumedTopic:
@@ -125,19 +125,19 @@ class ConsumedSubscription(Protocol):
         ...
 
     def remove_consumer(self, consumer: Consumer) -> None:
-        """A consumer left."""
+        """Remove a consumer."""
         ...
 
     def acknowledge(self, consumer: Consumer, ack: pb.CommandAck, done: Callable[[StorageError | None], None]) -> None:
-        """Apply one ACK; ``done`` is called once it is durable."""
+        """Apply one ACK; ``done`` is called when it is durable."""
         ...
 
     def acknowledge_entries(self, consumer: Consumer, ledger_id: int, entry_ids: Sequence[int]) -> None:
-        """Apply ACKs of single, whole entries of one ledger."""
+        """Apply ACKs of single whole entries of one ledger."""
         ...
 
     def dispatch(self) -> None:
-        """Send what can be sent in one turn."""
+        """Send the entries of one turn."""
         ...
 
 
@@ -147,7 +147,7 @@ class Consumer:
     def __init__(
         self, subscription: ConsumedSubscription, session: ConsumerSession, options: ConsumerOptions, *, now: float
     ) -> None:
-        """A consumer without permits: it receives nothing before its first FLOW."""
+        """Create a consumer without permits: it receives nothing before its first FLOW."""
         self.subscription = subscription
         self.session = session
         self.consumer_id = options.consumer_id
@@ -162,9 +162,9 @@ class Consumer:
         self.permits = 0
         self.epoch = 0
         self.pending = EntryCounts()
-        """Messages of the entries sent and not acknowledged. Kept by Shared and Key_Shared subscriptions only."""
+        """Messages of the unacknowledged entries. Used by Shared and Key_Shared subscriptions only."""
         self.blocked = False
-        """Too many unacknowledged messages (``maxUnackedMessagesPerConsumer``); freed at half of it."""
+        """Whether too many messages are unacknowledged (``maxUnackedMessagesPerConsumer``); reset at half of that."""
         self.messages_sent = 0
         self.bytes_sent = 0
         self.messages_redelivered = 0
@@ -174,16 +174,16 @@ class Consumer:
 
     @property
     def unacked_messages(self) -> int:
-        """Messages sent and not acknowledged; 0 unless the subscription is Shared or Key_Shared."""
+        """Number of messages sent and not acknowledged; 0 unless the subscription is Shared or Key_Shared."""
         return self.pending.total
 
     @property
     def is_ready(self) -> bool:
-        """Whether it may be sent a message now: credit left, not blocked, and its socket takes more."""
+        """Whether a message may be sent now: it has permits, is not blocked, and its send buffer has room."""
         return self.permits > 0 and not self.blocked and self.session.is_writable
 
     def send(self, ledger_id: int, run: Sequence[Delivery], now: float) -> None:
-        """Write a MESSAGE for each of the entries, at least one, and take their permits."""
+        """Write a MESSAGE for each entry (at least one), and use their permits."""
         entry_ids, entries, messages, redelivery_counts, remainders = zip(*run, strict=True)
         sent = sum(messages)
         self.permits -= sent
@@ -213,5 +213,5 @@ class Consumer:
         )
 
     def close(self) -> None:
-        """Tell the client to subscribe again, as after an unload or a seek."""
+        """Request that the client subscribes again, as after an unload or a seek."""
         self.session.close_consumer(self)

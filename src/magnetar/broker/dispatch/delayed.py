@@ -1,4 +1,4 @@
-"""The delayed entries of one Shared subscription: passed over while they wait, taken in the order of their times."""
+"""The delayed entries of a Shared subscription: they are skipped while they wait, and sent in the order of time."""
 
 from __future__ import annotations
 
@@ -17,18 +17,18 @@ if TYPE_CHECKING:
     from magnetar.cursor.ranges import Range
 
 STRETCHES_MAX = 1000
-"""Stretches of withheld or acknowledged entries that are passed over before others get their turn."""
+"""Number of ranges of withheld or acknowledged entries that one turn skips."""
 
 
 class DelayedEntries(Part):
-    """What a dispatcher asks about delayed entries: what to read next, and what is due."""
+    """Determines for a dispatcher the next entries to read, and the due entries."""
 
     OWNS = ("_reader",)
 
     def __init__(
         self, unread: DispatchedEntries, is_held: Callable[[Position], bool], ready: Callable[[], None]
     ) -> None:
-        """``is_held``: whether the dispatcher has an entry already; ``ready`` is called when asking makes sense."""
+        """``is_held``: whether the dispatcher has an entry. ``ready`` is called when ``due`` may have changed."""
         self._unread = unread
         self._index = unread.topic.delayed
         self._is_held = is_held
@@ -41,33 +41,33 @@ class DelayedEntries(Part):
         )
         self._window = DueWindow()
         self._in_hand: list[Position] = []
-        """Taken from the window and not sent yet, in the order of their times."""
+        """Due entries that were taken from the window and not sent yet, in the order of their times."""
         self._ahead = PositionSet()
-        """Taken, and beyond what the dispatcher has read: not to be read again on the way there."""
+        """Due entries after the dispatcher's read position; skipped when reading reaches them."""
         self._parked = PositionSet()
-        """Taken, and not to be sent while acknowledgements are at their limit, which they would make worse."""
+        """Due entries that would cause more holes, set aside while acknowledgements are at their limit of holes."""
         self._index.attach(self._window)
 
     @property
     def is_ready(self) -> bool:
-        """Whether it is known what is delayed."""
+        """Whether the delayed entries are known."""
         return not self._index.is_loading
 
     @property
     def in_hand(self) -> Iterator[Position]:
-        """The entries that are due and about to be sent."""
+        """Yield the due entries that are about to be sent."""
         return iter(self._in_hand)
 
     @property
     def may_have_more(self) -> bool:
-        """Whether it is worth asking again what is due."""
+        """Whether there may be more due entries now."""
         is_due_later = self._window.next_due_ms is not None and not self._window.is_waited_for
         return bool(self._in_hand or self._parked) or is_due_later
 
     def readable(self, position: Position, limit: int) -> tuple[Position, list[Range]]:
-        """Where reading goes on from ``position``, and the next entries to read, at most ``limit``, if there are any.
+        """Return the position from which reading continues after ``position``, and at most ``limit`` entries to read.
 
-        Everything before where reading goes on is acknowledged or withheld.
+        All entries before that position are acknowledged or withheld.
         """
         withheld, ahead = self._index.withheld, self._ahead
         for _ in range(STRETCHES_MAX):
@@ -85,11 +85,11 @@ class DelayedEntries(Part):
         return position, []
 
     def withhold(self, position: Position, deliver_at_ms: int) -> None:
-        """The dispatcher came to an entry that is not due: it will be, in its time."""
+        """Withhold an entry that the dispatcher has read, until it is due."""
         self._index.withhold(position, deliver_at_ms)
 
     def due(self, read_position: Position, limit: int) -> list[tuple[Position, bytes]] | None:
-        """The next entries that are due, of one ledger; None: there are none, or ask again when ready."""
+        """Return the next due entries, all of one ledger; None if there are none, or to ask again when ready."""
         if not self._index.is_used:
             return None
         if self._ahead:
@@ -103,18 +103,18 @@ class DelayedEntries(Part):
         return entries
 
     def give_back(self, entries: list[tuple[Position, bytes]]) -> None:
-        """These were due and could not be sent."""
+        """Take back due entries that could not be sent."""
         self._in_hand[:0] = [position for position, _ in entries]
 
     def close(self) -> None:
-        """Look no longer."""
+        """Stop."""
         self._reader.close()
         self._index.detach(self._window)
 
     def _take(self, read_position: Position, limit: int) -> list[Position]:
-        """Take what is due until ``limit`` entries can be sent, and let go of what was acknowledged; return the former.
+        """Take due entries until ``limit`` of them can be sent, and drop acknowledged ones; return the former.
 
-        While too many holes would have to be persisted, what would make more of them is put aside.
+        While acknowledgements are at their limit of holes, entries that would cause more holes are set aside.
         """
         through = self._unread.readable_through()
         self._in_hand = list(filter(self._is_there, self._in_hand))
@@ -136,13 +136,13 @@ class DelayedEntries(Part):
         return self._in_hand[:limit]
 
     def _park(self, through: Position) -> None:
-        """Put aside what lies beyond ``through``."""
+        """Set aside the entries after ``through``."""
         for position in self._in_hand:
             if position > through:
                 self._parked.add(position)
         self._in_hand = [position for position in self._in_hand if position <= through]
 
     def _is_there(self, position: Position) -> bool:
-        """Whether the log has the entry and it is still to be sent."""
+        """Return whether the entry exists and still has to be sent."""
         contains = self._unread.topic.ledger.contains(position)
         return contains and not self._unread.is_finished(position)

@@ -1,8 +1,8 @@
-"""Which consumer of a Failover subscription is active: the same one that Pulsar's brokers choose (protocol: Failover).
+"""Election of the active consumer of a Failover subscription, as Pulsar's brokers do it (protocol: Failover).
 
-Among the consumers of the best priority level, in the order of their names, a partition takes the one at its index, so
-that partitions spread over consumers. A topic without partitions takes its place on a ring of hashes of their names: so
-topics spread over consumers too, and when one comes or goes few topics change theirs.
+The candidates are the consumers of the best priority level, ordered by name. A partition takes the candidate at the
+partition's index, so that partitions spread over consumers. A topic without partitions uses a hash ring of the names:
+topics spread over consumers, and few topics change their consumer when one is added or removed.
 """
 
 from __future__ import annotations
@@ -15,15 +15,15 @@ import mmh3
 
 _POINTS_PER_NAME = 100
 _HASH_MASK = 0x7FFF_FFFF
-"""Pulsar's hashes are not negative."""
+"""Pulsar's hashes are never negative."""
 
 
 class Candidate(Protocol):
-    """A consumer, as far as elections need it. Two with the same name are two candidates."""
+    """A consumer in an election. Two consumers with the same name are two candidates."""
 
     @property
     def name(self) -> str:
-        """Decides the place in the order, or on the ring."""
+        """Determines the place in the order, or on the ring."""
         ...
 
     @property
@@ -36,27 +36,27 @@ C = TypeVar("C", bound=Candidate)
 
 if TYPE_CHECKING:
     Place = tuple[int, int, str, int]
-    """Priority level, distance on the ring (0 for partitions), name, and a number that no other candidate has."""
+    """Priority level, distance on the ring (0 for partitions), name, and a unique number."""
 
 
 class Candidates(Generic[C]):
-    """The consumers of one subscription, sorted as an election needs them.
+    """The consumers of one subscription, in the order of election.
 
-    Adding or removing one of n consumers takes about log n steps, and an election too.
+    Adding, removing and electing take about log n steps for n consumers.
     """
 
     def __init__(self, topic: str, partition_index: int) -> None:
-        """No candidates; ``partition_index`` is negative for a topic without partitions."""
+        """Create an empty set; ``partition_index`` is negative for a topic without partitions."""
         self._topic = _hash(topic)
         self._partition_index = partition_index
         self._places: dict[C, Place] = {}
-        """The candidates, in the order in which they were added."""
+        """The candidates, in the order of their arrival."""
         self._order: list[Place] = []
         self._by_number: dict[int, C] = {}
         self._numbers = count()
 
     def add(self, candidate: C) -> None:
-        """Let a candidate take part that does not take part yet."""
+        """Add a new candidate."""
         number = next(self._numbers)
         distance = 0 if self._partition_index >= 0 else distance_on_ring(self._topic, candidate.name)
         place = candidate.priority_level, distance, candidate.name, number
@@ -65,7 +65,7 @@ class Candidates(Generic[C]):
         self._by_number[number] = candidate
 
     def remove(self, candidate: C) -> None:
-        """Let a candidate take part no longer."""
+        """Remove a candidate."""
         place = self._places.pop(candidate)
         del self._order[bisect_left(self._order, place)]
         del self._by_number[place[-1]]
@@ -73,7 +73,7 @@ class Candidates(Generic[C]):
     def elected(self) -> C | None:
         """Return the candidate to be active; None without candidates.
 
-        Of several candidates that are equally near on the ring, the last one by name.
+        Of several candidates at the same point of the ring, the last one by name.
         """
         if not self._order:
             return None
@@ -87,7 +87,7 @@ class Candidates(Generic[C]):
 
 
 def distance_on_ring(here: int, name: str) -> int:
-    """Return how far it is on the ring, upwards, from the hash ``here`` to the next point of a name."""
+    """Return the distance on the ring, upwards, from the hash ``here`` to the next point of ``name``."""
     return min((_hash(f"{name}{number}") - here) & _HASH_MASK for number in range(_POINTS_PER_NAME))
 
 

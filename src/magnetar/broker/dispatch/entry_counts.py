@@ -1,4 +1,4 @@
-"""Numbers of entries, by ledger."""
+"""Counters of entries, grouped by ledger."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ if TYPE_CHECKING:
 
 
 class EntryCounts:
-    """A number above 0 for each of some entries, such as that of its messages or its redeliveries. 0 for all others.
+    """A positive number for some entries, such as their messages or redeliveries; 0 for all others.
 
-    Kept by ledger, because entries come and go in runs: no position is made for each of them.
+    Grouped by ledger, because entries are added and removed in runs: no position object is created for each of them.
     """
 
     __slots__ = ("_ledgers", "total")
 
     def __init__(self) -> None:
-        """Start with none."""
+        """Create an empty set of counters."""
         self.total = 0
         """The sum of all numbers."""
         self._ledgers: dict[int, dict[int, int]] = {}
@@ -32,11 +32,11 @@ class EntryCounts:
         return self.total > 0
 
     def __iter__(self) -> Iterator[Position]:
-        """The entries that have a number; not to be changed meanwhile."""
+        """Iterate over the entries with a number. The object must not change meanwhile."""
         return (Position(ledger_id, entry_id) for ledger_id, counts in self._ledgers.items() for entry_id in counts)
 
     def __getitem__(self, position: Position) -> int:
-        """The entry's number."""
+        """Return the entry's number."""
         counts = self._ledgers.get(position.ledger_id)
         return counts.get(position.entry_id, 0) if counts is not None else 0
 
@@ -48,7 +48,7 @@ class EntryCounts:
             self.total += count
 
     def pop(self, position: Position) -> int:
-        """Forget an entry; return the number that it had."""
+        """Remove an entry; return its number."""
         counts = self._ledgers.get(position.ledger_id, {})
         count = counts.pop(position.entry_id, 0)
         self.total -= count
@@ -57,14 +57,14 @@ class EntryCounts:
         return count
 
     def discard(self, deleted: Iterable[Range]) -> list[int]:
-        """Forget the entries of ranges; return the numbers that they had."""
+        """Remove the entries of ranges; return their numbers."""
         ledgers = self._ledgers
         forgotten: list[int] = []
         for (ledger_id, first), (_, last) in deleted:
             counts = ledgers.get(ledger_id)
             if counts is None:
                 continue
-            if first == last:  # what consumers that share acknowledge is mostly scattered
+            if first == last:  # acknowledgements of Shared consumers are mostly scattered
                 forgotten.append(counts.pop(first, 0))
             else:
                 gone = range(first, last + 1)
@@ -89,7 +89,7 @@ class EntryCounts:
         return forgotten
 
     def holds_any(self, wanted: Range) -> bool:
-        """Whether any entry of a range has a number."""
+        """Return whether any entry of a range has a number."""
         ledger_id, first = wanted.first
         counts = self._ledgers.get(ledger_id, {})
         looked_for = range(first, wanted.last.entry_id + 1)
@@ -98,7 +98,7 @@ class EntryCounts:
         return any(entry_id in counts for entry_id in looked_for)
 
     def clear(self) -> None:
-        """Forget every entry."""
+        """Remove all entries."""
         self._ledgers.clear()
         self.total = 0
 

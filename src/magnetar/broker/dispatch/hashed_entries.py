@@ -1,4 +1,4 @@
-"""Entries with the hashes of their sticky keys: those that consumers hold, and those that wait for one. Pure."""
+"""Entries with the hashes of their sticky keys: those held by consumers, and those that wait for a consumer. Pure."""
 
 from __future__ import annotations
 
@@ -14,46 +14,46 @@ if TYPE_CHECKING:
     from magnetar.cursor.ranges import Range
 
 STALE_MAX = 1000
-"""Places of acknowledged entries that are left where they are in the order, unless there are more other ones."""
+"""Number of obsolete places in the heaps below which they are not cleaned up; beyond it, if they are the majority."""
 
 C = TypeVar("C")
 """A consumer."""
 
 
 class HashedEntries:
-    """Some entries, each with a hash above 0."""
+    """Entries, each with a hash greater than 0."""
 
     __slots__ = ("_counts", "_hashes", "_size")
 
     def __init__(self) -> None:
-        """Start with none."""
+        """Create an empty set."""
         self._hashes = EntryCounts()
         self._counts: dict[int, int] = {}
-        """How many entries there are of each hash that has any."""
+        """Number of entries of each hash; hashes without entries are absent."""
         self._size = 0
 
     def __len__(self) -> int:
-        """How many entries there are."""
+        """Return the number of entries."""
         return self._size
 
     def __iter__(self) -> Iterator[Position]:
-        """The entries; not to be changed meanwhile."""
+        """Iterate over the entries. The object must not change meanwhile."""
         return iter(self._hashes)
 
     def __getitem__(self, position: Position) -> int:
-        """The hash of an entry; 0: it is not there."""
+        """Return the hash of an entry; 0 if it is absent."""
         return self._hashes[position]
 
     def count(self, sticky_hash: int) -> int:
-        """How many entries there are of a hash."""
+        """Return the number of entries of a hash."""
         return self._counts.get(sticky_hash, 0)
 
     def hashes(self) -> Iterable[int]:
-        """The hashes of which there is an entry; not to be changed meanwhile."""
+        """Return the hashes with entries. The object must not change during the iteration."""
         return self._counts
 
     def add(self, ledger_id: int, hashes: list[tuple[int, int]]) -> None:
-        """Add entries of one ledger that are not there, each with its hash."""
+        """Add new entries of one ledger with their hashes."""
         self._hashes.add(ledger_id, hashes)
         self._size += len(hashes)
         counts = self._counts
@@ -61,14 +61,14 @@ class HashedEntries:
             counts[sticky_hash] = counts.get(sticky_hash, 0) + 1
 
     def pop(self, position: Position) -> int:
-        """Remove an entry; return its hash, 0 if it was not there."""
+        """Remove an entry; return its hash, 0 if it was absent."""
         sticky_hash = self._hashes.pop(position)
         if sticky_hash:
             self._uncount([sticky_hash])
         return sticky_hash
 
     def discard(self, deleted: Iterable[Range]) -> list[int]:
-        """Remove the entries of ranges; return the hash of each that was there."""
+        """Remove the entries of ranges; return the hashes of the removed ones."""
         gone = self._hashes.discard(deleted)
         self._uncount(gone)
         return gone
@@ -86,44 +86,44 @@ class HashedEntries:
 class WaitingEntries(Generic[C]):
     """Entries that wait for the consumer of their hash, in the order of the log.
 
-    What is acknowledged while it waits is no longer there. Entries wait in a heap for each hash, and the first one of
-    each hash in a heap for each consumer, its lane. So a hash that belongs to another consumer moves with one step.
+    Acknowledged entries are removed. Each hash has a heap of its entries, and each consumer has a heap (its lane) with
+    the first entry of each of its hashes. So a hash moves to another consumer in one step.
     """
 
     def __init__(self, select: Callable[[int], C | None], is_blocked: Callable[[int], bool]) -> None:
-        """``select`` says whom a hash belongs to, ``is_blocked`` whether its entries have to wait nevertheless."""
+        """``select`` returns the consumer of a hash; ``is_blocked`` whether its entries have to wait nevertheless."""
         self._select = select
         self._is_blocked = is_blocked
         self._entries = HashedEntries()
         self._of_hash: dict[int, list[Position]] = {}
-        """A heap for each hash; also of entries that are no longer there."""
+        """A heap for each hash; it may contain removed entries."""
         self._lanes: dict[C | None, list[tuple[Position, int]]] = {}
-        """A heap for each consumer: the first entry of each of its hashes; also some that are no longer the first."""
+        """A heap for each consumer: the first entry of each of its hashes; some may be obsolete."""
         self._lane_of: dict[int, C | None] = {}
-        """In whose lane a hash is. Hashes that were found blocked are in none."""
+        """The lane of each hash. Blocked hashes are in none."""
         self._in_lanes = 0
-        """Places in all lanes."""
+        """Number of places in all lanes."""
         self._stale = 0
-        """At most as many places in the heaps of hashes are of entries that are no longer there."""
+        """Upper bound of the number of removed entries in the heaps of hashes."""
 
     def __len__(self) -> int:
-        """How many wait."""
+        """Return the number of waiting entries."""
         return len(self._entries)
 
     def __iter__(self) -> Iterator[Position]:
-        """All of them, in no order."""
+        """Iterate over the waiting entries, unordered."""
         return iter(self._entries)
 
     def __contains__(self, position: Position) -> bool:
-        """Whether an entry waits."""
+        """Return whether an entry waits."""
         return self._entries[position] > 0
 
     def has(self, sticky_hash: int) -> bool:
-        """Whether an entry of a hash waits."""
+        """Return whether an entry of a hash waits."""
         return self._entries.count(sticky_hash) > 0
 
     def push(self, position: Position, sticky_hash: int) -> None:
-        """One more waits."""
+        """Add an entry."""
         if position in self:
             return
         self._entries.add(position.ledger_id, [(position.entry_id, sticky_hash)])
@@ -137,13 +137,13 @@ class WaitingEntries(Generic[C]):
                 self._line_up(sticky_hash)
 
     def waited_for(self) -> Iterator[C]:
-        """The consumers for which something waits; also some for which all of it was acknowledged meanwhile."""
+        """Yield the consumers with waiting entries, and possibly some whose entries were all acknowledged."""
         return (consumer for consumer, lane in self._lanes.items() if lane and consumer is not None)
 
     def take(self, consumer: C, through: Position, limit: int) -> list[tuple[Position, int]]:
-        """Remove what can go to a consumer first, nothing behind ``through``, ``limit`` at most; with the hash of each.
+        """Remove and return the first entries for a consumer with their hashes, up to ``through``, at most ``limit``.
 
-        An entry is left where an earlier one of its hash is.
+        An entry stays if an earlier entry of its hash stays.
         """
         taken: list[tuple[Position, int]] = []
         lane = self._lanes.get(consumer)
@@ -165,12 +165,12 @@ class WaitingEntries(Generic[C]):
         return taken
 
     def unblocked(self, sticky_hash: int) -> None:
-        """A hash is no longer blocked."""
+        """Record that a hash is no longer blocked."""
         if sticky_hash not in self._lane_of:
             self._line_up(sticky_hash)
 
     def reassign(self, hashes: Iterable[int]) -> None:
-        """These hashes may belong to others now, or may be blocked or not."""
+        """Record that the owners of these hashes, or whether they are blocked, may have changed."""
         for sticky_hash in hashes:
             if sticky_hash in self._of_hash:
                 self._line_up(sticky_hash)
@@ -178,7 +178,7 @@ class WaitingEntries(Generic[C]):
             self.reassign_all()
 
     def reassign_all(self) -> None:
-        """All hashes may belong to others now, and others may be blocked."""
+        """Record that the owners of all hashes, or whether they are blocked, may have changed."""
         self._lanes.clear()
         self._lane_of.clear()
         self._in_lanes = 0
@@ -186,17 +186,17 @@ class WaitingEntries(Generic[C]):
             self._line_up(sticky_hash)
 
     def left(self, consumer: C) -> None:
-        """A consumer left: its hashes are reassigned before anything is taken."""
+        """Remove a consumer; its hashes are reassigned before the next ``take``."""
         self._in_lanes -= len(self._lanes.pop(consumer, ()))
 
     def discard(self, deleted: Iterable[Range]) -> None:
-        """Entries were acknowledged."""
+        """Remove acknowledged entries."""
         self._stale += len(self._entries.discard(deleted))
         if self._stale > max(STALE_MAX, len(self)):
             self._sort_out()
 
     def _line_up(self, sticky_hash: int) -> None:
-        """Put the first entry of a hash into the lane of its consumer; entries before it that are gone go."""
+        """Put the first entry of a hash into the lane of its consumer; drop removed entries before it."""
         waiting = self._of_hash.get(sticky_hash)
         while waiting and waiting[0] not in self:
             heapq.heappop(waiting)
@@ -210,7 +210,7 @@ class WaitingEntries(Generic[C]):
         self._in_lanes += 1
 
     def _sort_out(self) -> None:
-        """Leave only entries in the heaps that are there."""
+        """Rebuild the heaps without removed entries."""
         self._of_hash.clear()
         self._stale = 0
         for position in sorted(self._entries):

@@ -1,4 +1,4 @@
-"""What dispatchers need to know of the entries that they dispatch, and of the topic."""
+"""Protocols of the topic and the subscription, as dispatchers use them."""
 
 from __future__ import annotations
 
@@ -19,20 +19,20 @@ class DispatchedTopic(LoggedTopic, Protocol):
 
     @property
     def delayed(self) -> DelayedIndex:
-        """The entries that wait for their time."""
+        """The delayed entries."""
         ...
 
     def notify(self) -> None:
-        """There may be something to dispatch."""
+        """Schedule a dispatch."""
         ...
 
 
 class DispatchedEntries(Protocol):
-    """The entries of one subscription that are not acknowledged."""
+    """The unacknowledged entries of one subscription."""
 
     @property
     def environment(self) -> Environment:
-        """What every part of the broker shares."""
+        """Objects that all parts of the broker share."""
         ...
 
     @property
@@ -42,26 +42,26 @@ class DispatchedEntries(Protocol):
 
     @property
     def cursor(self) -> Cursor:
-        """What is acknowledged."""
+        """The acknowledgement state."""
         ...
 
     @property
     def is_paused(self) -> bool:
-        """Whether nothing new may be sent until some holes in the acknowledgements are filled (PIP-299)."""
+        """Whether new entries must wait until holes in the acknowledgements are filled (PIP-299)."""
         ...
 
     def first(self) -> Position:
-        """Where a dispatcher that starts over begins to read."""
+        """Return the first position to read."""
         ...
 
     def readable(self, read_position: Position, limit: int) -> list[Range]:
-        """The next entries to send, at most ``limit``."""
+        """Return the next entries to send, at most ``limit``."""
         ...
 
     def readable_through(self) -> Position:
-        """How far entries may be sent."""
+        """Return the last position that may be sent."""
         ...
 
     def is_finished(self, position: Position) -> bool:
-        """Whether an entry is not to be sent again."""
+        """Return whether an entry need not be sent again."""
         ...

@@ -1,11 +1,11 @@
 """Key_Shared: messages of one key go to one consumer, in order (protocol: Key_Shared).
 
-The order of a key is that of its hash. A selector says whom a hash belongs to; when that changes because a consumer
-comes or goes, the hash *drains*: nothing of it is sent to its new consumer before the old one has acknowledged, or
-given back, what it holds of it (PIP-379).
+Order is kept for each hash of a key. A selector assigns hashes to consumers. When the consumer of a hash changes, the
+hash *drains*: its new consumer gets nothing before the old one has acknowledged or returned its entries of the hash
+(PIP-379).
 
-What cannot be sent waits, and so does everything of its hash that comes behind it, while reading goes on for others, up
-to a limit. So a slow consumer holds up its own keys, and others only when so many of its messages wait.
+An entry that cannot be sent waits, and so do all later entries of its hash. Reading continues for other hashes, up to a
+limit. So a slow consumer delays its own keys, and other keys only when too many of its messages wait.
 """
 
 from __future__ import annotations
@@ -39,86 +39,86 @@ if TYPE_CHECKING:
 
 
 class DrainingHash(NamedTuple):
-    """A hash that belongs to another consumer than the one that still holds messages of it."""
+    """A hash that has a new owner while another consumer still holds entries of it."""
 
     sticky_hash: int
     unacked: int
-    """Entries that its old consumer holds."""
+    """Number of entries that its old consumer holds."""
     blocked_attempts: int
-    """How often an entry could not be sent because of them."""
+    """Number of entries that could not be sent because of them."""
 
 
 class DrainingTotals(NamedTuple):
-    """What is draining of a whole subscription."""
+    """Sums over the draining hashes of a subscription."""
 
     hashes: int
     unacked: int
-    """Entries that the old consumers of these hashes hold."""
+    """Number of entries that the old consumers of these hashes hold."""
     cleared: int
-    """Hashes of the connected consumers that have been draining, and are not any more."""
+    """Number of hashes of the connected consumers that have finished draining."""
 
 
 class KeySharedDispatcher(MultipleConsumersDispatcher[WaitingEntries["Consumer"]]):
-    """To each consumer what is of its hashes, as far as it has permits."""
+    """Sends each consumer the entries of its hashes, as its permits allow."""
 
     def __init__(self, unread: DispatchedEntries, policy: KeySharedPolicy) -> None:
-        """No consumer yet."""
+        """Create a dispatcher without consumers."""
         self.policy = policy
         self._selector = _selector(policy, unread.environment.config)
         self._in_order = not policy.allow_out_of_order_delivery
         self._held = HashedEntries()
-        """What consumers hold, and it alone."""
+        """Entries held by the consumers, except those that are returning."""
         self._holders: dict[int, Consumer] = {}
-        """Of each hash of which something is held, who holds it all. Empty where order does not matter."""
+        """The consumer that holds all sent entries of a hash. Empty if order does not matter."""
         self._draining: dict[int, int] = {}
-        """The hashes that do not belong to their holders, each with the number of blocked attempts."""
+        """Hashes held by a consumer that is not their owner, with the number of blocked attempts."""
         self._drained: dict[Consumer, int] = {}
-        """How many hashes of a consumer have been draining, and are not any more."""
+        """Number of hashes of each consumer that have finished draining."""
         self._turn = 0
         self._is_looking_ahead = True
-        """Whether no more entries wait than may, so that reading goes on."""
+        """Whether the number of waiting entries is below the limit, so that reading continues."""
         super().__init__(unread, WaitingEntries(self._selector.select, self._is_draining))
 
     def rivals(self, options: ConsumerOptions) -> list[Consumer]:
-        """Who has hash ranges that are asked for."""
+        """Return the consumers that own requested hash ranges."""
         return self._selector.rivals(options)
 
     def check_can_add(self, options: ConsumerOptions) -> None:
-        """All consumers have one policy, and no hash has two of them."""
+        """Raise RequestError if the policy differs from the others', or a hash has an owner."""
         if options.key_shared_policy != self.policy:
             raise RequestError(ServerError.ConsumerBusy, _difference(self.policy, options.key_shared_policy))
         self._selector.check(options)
 
     def suits(self, consumer: Consumer) -> bool:
-        """Only one of its policy."""
+        """Return whether the consumer has this dispatcher's policy."""
         return consumer.key_shared_policy == self.policy
 
     def add(self, consumer: Consumer) -> None:
-        """It gets its share of the hashes; what others hold of them drains."""
+        """Assign hashes to a consumer; the hashes that others still hold drain."""
         super().add(consumer)
         self._selector.add(consumer)
 
     def remove(self, consumer: Consumer) -> None:
-        """Its hashes go to others, and so does what it held."""
+        """Assign its hashes and its unacknowledged entries to others."""
         self._selector.remove(consumer)
         self._replay.left(consumer)
         super().remove(consumer)
         self._drained.pop(consumer, None)
 
     def entries_deleted(self, ranges: Sequence[Range], by: Consumer | None) -> None:
-        """Forget what was acknowledged, whoever holds it or was to get it."""
+        """Remove acknowledged entries, held or waiting."""
         super().entries_deleted(ranges, by)
         self._replay.discard(ranges)
         self._release(self._held.discard(ranges))
 
-    # -- telling --------------------------------------------------------------------------------------------------
+    # -- statistics ---------------------------------------------------------------------------------------------------
 
     def hash_ranges(self) -> dict[Consumer, list[tuple[int, int]]]:
-        """Which hashes belong to each consumer: ranges, each with both its ends."""
+        """Return the hash ranges of each consumer, with inclusive bounds."""
         return self._selector.ranges()
 
     def draining(self) -> dict[Consumer, list[DrainingHash]]:
-        """The hashes of which a consumer holds messages, and that belong to others: of each consumer that has any."""
+        """Return, by consumer, the hashes that it still holds and that have another owner."""
         self._reassign()
         found: dict[Consumer, list[DrainingHash]] = {}
         for sticky_hash, attempts in sorted(self._draining.items()):
@@ -127,13 +127,13 @@ class KeySharedDispatcher(MultipleConsumersDispatcher[WaitingEntries["Consumer"]
         return found
 
     def draining_totals(self) -> DrainingTotals:
-        """The sums of what ``draining`` and ``drained`` tell of each consumer."""
+        """Return the sums of ``draining`` and ``drained`` over all consumers."""
         self._reassign()
         unacked = sum(map(self._held.count, self._draining))
         return DrainingTotals(len(self._draining), unacked, sum(self._drained.values()))
 
     def drained(self, consumer: Consumer) -> int:
-        """How many hashes of a consumer have been draining, and are not any more."""
+        """Return the number of hashes of a consumer that have finished draining."""
         self._reassign()
         return self._drained.get(consumer, 0)
 
@@ -157,10 +157,10 @@ class KeySharedDispatcher(MultipleConsumersDispatcher[WaitingEntries["Consumer"]
         return bool(entries)
 
     def _waiting(self) -> int:
-        """How many entries wait, of those that may be sent now.
+        """Return the number of waiting entries that may be sent now.
 
-        While acknowledgements are at their limit, those behind the last acknowledged entry may not. They must not keep
-        the entries from being read whose acknowledgements end that.
+        While acknowledgements are at their limit of holes, entries after the last acknowledged one may not be sent.
+        They must not stop the reading of entries whose acknowledgements fill the holes.
         """
         if not self._unread.is_paused:
             return len(self._replay)
@@ -168,7 +168,7 @@ class KeySharedDispatcher(MultipleConsumersDispatcher[WaitingEntries["Consumer"]
         return sum([position <= through for position in self._replay])
 
     def _dispatch_waiting(self, limit: int) -> bool:
-        """Send what waits for one consumer that is ready, so that each has its turn; whether there was anything."""
+        """Send waiting entries to one ready consumer, in turn; return whether there were any."""
         if not self._replay:
             return False
         ready = [consumer for consumer in self._replay.waited_for() if consumer.is_ready]
@@ -181,7 +181,7 @@ class KeySharedDispatcher(MultipleConsumersDispatcher[WaitingEntries["Consumer"]
         return False
 
     def _next_waiting(self, consumer: Consumer, limit: int) -> list[tuple[Position, bytes]]:
-        """Take what waits for a consumer, as far as one read reaches and it has room."""
+        """Remove the waiting entries of a consumer, as many as one read and its permits allow."""
         unread = self._unread
         taken = self._replay.take(consumer, unread.readable_through(), min(limit, self._room(consumer)))
         wanted = {position: its_hash for position, its_hash in taken if not unread.is_finished(position)}
@@ -195,9 +195,9 @@ class KeySharedDispatcher(MultipleConsumersDispatcher[WaitingEntries["Consumer"]
         return entries
 
     def _deliver(self, entries: list[tuple[Position, bytes]], *, again: bool = False) -> None:
-        """Send the entries of one read, which are of one ledger, to whom they belong; what cannot be sent waits.
+        """Send the entries of one read, all of one ledger, to their consumers; entries that cannot be sent wait.
 
-        Those that are sent ``again`` were the first to wait; others have to wait behind those that do.
+        Entries sent ``again`` were first in their queues; others wait if earlier entries of their hash wait.
         """
         now = self._unread.environment.clock.now()
         ledger_id = entries[0][0].ledger_id
@@ -223,22 +223,22 @@ class KeySharedDispatcher(MultipleConsumersDispatcher[WaitingEntries["Consumer"]
             self._hold(consumer, ledger_id, [(delivery.entry_id, hashes[delivery.entry_id]) for delivery in run])
 
     def _consumer_for(self, sticky_hash: int, *, again: bool) -> Consumer | None:
-        """Who is sent an entry of a hash; None: it has to wait."""
+        """Return the consumer of an entry with this hash; None if the entry has to wait."""
         if self._in_order and (self._is_draining(sticky_hash) or (not again and self._replay.has(sticky_hash))):
             return None
         return self._selector.select(sticky_hash)
 
     def _is_draining(self, sticky_hash: int) -> bool:
-        """Whether an entry of a hash, which could be sent otherwise, is blocked by what its old consumer holds."""
+        """Return whether an entry of a hash, which could be sent otherwise, is blocked by its old consumer."""
         if sticky_hash not in self._draining:
             return False
         self._draining[sticky_hash] += 1
         return True
 
-    # -- who holds what -------------------------------------------------------------------------------------------
+    # -- held entries -------------------------------------------------------------------------------------------------
 
     def _hold(self, consumer: Consumer, ledger_id: int, hashes: list[tuple[int, int]]) -> None:
-        """Entries of a ledger were sent, each with its hash."""
+        """Record that entries of a ledger were sent, each with its hash."""
         self._held.add(ledger_id, hashes)
         if self._in_order:
             self._holders.update(dict.fromkeys([sticky_hash for _, sticky_hash in hashes], consumer))
@@ -249,7 +249,7 @@ class KeySharedDispatcher(MultipleConsumersDispatcher[WaitingEntries["Consumer"]
         self._release([sticky_hash])
 
     def _release(self, hashes: Iterable[int]) -> None:
-        """Entries of these hashes are not held any more."""
+        """Record that entries of these hashes are no longer held."""
         for sticky_hash in hashes:
             if self._held.count(sticky_hash) or sticky_hash not in self._holders:
                 continue
@@ -260,9 +260,9 @@ class KeySharedDispatcher(MultipleConsumersDispatcher[WaitingEntries["Consumer"]
                 self._replay.unblocked(sticky_hash)
 
     def _reassign(self) -> None:
-        """Find out whose hashes are whose now, once for all consumers that came or left since the last time.
+        """Update the owners of hashes, once for all consumers that were added or removed since the last call.
 
-        Only hashes are looked at whose owner changed: with n consumers, one of n when one comes or leaves.
+        Only hashes whose owner changed are examined: about 1/n of them for each change, with n consumers.
         """
         if not self._selector.has_changes:
             return
@@ -277,7 +277,7 @@ class KeySharedDispatcher(MultipleConsumersDispatcher[WaitingEntries["Consumer"]
             self._replay.reassign_all()
 
     def _look_at(self, hashes: Iterable[int]) -> None:
-        """Note which of these hashes drain now, and which do not any more."""
+        """Update the state of these hashes: draining or not."""
         holders, draining, select = self._holders, self._draining, self._selector.select
         for sticky_hash in hashes:
             holder = holders.get(sticky_hash)
@@ -298,7 +298,7 @@ def _selector(policy: KeySharedPolicy, config: BrokerConfig) -> Selector[Consume
 
 
 def _look_ahead_max(config: BrokerConfig, consumers: int) -> tuple[int, Limit]:
-    """How many entries may wait before reading stops, as Pulsar counts it, and the limit that says so."""
+    """Return the maximum number of waiting entries, as Pulsar computes it, and the limit that sets it."""
     of_consumers = config.keySharedLookAheadMsgInReplayThresholdPerConsumer * consumers
     of_subscription = config.keySharedLookAheadMsgInReplayThresholdPerSubscription
     if not of_consumers and not of_subscription:

@@ -1,4 +1,4 @@
-"""What Shared and Key_Shared have in common: several consumers receive, and each entry is acknowledged on its own."""
+"""Base of Shared and Key_Shared: several consumers receive, and entries are acknowledged individually."""
 
 from __future__ import annotations
 
@@ -25,22 +25,22 @@ if TYPE_CHECKING:
 
 
 RETURNED_AT_ONCE_MAX = 1000
-"""Entries of consumers that left, or want all again, that are taken back in one turn: some milliseconds of work."""
+"""Number of entries of removed consumers that one turn returns to the replay queue; a few milliseconds of work."""
 
 
 class EntriesToReplay(Protocol):
-    """Entries that were read and are still to be sent."""
+    """Entries that were read and still have to be sent."""
 
     def __len__(self) -> int:
-        """How many there are."""
+        """Return the number of entries."""
         ...
 
     def __iter__(self) -> Iterator[Position]:
-        """All of them, in no order."""
+        """Iterate over the entries, unordered."""
         ...
 
     def __contains__(self, position: Position) -> bool:
-        """Whether an entry is one of them."""
+        """Return whether an entry is included."""
         ...
 
 
@@ -54,15 +54,15 @@ R = TypeVar("R", bound=EntriesToReplay)
 
 
 class MultipleConsumersDispatcher(Part, ABC, Generic[R]):
-    """Keeps account of what each consumer holds, and of what comes back, which is sent again before anything new.
+    """Tracks the entries held by each consumer, and the entries to redeliver, which are sent before new ones.
 
-    Which consumer gets an entry is for each kind of it to say.
+    Subclasses choose the consumer of an entry.
     """
 
     OWNS = ("_reader", "_delayed")
 
     def __init__(self, unread: DispatchedEntries, replay: R) -> None:
-        """No consumer yet."""
+        """Create a dispatcher without consumers."""
         config = unread.environment.config
         self.consumers: dict[Consumer, None] = {}
         self._unread = unread
@@ -79,18 +79,18 @@ class MultipleConsumersDispatcher(Part, ABC, Generic[R]):
         self._replay = replay
         self._redelivery_counts = EntryCounts()
         self._unacked_messages = 0
-        """Messages that all consumers together hold."""
+        """Number of messages held by all consumers together."""
         self._returning: deque[EntryCounts] = deque()
-        """What consumers held that left or want all of it again, as far as it is not taken back. Nothing is sent until
-        all is."""
+        """Entries of consumers that left, or that requested redelivery of all, as far as they are not in the replay
+        queue yet. Nothing is sent until this is empty."""
         self._wanted_again: set[EntryCounts] = set()
-        """Those of ``_returning`` whose entries count as redelivered."""
+        """Part of ``_returning`` whose entries count as redelivered."""
         self._delayed = DelayedEntries(unread, self._is_held, self.dispatch)
         self._blocked = False
-        """Too many unacknowledged messages (``maxUnackedMessagesPerSubscription``); freed below half of it."""
+        """Whether the limit ``maxUnackedMessagesPerSubscription`` was exceeded; reset below half of that."""
 
     def taken(self) -> Iterator[Position]:
-        """The entries that a consumer holds, or that are about to be sent."""
+        """Yield the entries that a consumer holds or that are about to be sent."""
         yield from self._delayed.in_hand
         yield from self._replay
         for consumer in self.consumers:
@@ -100,7 +100,7 @@ class MultipleConsumersDispatcher(Part, ABC, Generic[R]):
 
     @property
     def replay_count(self) -> int:
-        """Entries that were read and wait to be sent."""
+        """Number of entries that were read and wait to be sent."""
         return len(self._replay)
 
     @property
@@ -109,24 +109,24 @@ class MultipleConsumersDispatcher(Part, ABC, Generic[R]):
         return self._blocked
 
     def rivals(self, options: ConsumerOptions) -> list[Consumer]:
-        """Consumers because of which another is refused: none."""
+        """Return no consumer: consumers never conflict."""
         del options
         return []
 
     def check_can_add(self, options: ConsumerOptions) -> None:
-        """Any number of consumers may share."""
+        """Accept any number of consumers."""
 
     def suits(self, consumer: Consumer) -> bool:
-        """Any."""
+        """Accept any consumer."""
         del consumer
         return True
 
     def add(self, consumer: Consumer) -> None:
-        """One more consumer takes part."""
+        """Add a consumer."""
         self.consumers[consumer] = None
 
     def remove(self, consumer: Consumer) -> None:
-        """What it held goes to the others, once all of it is taken back; its redelivery counts stay as they were."""
+        """Return its entries to the replay queue, in slices; their redelivery counts do not change."""
         del self.consumers[consumer]
         self._unacked_messages -= consumer.unacked_messages
         if consumer.pending:
@@ -139,7 +139,7 @@ class MultipleConsumersDispatcher(Part, ABC, Generic[R]):
         self._unread.topic.notify()  # once for all consumers that leave in this turn
 
     def redeliver(self, consumer: Consumer, positions: Sequence[Position], epoch: int | None) -> None:
-        """Send exactly these again, or all that the consumer holds; each counts as one more redelivery."""
+        """Send these entries, or all entries of the consumer, again; the redelivery count of each increases by one."""
         del epoch
         if not positions and consumer.pending:
             self._unacked_messages -= consumer.unacked_messages
@@ -156,11 +156,11 @@ class MultipleConsumersDispatcher(Part, ABC, Generic[R]):
         self.dispatch()
 
     def holders(self, entries: Range) -> list[Consumer]:
-        """Those that were sent some of them."""
+        """Return the consumers that were sent some of these entries."""
         return [consumer for consumer in self.consumers if consumer.pending.holds_any(entries)]
 
     def entries_deleted(self, ranges: Sequence[Range], by: Consumer | None) -> None:
-        """Forget what was acknowledged, whoever holds it: mostly who acknowledged it, so that one is asked first."""
+        """Remove acknowledged entries from their holders, first from ``by``, which is mostly the holder."""
         left = sum([each.entries for each in ranges])
         if by is not None and by in self.consumers:
             left -= self._forgot(by, by.pending.discard(ranges))
@@ -189,7 +189,7 @@ class MultipleConsumersDispatcher(Part, ABC, Generic[R]):
                 held.discard(ranges)
 
     def dispatch(self) -> None:
-        """Send one read's worth, while some consumer is ready."""
+        """Send one read while a consumer is ready."""
         if self._returning:
             self._take_back()
             if self._returning:
@@ -212,14 +212,14 @@ class MultipleConsumersDispatcher(Part, ABC, Generic[R]):
 
     @abstractmethod
     def _dispatch_read(self, limit: int) -> bool:
-        """Read ``limit`` entries at most, what is to be sent again first, and send them; whether there were any."""
+        """Read and send at most ``limit`` entries, first those to send again; return whether there were any."""
 
     @abstractmethod
     def _give_back(self, position: Position) -> None:
-        """A consumer does not hold the entry any more, and it is not acknowledged."""
+        """Queue an unacknowledged entry that its consumer no longer holds."""
 
     def _take_back(self) -> None:
-        """Take back a part of what consumers held that left, or that want it again."""
+        """Move a part of ``_returning`` to the replay queue."""
         room = RETURNED_AT_ONCE_MAX
         while self._returning and room > 0:
             held = self._returning[0]
@@ -235,7 +235,7 @@ class MultipleConsumersDispatcher(Part, ABC, Generic[R]):
                 self._wanted_again.discard(held)
 
     def _permits(self, enough: int) -> int:
-        """The permits of all consumers that are ready, at most ``enough``."""
+        """Return the permits of all ready consumers, at most ``enough``."""
         permits = 0
         for consumer in self.consumers:
             if consumer.is_ready:
@@ -263,9 +263,9 @@ class MultipleConsumersDispatcher(Part, ABC, Generic[R]):
     def _due(
         self, entries: list[tuple[Position, bytes]], heads: Iterable[tuple[int, int]], now: float
     ) -> list[Delivery]:
-        """Keep back what is not to be delivered yet, and find out about the rest what its delivery must say.
+        """Withhold entries that are not due yet, and determine the delivery of the others.
 
-        The head of an entry is how many messages it has, and its ``deliver_at_time``.
+        The head of an entry is its number of messages and its ``deliver_at_time``.
         """
         state, counts, now_ms = self._unread.cursor.state, self._redelivery_counts, now * 1000
         is_first_delivery = not counts and not state.partial_batches_count
@@ -292,14 +292,14 @@ class MultipleConsumersDispatcher(Part, ABC, Generic[R]):
         self._check_blocked()
 
     def _room(self, consumer: Consumer) -> int:
-        """How many messages a consumer that is ready may be sent before there is anything to check; at least 1."""
+        """Return how many messages a ready consumer may get before the next check of limits; at least 1."""
         limit, room = self._config.maxUnackedMessagesPerConsumer, min(consumer.permits, self._room_in_all())
         if limit:
             room = min(room, limit - consumer.unacked_messages)
         return max(room, 1)
 
     def _room_in_all(self) -> int:
-        """How many messages may be sent before all consumers together hold too many."""
+        """Return how many messages may be sent before all consumers together hold too many."""
         limit = self._config.maxUnackedMessagesPerSubscription
         return limit - self._unacked_messages if limit else sys.maxsize
 
@@ -308,7 +308,7 @@ class MultipleConsumersDispatcher(Part, ABC, Generic[R]):
         return min(limit, max(1, HELD_LOOKS_MAX // (len(self.consumers) + len(self._returning) + 1)))
 
     def _is_held(self, position: Position) -> bool:
-        """Whether the entry is with a consumer, or about to be sent."""
+        """Return whether a consumer holds the entry, or it is about to be sent."""
         is_held = any(consumer.pending[position] for consumer in self.consumers)
         return is_held or position in self._replay or any(held[position] for held in self._returning)
 

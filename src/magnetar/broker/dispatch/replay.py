@@ -1,4 +1,4 @@
-"""Entries to send again, in the order of the log."""
+"""Queue of the entries to send again, in the order of the log."""
 
 from __future__ import annotations
 
@@ -12,42 +12,42 @@ if TYPE_CHECKING:
 
 
 class Replay:
-    """Each entry once. What was acknowledged meanwhile is dropped when its turn comes."""
+    """Contains each entry once. Acknowledged entries are dropped when they are reached."""
 
     def __init__(self) -> None:
-        """Nothing to send again."""
+        """Create an empty queue."""
         self._heap: list[Position] = []
         self._positions: set[Position] = set()
-        """The same ones."""
+        """The same entries."""
 
     def __len__(self) -> int:
-        """How many there are."""
+        """Return the number of entries."""
         return len(self._heap)
 
     def __iter__(self) -> Iterator[Position]:
-        """All of them, in no order."""
+        """Iterate over the entries, unordered."""
         return iter(self._heap)
 
     def __contains__(self, position: Position) -> bool:
-        """Whether an entry is to be sent again."""
+        """Return whether an entry is in the queue."""
         return position in self._positions
 
     def push(self, position: Position) -> None:
-        """Send an entry again."""
+        """Add an entry."""
         if position not in self._positions:
             self._positions.add(position)
             heapq.heappush(self._heap, position)
 
     def pop(self) -> None:
-        """The first one was read."""
+        """Remove the first entry."""
         self._positions.discard(heapq.heappop(self._heap))
 
     def first_run(
         self, limit: int, is_finished: Callable[[Position], bool], is_deleted: Callable[[Position], bool]
     ) -> tuple[Position, Position] | None:
-        """The first entries that follow each other, at most ``limit``, as (first, last); None: there are none.
+        """Return the first run of consecutive entries, at most ``limit``, as (first, last); None if there is none.
 
-        Those before them that the subscription has done with are dropped, and none of them ``is_deleted``.
+        Acknowledged entries before it are dropped, and the run ends before the next entry that ``is_deleted``.
         """
         while self._heap and is_finished(self._heap[0]):
             self.pop()

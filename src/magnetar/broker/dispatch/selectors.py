@@ -1,6 +1,7 @@
-"""Which consumer of a Key_Shared subscription a sticky key belongs to: the one that Pulsar's brokers choose. Pure.
+"""Assignment of sticky keys to the consumers of a Key_Shared subscription, as in Pulsar's brokers. Pure.
 
-A key's hash is above 0 and below ``RANGE_SIZE``. Each consumer has ranges of these numbers (protocol: Key_Shared).
+The hash of a key is greater than 0 and less than ``RANGE_SIZE``. Each consumer owns ranges of hashes (protocol:
+Key_Shared).
 """
 
 from __future__ import annotations
@@ -21,29 +22,29 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
 RANGE_SIZE = 1 << 16
-"""Hashes are below it."""
+"""Exclusive upper bound of hashes."""
 
 HASH_RANGES_MAX = 4096
-"""Hash ranges of one consumer; a SUBSCRIBE with more of them is refused."""
+"""Maximum number of hash ranges of one consumer; a SUBSCRIBE with more is rejected."""
 
 FEW_RANGES = 16
-"""Ranges that are removed from the others one by one; more are removed in a pass over all."""
+"""Maximum number of ranges that are removed one by one; more are removed in one pass over all ranges."""
 
 _HASH_MASK = 0x7FFF_FFFF
-"""Pulsar's hashes are not negative."""
+"""Pulsar's hashes are never negative."""
 
 
 class Member(Protocol):
-    """A consumer, as far as it matters here. Two of one name are two."""
+    """A consumer, as selectors use it. Two consumers with the same name are two members."""
 
     @property
     def name(self) -> str:
-        """Decides where on a ring it stands."""
+        """Determines its points on the ring."""
         ...
 
     @property
     def hash_ranges(self) -> Sequence[tuple[int, int]]:
-        """The ranges that it asked for, each with both its ends."""
+        """Its requested ranges, with inclusive bounds."""
         ...
 
 
@@ -51,25 +52,25 @@ M = TypeVar("M", bound=Member)
 
 
 class Selector(ABC, Generic[M]):
-    """Divides the hashes among consumers, anew whenever one comes or goes."""
+    """Distributes the hashes among consumers, and again after each change of the consumers."""
 
     def __init__(self) -> None:
-        """Nobody is there."""
+        """Create a selector without consumers."""
         self._first = 0
-        """The lowest number of the first range."""
+        """First hash of the first range."""
         self._ends: list[int] = []
-        """The last number of each range, ascending."""
+        """Last hash of each range, ascending."""
         self._owners: list[M | None] = []
-        """Whom the range belongs to that ends there."""
+        """Owner of the range that ends there."""
         self._changes: list[tuple[int, int]] = []
 
     @property
     def has_changes(self) -> bool:
-        """Whether hashes may have another owner than when changes were last taken."""
+        """Whether owners of hashes may have changed since ``take_changes``."""
         return bool(self._changes)
 
     def take_changes(self) -> list[tuple[int, int]]:
-        """The ranges of all hashes whose owner may have changed since this was last called, each with both its ends.
+        """Return the ranges of hashes whose owner may have changed since the last call, with inclusive bounds.
 
         Ranges may overlap.
         """
@@ -77,20 +78,20 @@ class Selector(ABC, Generic[M]):
         return changes
 
     def hash_of(self, key: bytes) -> int:
-        """The hash of a sticky key."""
+        """Return the hash of a sticky key."""
         return (mmh3.hash(key, signed=False) & _HASH_MASK) % RANGE_SIZE or 1
 
     def select(self, sticky_hash: int) -> M | None:
-        """Whom a hash belongs to; None: nobody."""
+        """Return the owner of a hash; None if it has none."""
         at = bisect_left(self._ends, sticky_hash)
         return self._owners[at] if at < len(self._owners) else None
 
     def _shares(self) -> Iterable[tuple[int, M | None]]:
-        """The last number of each range with its owner, ascending."""
+        """Return the last hash of each range with its owner, ascending."""
         return zip(self._ends, self._owners, strict=True)
 
     def ranges(self) -> dict[M, list[tuple[int, int]]]:
-        """The ranges of each consumer that has any, ascending, each with both its ends."""
+        """Return the ranges of each consumer that owns any, ascending, with inclusive bounds."""
         ranges: dict[M, list[tuple[int, int]]] = {}
         first, owner_before = self._first, None
         for end, owner in self._shares():
@@ -104,7 +105,7 @@ class Selector(ABC, Generic[M]):
         return ranges
 
     def rivals(self, member: Member) -> list[M]:
-        """Consumers because of which ``member`` cannot be added."""
+        """Return the consumers that conflict with ``member``."""
         del member
         return []
 
@@ -113,38 +114,39 @@ class Selector(ABC, Generic[M]):
 
     @abstractmethod
     def add(self, member: M) -> None:
-        """Give it a share; ``check`` did not refuse it."""
+        """Add a consumer that ``check`` accepted, and assign hashes to it."""
 
     @abstractmethod
     def remove(self, member: M) -> None:
-        """Divide its share among the others."""
+        """Remove a consumer, and distribute its hashes among the others."""
 
 
 class ConsistentHashingSelector(Selector[M]):
-    """AUTO_SPLIT as it is by default: each consumer has points on a ring, and what lies before each.
+    """AUTO_SPLIT by default: each consumer owns the ranges before its points on a hash ring.
 
-    Points are hashes of the consumer's name, of a number that tells it from others of its name, and of the point's.
-    Adding or removing a consumer touches its own points only, so many may leave in one turn of the event loop.
+    A point is a hash of the consumer's name, a number that distinguishes consumers of the same name, and the point's
+    index. Adding or removing a consumer changes its own points only, so many consumers can leave in one turn of the
+    event loop.
     """
 
     def __init__(self, points: int) -> None:
-        """So many points for each consumer."""
+        """Create a ring with this number of points for each consumer."""
         super().__init__()
         self._first = 1
         self._points = points
         self._ring: dict[int, list[M]] = {}
-        """Who stands at a point; the one who came first owns it."""
+        """The consumers at each point; the one that arrived first owns it."""
         self._places = array("H")
-        """The points at which somebody stands, ascending."""
+        """The occupied points, ascending."""
         self._numbers: dict[M, int] = {}
         self._namesakes: dict[str, _Numbers] = {}
 
     def hash_of(self, key: bytes) -> int:
-        """The hash of a sticky key."""
+        """Return the hash of a sticky key."""
         return (mmh3.hash(key, signed=False) & _HASH_MASK) % (RANGE_SIZE - 1) + 1
 
     def add(self, member: M) -> None:
-        """Put it on the ring."""
+        """Add a consumer to the ring."""
         namesakes = self._namesakes.setdefault(member.name, _Numbers())
         number = self._numbers[member] = namesakes.take()
         for at in self._points_of(member, number):
@@ -155,7 +157,7 @@ class ConsistentHashingSelector(Selector[M]):
             here.append(member)
 
     def remove(self, member: M) -> None:
-        """Take it from the ring."""
+        """Remove a consumer from the ring."""
         number, namesakes = self._numbers.pop(member), self._namesakes[member.name]
         namesakes.give_back(number)
         if not namesakes.taken:
@@ -170,15 +172,15 @@ class ConsistentHashingSelector(Selector[M]):
                 del self._places[bisect_left(self._places, at)]
 
     def _note_change(self, at: int) -> None:
-        """The owner of a point changes, and with it that of the hashes before it."""
+        """Record that the owner of a point, and of the hashes before it, changes."""
         index = bisect_left(self._places, at)
         if index:
             self._changes.append((self._places[index - 1] + 1, at))
-        else:  # the hashes behind the last point belong to the first one
+        else:  # the hashes after the last point belong to the first one
             self._changes += [(self._first, at), (self._places[-1] + 1, RANGE_SIZE - 1)]
 
     def select(self, sticky_hash: int) -> M | None:
-        """Whom a hash belongs to; None: nobody."""
+        """Return the owner of a hash; None if it has none."""
         places = self._places
         if not places:
             return None
@@ -188,26 +190,26 @@ class ConsistentHashingSelector(Selector[M]):
     def _shares(self) -> Iterator[tuple[int, M | None]]:
         for at in self._places:
             yield at, self._ring[at][0]
-        if self._places and self._places[-1] < RANGE_SIZE - 1:  # behind the last point the ring begins again
+        if self._places and self._places[-1] < RANGE_SIZE - 1:  # after the last point the ring wraps around
             yield RANGE_SIZE - 1, self._ring[self._places[0]][0]
 
     def _points_of(self, member: M, number: int) -> list[int]:
-        """Where a consumer stands; some of its points may be the same."""
+        """Return the points of a consumer; some may be equal."""
         return [self.hash_of(f"{member.name}\0{number}\0{point}".encode()) for point in range(self._points)]
 
 
 class _Numbers:
-    """Numbers from 0 on, of which the lowest free one is taken."""
+    """Allocates the lowest free number, from 0."""
 
     def __init__(self) -> None:
-        """None is taken."""
+        """Allocate nothing."""
         self.taken = 0
-        """How many are taken."""
+        """Number of allocated numbers."""
         self._free = [0]
-        """A heap of the free numbers up to the first that was never taken, which is the highest here."""
+        """A heap of the free numbers, up to and including the first number that was never allocated."""
 
     def take(self) -> int:
-        """Take the lowest free number."""
+        """Allocate the lowest free number."""
         self.taken += 1
         number = heapq.heappop(self._free)
         if not self._free:
@@ -221,10 +223,10 @@ class _Numbers:
 
 
 class HashRangeAutoSplitSelector(Selector[M]):
-    """AUTO_SPLIT without consistent hashing: who comes gets the lower half of the largest range."""
+    """AUTO_SPLIT without consistent hashing: a new consumer gets the lower half of the largest range."""
 
     def add(self, member: M) -> None:
-        """Split the largest range, the lowest of the largest ones."""
+        """Split the largest range; the lowest one if several have that size."""
         if not self._ends:
             self._ends, self._owners = [RANGE_SIZE], [member]
             self._changes.append((0, RANGE_SIZE))
@@ -237,14 +239,14 @@ class HashRangeAutoSplitSelector(Selector[M]):
         self._owners.insert(largest, member)
 
     def check(self, member: Member) -> None:
-        """Refuse it when there is a consumer for every hash."""
+        """Raise RequestError when there is a consumer for every hash."""
         del member
         if len(self._ends) >= RANGE_SIZE:
             message = f"No more range can assigned to new consumer, assigned consumers {len(self._ends)}"
             raise RequestError(ServerError.ConsumerAssignError, message)
 
     def remove(self, member: M) -> None:
-        """Its range goes to the next one, the last range to the one before."""
+        """Assign its range to the next consumer; the last range goes to the previous one."""
         at = self._owners.index(member)
         self._changes.append((self._ends[at - 1] if at else 0, self._ends[at]))
         del self._owners[at]
@@ -252,20 +254,20 @@ class HashRangeAutoSplitSelector(Selector[M]):
 
 
 class HashRangeExclusiveSelector(Selector[M]):
-    """STICKY: consumers say which ranges are theirs. What nobody asked for goes nowhere."""
+    """STICKY: consumers request their ranges. Hashes that no consumer requested have no owner."""
 
     def __init__(self) -> None:
-        """Nobody is there."""
+        """Create a selector without consumers."""
         super().__init__()
         self._members: dict[int, M] = {}
-        """By the number of each, in the order in which they came."""
+        """Consumers by number, in the order of their arrival."""
         self._numbers: dict[M, int] = {}
         self._next_number = count()
         self._owned: list[tuple[int, int, int]] = []
-        """The ranges that belong to somebody, ascending: the first and the last hash, and the owner's number."""
+        """The owned ranges, ascending: first hash, last hash, and the owner's number."""
 
     def rivals(self, member: Member) -> list[M]:
-        """Who has hashes that ``member`` asks for, in the order in which they came."""
+        """Return the owners of hashes that ``member`` requests, in the order of their arrival."""
         owned, found = self._owned, set()
         for first, last in _within_hashes(member.hash_ranges):
             at = bisect_left(owned, (first,))
@@ -277,22 +279,22 @@ class HashRangeExclusiveSelector(Selector[M]):
         return [self._members[number] for number in sorted(found)]
 
     def check(self, member: Member) -> None:
-        """Refuse it what belongs to somebody."""
+        """Raise RequestError if a requested hash has an owner."""
         rivals = self.rivals(member)
         if rivals:
             raise RequestError(ServerError.ConsumerAssignError, f"Range conflict with consumer {rivals[0].name}")
 
     def add(self, member: M) -> None:
-        """Give it its ranges."""
+        """Assign the requested ranges."""
         number = self._numbers[member] = next(self._next_number)
         self._members[number] = member
         own = list(_within_hashes(member.hash_ranges))
         self._changes += own
         self._owned += [(first, last, number) for first, last in own]
-        self._owned.sort()  # of two sorted parts, in steps as many as there are ranges
+        self._owned.sort()  # linear: the list consists of two sorted parts
 
     def remove(self, member: M) -> None:
-        """Its ranges belong to nobody."""
+        """Remove a consumer; its ranges have no owner afterwards."""
         number = self._numbers.pop(member)
         del self._members[number]
         own = list(_within_hashes(member.hash_ranges))
@@ -304,7 +306,7 @@ class HashRangeExclusiveSelector(Selector[M]):
             del self._owned[bisect_left(self._owned, (first, last, number))]
 
     def select(self, sticky_hash: int) -> M | None:
-        """Whom a hash belongs to; None: nobody."""
+        """Return the owner of a hash; None if it has none."""
         at = bisect_left(self._owned, (sticky_hash + 1,)) - 1
         if at < 0 or self._owned[at][1] < sticky_hash:
             return None
@@ -317,7 +319,7 @@ class HashRangeExclusiveSelector(Selector[M]):
 
 
 def _within_hashes(ranges: Iterable[tuple[int, int]]) -> Iterator[tuple[int, int]]:
-    """The ranges without those in which no hash is, so that all consumers together have RANGE_SIZE at most."""
+    """Yield the ranges that contain hashes, so that all consumers together have at most RANGE_SIZE ranges."""
     return ((first, last) for first, last in ranges if max(first, 0) <= min(last, RANGE_SIZE - 1))
 
 
@@ -326,14 +328,14 @@ def _overlap(one: tuple[int, int], other: tuple[int, int]) -> bool:
 
 
 def check_number_of_ranges(number: int) -> None:
-    """Raise RequestError if these are more ranges than one consumer may have."""
+    """Raise RequestError if a consumer requests too many ranges."""
     if number > HASH_RANGES_MAX:
         message = f"{number} hash ranges, of which a consumer may have {HASH_RANGES_MAX} (maxHashRangesPerConsumer)"
         raise RequestError(ServerError.ConsumerAssignError, message, Limit.HASH_RANGES)
 
 
 def check_ranges(hash_ranges: Sequence[tuple[int, int]]) -> None:
-    """Raise RequestError if these cannot be the ranges of a consumer."""
+    """Raise RequestError if these ranges are invalid."""
     ranges = sorted(hash_ranges)
     problem = None if ranges else "Ranges for KeyShared policy must not be empty."
     for first, last in ranges:

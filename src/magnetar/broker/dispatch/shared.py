@@ -1,4 +1,4 @@
-"""Shared: entries go round-robin to all consumers, each is acknowledged on its own."""
+"""Shared: entries go round-robin to all consumers and are acknowledged individually."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class SharedDispatcher(MultipleConsumersDispatcher[Replay]):
     """Round robin by priority level (protocol: Shared)."""
 
     def __init__(self, unread: DispatchedEntries) -> None:
-        """No consumer yet."""
+        """Create a dispatcher without consumers."""
         super().__init__(unread, Replay())
         self._turn = 0
         self._sent_in_turn = 0
@@ -54,7 +54,7 @@ class SharedDispatcher(MultipleConsumersDispatcher[Replay]):
     def _deliver(
         self, entries: list[tuple[Position, bytes]], put_back: Callable[[list[tuple[Position, bytes]]], None]
     ) -> None:
-        """Send the entries of one read, which are of one ledger, to each consumer what it has room for in its turn."""
+        """Send the entries of one read, all of one ledger, to each consumer as many as it may get in its turn."""
         now = self._unread.environment.clock.now()
         ledger_id = entries[0][0].ledger_id
         due = self._due(entries, map(wire_entry.messages_and_delivery, [entry for _, entry in entries]), now)
@@ -80,7 +80,7 @@ class SharedDispatcher(MultipleConsumersDispatcher[Replay]):
         self._sent_in_turn += consumer.messages_sent - sent
 
     def _ready_by_level(self) -> dict[int, list[Consumer]]:
-        """The consumers that are ready, by priority level, in the order in which they came."""
+        """Return the ready consumers by priority level, in the order of their arrival."""
         ready: dict[int, list[Consumer]] = {}
         for consumer in self.consumers:
             if consumer.is_ready:
@@ -88,7 +88,7 @@ class SharedDispatcher(MultipleConsumersDispatcher[Replay]):
         return ready
 
     def _next_consumer(self, ready: dict[int, list[Consumer]]) -> Consumer | None:
-        """The consumer whose turn it is among the ready ones of the best priority level."""
+        """Return the next ready consumer of the best priority level, in turn."""
         if not ready:
             return None
         candidates = ready[min(ready)]
@@ -100,13 +100,13 @@ class SharedDispatcher(MultipleConsumersDispatcher[Replay]):
         return candidates[self._turn % len(candidates)]
 
     def _room(self, consumer: Consumer) -> int:
-        """The same within its turn. The last entry may hold more."""
+        """Return the room within its turn. The last entry may have more messages."""
         room, rest_of_turn = super()._room(consumer), self._config.dispatcherMaxRoundRobinBatchSize - self._sent_in_turn
         return min(room, rest_of_turn) if len(self.consumers) > 1 and rest_of_turn > 0 else room
 
 
 def _take_out(consumer: Consumer, ready: dict[int, list[Consumer]]) -> None:
-    """Take a consumer, which is ready no more, from those that are."""
+    """Remove a consumer that is no longer ready from ``ready``."""
     candidates = ready[consumer.priority_level]
     candidates.remove(consumer)
     if not candidates:

@@ -1,4 +1,4 @@
-"""Exclusive and Failover: one consumer receives, in order; it may acknowledge cumulatively."""
+"""Exclusive and Failover: one consumer receives, in order. Cumulative acknowledgements are allowed."""
 
 from __future__ import annotations
 
@@ -23,16 +23,16 @@ if TYPE_CHECKING:
 
 
 class SingleActiveDispatcher(Part):
-    """Sends every undeleted entry, in order, to the one active consumer, while the limits of what is persisted allow.
+    """Sends all unacknowledged entries, in order, to the active consumer, within the limits of persisted state.
 
-    Failover elects as Pulsar does (`election`), and tells everybody when that changes who is active. The cursor rewinds
-    then: what the old one did not acknowledge goes to the new one.
+    Failover elects as Pulsar does (`election`), and notifies all consumers of a change. The cursor rewinds then:
+    entries that the old active consumer did not acknowledge go to the new one.
     """
 
     OWNS = ("_reader",)
 
     def __init__(self, unread: DispatchedEntries, *, exclusive: bool) -> None:
-        """No consumer yet."""
+        """Create a dispatcher without consumers."""
         config = unread.environment.config
         name = unread.topic.name
         self.consumers: dict[Consumer, None] = {}
@@ -56,23 +56,23 @@ class SingleActiveDispatcher(Part):
         self._read_position = unread.first()
 
     def rivals(self, options: ConsumerOptions) -> list[Consumer]:
-        """An Exclusive subscription takes one consumer."""
+        """Return the consumer of an Exclusive subscription: it allows one only."""
         del options
         return list(self.consumers) if self._exclusive else []
 
     def check_can_add(self, options: ConsumerOptions) -> None:
-        """Refuse a second consumer of an Exclusive subscription."""
+        """Raise RequestError for a second consumer of an Exclusive subscription."""
         del options
         if self._exclusive and self.consumers:
             raise RequestError(ServerError.ConsumerBusy, "Exclusive consumer is already connected")
 
     def suits(self, consumer: Consumer) -> bool:
-        """Any."""
+        """Accept any consumer."""
         del consumer
         return True
 
     def add(self, consumer: Consumer) -> None:
-        """Elect again: the newcomer may become the active one. If not, it alone is told so."""
+        """Elect again: the new consumer may become active. Otherwise, only the new consumer is notified."""
         self.consumers[consumer] = None
         self._candidates.add(consumer)
         if self._notices is not None:
@@ -81,7 +81,7 @@ class SingleActiveDispatcher(Part):
             self._notices.tell(consumer)
 
     def remove(self, consumer: Consumer) -> None:
-        """Elect again at the end of this turn, once for all consumers that leave in it."""
+        """Elect again at the end of this turn, once for all consumers that leave in the turn."""
         del self.consumers[consumer]
         self._candidates.remove(consumer)
         if self._notices is not None:
@@ -101,19 +101,19 @@ class SingleActiveDispatcher(Part):
         self.rewind()
 
     def holders(self, entries: Range) -> list[Consumer]:
-        """The active one, which was sent everything before the read position."""
+        """Return the active consumer, which was sent everything before the read position."""
         return [self.active] if self.active is not None and entries.first < self._read_position else []
 
     def entries_deleted(self, ranges: Sequence[Range], by: Consumer | None) -> None:
-        """Nothing to forget: what is held is not tracked here."""
+        """Do nothing: held entries are not tracked here."""
 
     def rewind(self) -> None:
-        """Read again from the first undeleted entry."""
+        """Read again from the first unacknowledged entry."""
         self._read_position = self._unread.first()
         self.dispatch()
 
     def dispatch(self) -> None:
-        """Send the active consumer one read's worth, if it has permits."""
+        """Send one read to the active consumer, if it has permits."""
         consumer = self.active
         if consumer is None or not consumer.is_ready or self._switching is not None:
             return
@@ -138,7 +138,7 @@ class SingleActiveDispatcher(Part):
         self._unread.environment.retired.add(self)
 
     def _send(self, consumer: Consumer, entries: list[tuple[Position, bytes]]) -> Position:
-        """Send of the entries of one read, which are of one ledger, as many as are permitted; return the last one."""
+        """Send entries of one read, all of one ledger, as permits allow; return the last position sent."""
         state, permits = self._unread.cursor.state, consumer.permits
         run: list[Delivery] = []
         for position, entry in entries:
@@ -153,7 +153,7 @@ class SingleActiveDispatcher(Part):
         return Position(ledger_id, run[-1].entry_id)
 
     def _elect(self) -> bool:
-        """Choose the active consumer; whether it is another one than before."""
+        """Elect the active consumer; return whether it changed."""
         if self._election is not None:
             self._election.cancel()
             self._election = None
@@ -169,7 +169,7 @@ class SingleActiveDispatcher(Part):
             self._switching.cancel()
             self._switching = None
         if had_active and self._switch_delay_s > 0:
-            # The old active consumer is still there: let its acknowledgements arrive before sending again.
+            # The old active consumer is still connected: wait for its acknowledgements before sending again.
             self._switching = asyncio.get_running_loop().call_later(self._switch_delay_s, self._switched)
         else:
             self.dispatch()

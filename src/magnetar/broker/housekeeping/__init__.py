@@ -1,1 +1,1 @@
-"""What a broker does by itself: trimming, expiry, statistics, unloading, and watching its clock and disk."""
+"""Periodic work of a broker: trimming, expiry, statistics, unloading, and checks of its clock and disk."""

@@ -1,4 +1,4 @@
-"""When each of many topics needs a look: a queue by time that holds each topic once. Pure."""
+"""A queue of topics by the time of their next check. Pure."""
 
 from __future__ import annotations
 
@@ -12,28 +12,28 @@ if TYPE_CHECKING:
 
 
 class Agenda:
-    """Topics by the time of their next look, in monotonic seconds. It holds each topic at most once."""
+    """Topics by the time of their next check, in monotonic seconds. Each topic occurs at most once."""
 
     def __init__(self) -> None:
-        """Start with no topic."""
+        """Create an empty agenda."""
         self._at: dict[TopicName, float] = {}
         self._queue: list[tuple[float, TopicName]] = []
-        """A heap. Pairs that differ from ``_at`` are out of date."""
+        """A heap. Pairs that differ from ``_at`` are obsolete."""
 
     def __len__(self) -> int:
         """Return the number of topics."""
         return len(self._at)
 
     def names(self) -> Iterable[TopicName]:
-        """Return the topics, in no order; not to be changed meanwhile."""
+        """Return the topics, unordered. The agenda must not change during the iteration."""
         return self._at.keys()
 
     def at(self, name: TopicName) -> float | None:
-        """Return when the topic needs a look; None if it is not held."""
+        """Return the time of the topic's next check; None if it is not in the agenda."""
         return self._at.get(name)
 
     def put(self, name: TopicName, at: float) -> None:
-        """Hold a topic until ``at``, in place of any earlier plan for it."""
+        """Schedule a topic's next check for ``at``; replaces an earlier time."""
         self._at[name] = at
         heapq.heappush(self._queue, (at, name))
         if len(self._queue) > 2 * len(self._at) + 16:
@@ -41,11 +41,11 @@ class Agenda:
             heapq.heapify(self._queue)
 
     def discard(self, name: TopicName) -> None:
-        """Hold a topic no longer."""
+        """Remove a topic."""
         self._at.pop(name, None)
 
     def take_due(self, now: float) -> TopicName | None:
-        """Remove and return the topic whose time came first, at ``now`` or earlier; None if there is none."""
+        """Remove and return the earliest topic that is due at ``now``; None if none is due."""
         while self._queue and self._queue[0][0] <= now:
             at, name = heapq.heappop(self._queue)
             if self._at.get(name) == at:

@@ -1,29 +1,29 @@
-"""Noticing that the wall clock jumped, before something is deleted for being old. Pure."""
+"""Detection of jumps of the wall clock, before entries are deleted because of their age. Pure."""
 
 from __future__ import annotations
 
 TOLERANCE_S = 60.0
-"""Seconds that wall clock and monotonic clock may drift apart without anybody minding."""
+"""Maximum drift in seconds between the wall clock and the monotonic clock."""
 
 GRACE_S = 3600.0
-"""Seconds for which a jump is doubted; whoever set the clock wrong has this long to set it right."""
+"""Seconds after which a jump is accepted. An operator has this time to correct a wrong clock."""
 
 
 class ClockWatch:
-    """Compares the wall clock with the monotonic one.
+    """Compares the wall clock with the monotonic clock.
 
-    While the two are further apart than they were, by more than TOLERANCE_S, ages are not to be trusted. They are
-    again when the wall clock is back where it should be, or when it has kept its new time for GRACE_S.
+    The wall clock is untrusted while its distance from the monotonic clock differs from the trusted one by more than
+    TOLERANCE_S. It is trusted again when the difference is gone, or when it has kept the new time for GRACE_S.
     """
 
     def __init__(self, now: float, monotonic: float) -> None:
-        """Trust the wall clock as it is."""
+        """Trust the current wall clock."""
         self._trusted_offset = now - monotonic
         self._doubted_since: float | None = None
         self._doubted_offset = 0.0
 
     def jump(self, now: float, monotonic: float) -> float:
-        """Seconds by which the wall clock is off what is trusted, positive for ahead; 0.0 while it is trusted."""
+        """Return the untrusted jump in seconds, positive if the wall clock is ahead; 0.0 while the clock is trusted."""
         offset = now - monotonic
         off = offset - self._trusted_offset
         if abs(off) <= TOLERANCE_S:

@@ -1,8 +1,7 @@
-"""Topics that nobody uses: they are unloaded, and are still trimmed, expired and held to their quotas.
+"""Unused topics: they are unloaded, and loaded again for short times to trim and expire them.
 
-A topic that is not loaded costs a name and a time in memory. The time says when something in it can become too old. The
-topic is loaded then, for a moment. Topics of replicated namespaces stay loaded: links and progress need them at any
-time.
+A topic that is not loaded costs a name and a time in memory: the time at which its next entry becomes too old. The
+topic is loaded for a moment then. Topics of replicated namespaces stay loaded, because links and progress need them.
 """
 
 from __future__ import annotations
@@ -28,32 +27,32 @@ if TYPE_CHECKING:
 log = structlog.get_logger(__name__)
 
 LOOK_INTERVAL_S = 1.0
-"""Seconds between two rounds of looks at topics that are not loaded."""
+"""Seconds between two rounds of checks of topics that are not loaded."""
 
 LOOKS_PER_ROUND_MAX = 5
-"""Topics that one round may load."""
+"""Maximum number of topics that one round loads."""
 
 LOOK_AGAIN_S = 86_400.0
-"""Longest time in seconds after which a topic is looked at again, so that its cursors release old segments."""
+"""Maximum time in seconds between two checks of a topic; its cursors release old segments then."""
 
 
 class IdleTopics:
-    """Unloads topics that nobody uses, and looks after topics that are not loaded."""
+    """Unloads unused topics, and maintains topics that are not loaded."""
 
     def __init__(
         self, environment: Environment, topics: TopicRegistry, tend: Callable[[Topic], Awaitable[None]]
     ) -> None:
-        """``tend`` is what a look does: it trims and expires one topic. Nothing happens before ``start``."""
+        """Do nothing before ``start``. ``tend`` maintains one topic: it trims and expires it."""
         self._environment = environment
         self._topics = topics
         self._tend = tend
         self._agenda = Agenda()
         self._unused_since: dict[TopicName, float] = {}
-        """Since when nobody uses a loaded topic, in monotonic seconds, as far as it was seen."""
+        """Times since which loaded topics have been unused, in monotonic seconds, as far as observed."""
         self._watches: list[Callable[[], None]] = []
 
     def start(self) -> None:
-        """Note the topics that are not loaded: each is looked at once, soon."""
+        """Schedule a first check of each topic that is not loaded."""
         resources = self._environment.resources
         self._topics.observe(closed=self._unloaded)
         self._watches = [
@@ -68,19 +67,19 @@ class IdleTopics:
                         self._agenda.put(name, now)
 
     def stop(self) -> None:
-        """Watch no policies any more."""
+        """Stop watching policies."""
         for end in self._watches:
             end()
 
     @property
     def noted(self) -> int:
-        """Number of topics that are not loaded and wait for a look."""
+        """Number of scheduled topics that are not loaded."""
         return len(self._agenda)
 
     # -- unloading ----------------------------------------------------------------------------------------------
 
     async def unload_inactive(self) -> None:
-        """Unload the topics that nobody has used for the configured time."""
+        """Unload the topics that have been unused for the configured time."""
         inactive_max_s = self._environment.config.brokerUnloadInactiveTopicsMaxInactiveDurationSeconds
         if not inactive_max_s:
             return
@@ -99,12 +98,12 @@ class IdleTopics:
             self._topics.unload(name)
             await self._topics.unloaded(name)
 
-    # -- looking after ------------------------------------------------------------------------------------------
+    # -- topics that are not loaded ---------------------------------------------------------------------------------
 
     async def look_at_unloaded(self) -> None:
-        """Trim and expire the topics whose time has come, at most LOOKS_PER_ROUND_MAX."""
+        """Trim and expire the topics that are due, at most LOOKS_PER_ROUND_MAX."""
         if not self._environment.store.state.healthy:
-            return  # nothing could be trimmed
+            return  # trimming is impossible now
         for _ in range(LOOKS_PER_ROUND_MAX):
             name = self._agenda.take_due(self._environment.clock.monotonic())
             if name is None:
@@ -119,18 +118,18 @@ class IdleTopics:
                 return
             await self._topics.ready(name)
             topic = self._topics.get(name)
-        except MagnetarError as error:  # the log names a topic that cannot be loaded once
+        except MagnetarError as error:  # the failure to load was logged when it first occurred
             log.debug("idle_topic_not_loaded", topic=str(name), error=str(error))
             self._agenda.put(name, self._environment.clock.monotonic() + LOOK_AGAIN_S)
             return
         await self._tend(topic)
         with suppress(StorageError):
             await self._environment.durable()  # trimming waits for a barrier as well
-        if topic.deduplication.is_ready:  # else it holds entries back until it has read them
+        if topic.deduplication.is_ready:  # otherwise it still needs entries that it has not read
             await self._unload_if_unused(name)
 
     def _unloaded(self, topic: Topic) -> None:
-        """Plan the next look at a topic that is being unloaded."""
+        """Schedule the next check of a topic that is being unloaded."""
         clock = self._environment.clock
         needed_s = needs_look_in_s(topic, clock.now())
         wait_s = LOOK_AGAIN_S if needed_s is None else min(needed_s, LOOK_AGAIN_S)

@@ -1,4 +1,4 @@
-"""Whether anybody uses a topic, and when a topic that nobody uses needs maintenance again."""
+"""Detection of unused topics, and the time at which an unused topic needs maintenance."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _MINUTE_S = 60
 
 
 def is_unused(topic: Topic) -> bool:
-    """Whether a topic may be unloaded without anybody noticing: no client, no link, and no work under way."""
+    """Return whether a topic can be unloaded unnoticed: it has no client, no link and no work in progress."""
     return not (
         topic.is_closing
         or topic.producers
@@ -26,9 +26,9 @@ def is_unused(topic: Topic) -> bool:
 
 
 def needs_look_in_s(topic: Topic, now: float) -> float | None:
-    """In how many seconds something in an unused topic becomes too old, if ever; ``now`` in seconds since the epoch.
+    """Return the seconds until entries of an unused topic become too old; ``now`` in seconds since the epoch.
 
-    0.0 if something is too old already. None: only clients and policies can change what is to be done.
+    0.0 if entries are too old already. None if only a client or a changed policy can cause maintenance.
     """
     return min(_needs(topic, now), default=None)
 

@@ -1,6 +1,6 @@
-"""What a broker does from time to time in all its topics: measure, trim, expire, look at backlogs and at producers.
+"""Periodic maintenance of all topics: rates, trimming, expiry, backlog quotas and deduplication.
 
-Nothing is deleted or acknowledged for its age while the wall clock is in doubt.
+Nothing is deleted or acknowledged because of its age while the wall clock is untrusted.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from magnetar.cursor.cursor import Cursor
 
     TopicWork = Callable[[Topic], Iterator[None]]
-    """What is done for one topic, in steps."""
+    """The work for one topic, in steps."""
 
 log = structlog.get_logger(__name__)
 
@@ -37,7 +37,7 @@ RATE_INTERVAL_S = 10.0
 """Seconds over which rates are measured (Pulsar: ``statsUpdateFrequencyInSecs``, 60)."""
 
 STORAGE_INTERVAL_S = 1.0
-"""Seconds between two looks at the room on the disk."""
+"""Seconds between two checks of the free disk space."""
 
 LOAD_RETRY_INTERVAL_S = 30.0
 """Seconds between two attempts to load the replicated topics that could not be loaded."""
@@ -46,14 +46,14 @@ DELETION_RETRY_INTERVAL_S = 30.0
 """Seconds between two attempts to finish deletions of partitioned topics."""
 
 CURSOR_SEGMENTS_MAX = 4
-"""Newest segments of the log in which a cursor's last checkpoint may stay where it is."""
+"""Number of the newest log segments in which the last checkpoint of a cursor may stay."""
 
 
 class Maintenance:
-    """The periodic work of one broker. Everything happens on the event loop's thread."""
+    """The periodic work of one broker, on the event loop's thread."""
 
     def __init__(self, environment: Environment, topics: TopicRegistry) -> None:
-        """Nothing runs before ``start``."""
+        """Do nothing before ``start``."""
         self._environment = environment
         self._topics = topics
         clock = environment.clock
@@ -63,7 +63,7 @@ class Maintenance:
         self._tasks: list[asyncio.Task[None]] = []
 
     def start(self) -> None:
-        """Begin; the first round of each work comes after its interval."""
+        """Start the work; the first round of each task runs after its interval."""
         config = self._environment.config
         self.idle_topics.start()
         for interval_s, work in (
@@ -81,7 +81,7 @@ class Maintenance:
             self._tasks.append(start_task(self._environment.loop, _repeat(interval_s, work), work.__name__))
 
     def stop(self) -> None:
-        """End; a round that is under way is given up."""
+        """Stop the work; rounds in progress are cancelled."""
         self.idle_topics.stop()
         for task in self._tasks:
             task.cancel()
@@ -92,17 +92,17 @@ class Maintenance:
         await self._each_topic(lambda topic: measuring(topic, now))
 
     async def look_at_storage(self) -> None:
-        """Pause publishing while there is no room, and let it go on."""
+        """Pause publishing while the disk is full, and resume it afterwards."""
         self._storage_watch.look()
 
     async def trim(self) -> None:
-        """Delete what everybody has acknowledged and nothing keeps."""
+        """Delete the entries that all subscriptions have acknowledged and that no policy retains."""
         by_age = self._ages_are_trusted()
         await self._each_topic(lambda topic: trimming(topic, by_age=by_age))
         await self._release_segments()
 
     async def _release_segments(self) -> None:
-        """Have old segments given back that only cursors keep, all but the newest CURSOR_SEGMENTS_MAX."""
+        """Move the checkpoints of cursors out of old segments, except for the newest CURSOR_SEGMENTS_MAX segments."""
         by_ledger: dict[int, Cursor | None] = {}
 
         def note(topic: Topic) -> Iterator[None]:
@@ -117,28 +117,28 @@ class Maintenance:
             release_segment(store, segment, by_ledger)
 
     async def tend_deduplication(self) -> None:
-        """Write snapshots of producers' sequence ids that are due, and forget inactive producers."""
+        """Write due snapshots of the producers' sequence ids, and remove inactive producers."""
         await self._each_topic(_in_one_step(lambda topic: topic.deduplication.tend()))
 
     async def retry_loading(self) -> None:
-        """Try again to load replicated topics that could not be loaded: links need them even if no client asks."""
+        """Retry to load the replicated topics that could not be loaded; links need them even without clients."""
         self._topics.linked.retry()
 
     async def finish_deletions(self) -> None:
-        """Finish the deletions of partitioned topics that failed in the middle, or that an earlier run has begun."""
+        """Finish deletions of partitioned topics that failed halfway or that an earlier run of the broker started."""
         await self._topics.partitioned.finish_deletions()
 
     async def expire(self) -> None:
         """Acknowledge messages that are older than their topic's TTL, for every subscription.
 
         The age of a message is the time since this cluster appended it (``ManagedLedger.position_older_than``).
-        Links keep what they have not carried yet: it expires where it arrives.
+        Links still replicate expired entries; these expire in the target.
         """
         if self._ages_are_trusted():
             await self._each_topic(self._expiry)
 
     async def check_backlogs(self) -> None:
-        """Act on backlogs that exceed their quotas."""
+        """Apply the policies of exceeded backlog quotas."""
         now, by_age = self._environment.clock.now(), self._ages_are_trusted()
         await self._each_topic(lambda topic: topic.backlog_quotas.enforcement(now, by_age=by_age))
 
@@ -155,7 +155,7 @@ class Maintenance:
             yield
 
     async def _tend(self, topic: Topic) -> None:
-        """Do for one topic, which is loaded for this only, what the rounds do for all that are loaded."""
+        """Do the periodic work for one topic that was loaded for this purpose."""
         now, by_age = self._environment.clock.now(), self._ages_are_trusted()
 
         def work(topic: Topic) -> Iterator[None]:
@@ -168,7 +168,7 @@ class Maintenance:
         await self._in_slices(self._work_on(topic, work))
 
     async def _each_topic(self, work: TopicWork) -> None:
-        """Do the steps of ``work`` for every topic that is loaded, in slices."""
+        """Run the steps of ``work`` for every loaded topic, in slices."""
         topics = tuple(self._topics.loaded.values())
         await self._in_slices(chain.from_iterable(self._work_on(topic, work) for topic in topics))
 
@@ -177,7 +177,7 @@ class Maintenance:
             pass
 
     def _work_on(self, topic: Topic, work: TopicWork) -> Iterator[None]:
-        """Do ``work`` on one topic, as long as it is loaded; a failure concerns that topic only."""
+        """Do ``work`` on one topic while it is loaded; a failure affects only this topic."""
         loaded = self._topics.loaded
         if loaded.get(topic.name) is not topic:
             return
@@ -196,12 +196,12 @@ class Maintenance:
         clock = self._environment.clock
         jump = self._clock_watch.jump(clock.now(), clock.monotonic())
         if jump:
-            log.warning("clock_jumped", seconds=round(jump), effect="for now nothing is deleted for its age")
+            log.warning("clock_jumped", seconds=round(jump), effect="no deletion by age until the clock is trusted")
         return not jump
 
 
 def measuring(topic: Topic, now: float) -> Iterator[None]:
-    """Update the rates, and tidy up what is delayed, in steps; ``now`` in monotonic seconds."""
+    """Update the rates and compact the delayed entries, in steps; ``now`` in monotonic seconds."""
     topic.rates_in.update(now, topic.counters.messages_in, topic.counters.bytes_in)
     for subscription in topic.each_subscription():
         subscription.rates_out.update(now, *subscription.consumers.sent())

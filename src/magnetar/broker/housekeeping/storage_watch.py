@@ -1,8 +1,8 @@
-"""Whether entries can be stored, and what publishers are told when they cannot.
+"""Checks whether entries can be stored, and the answers to publishers while they cannot.
 
-A full disk passes: publishers are sent away as by a backlog quota that holds producers, keep their messages and come
-again until they are let in. A failed write or sync does not: what the disk has is unknown until the broker is started
-again, so nothing is confirmed any more. Consumers go on in either case.
+A full disk is temporary: producers are rejected as by the quota policy ``producer_request_hold``; they keep their
+messages and reconnect until they are accepted. A failed write or sync is permanent: the content of the disk is unknown
+until a restart, so no entry is confirmed any more. Consumers continue in both cases.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ log = structlog.get_logger(__name__)
 
 
 def check_publishable(state: StoreState) -> None:
-    """Raise RequestError, naming the cause and the remedy, if a producer cannot publish now."""
+    """Raise RequestError with the cause and the remedy if producers cannot publish now."""
     reason = reason_against(state)
     if reason is not None:
         full = state.failure is None
@@ -31,26 +31,26 @@ def check_publishable(state: StoreState) -> None:
 
 
 def reason_against(state: StoreState) -> str | None:
-    """Why nothing can be published, and what helps; None while it can."""
+    """Return why nothing can be published, and the remedy; None if publishing is possible."""
     if state.is_fenced:
         return f"another broker has taken the storage over: {state.failure}"
     if state.failure is not None:
-        remedy = "what was confirmed can still be read; start the broker again once the disk is sound"
+        remedy = "confirmed entries can still be read; restart the broker when the disk is repaired"
         return f"storage has failed: {state.failure}; {remedy}"
     return None if state.shortage is None else str(state.shortage)
 
 
 class StorageWatch:
-    """Looks at the store from time to time, and sends publishers away when it takes nothing from them."""
+    """Checks the store periodically, and disconnects producers while it accepts no entries."""
 
     def __init__(self, environment: Environment, topics: TopicRegistry) -> None:
-        """Nothing has been seen yet."""
+        """Create a watch that has checked nothing yet."""
         self._environment = environment
         self._topics = topics
         self._seen = StoreState()
 
     def look(self) -> None:
-        """Find out about the disk's room; log what changed, once."""
+        """Check the free disk space; log each change once."""
         store, seen = self._environment.store, self._seen
         store.look_at_space()
         state = self._seen = store.state

@@ -1,4 +1,4 @@
-"""Deleting the ledgers of a topic that nobody needs any more."""
+"""Deletion of a topic's ledgers that are no longer needed."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ log = structlog.get_logger(__name__)
 
 
 def trimming(topic: Topic, *, by_age: bool = True) -> Iterator[None]:
-    """Delete ledgers that everybody has acknowledged and that retention does not keep, in steps.
+    """Delete ledgers that all subscriptions have acknowledged and that retention does not keep, in steps.
 
-    Without ``by_age`` those whose time is over stay. They are deleted after the last step, once all claims on what
-    may go are durable: afterwards the index no longer knows it.
+    Without ``by_age``, ledgers whose retention time is over stay. Ledgers are deleted after the last step, when all
+    claims on their entries are durable: after the deletion, the index of origins no longer contains them.
     """
     topic.deduplication.snapshot()
     consumed = topic.consumed_through(topic.all_cursors())
@@ -38,7 +38,7 @@ def _trim(topic: Topic, consumed: Position, *, by_age: bool) -> None:
     now_ms = int(topic.environment.clock.now() * 1000)
     try:
         first = topic.log.trim(consumed, now_ms, topic.policies.retention, by_age=by_age)
-    except StorageError as error:  # everything is as it was, and the next trim tries again
+    except StorageError as error:  # nothing has changed; the next trim tries again
         log.warning("trim_failed", topic=str(topic.name), error=str(error))
         return
     if first is not None:

@@ -1,1 +1,1 @@
-"""Reading entries ahead for those who send them, within the shares of memory; no decision who gets what."""
+"""Read-ahead of entries for their senders, within the shares of memory; makes no decision about dispatch."""

@@ -1,4 +1,4 @@
-"""Reads from the disk for dispatch, in the background and within the memory that there is for them."""
+"""Background reads from the disk for dispatch, within their share of memory."""
 
 from __future__ import annotations
 
@@ -30,14 +30,14 @@ WantedT = TypeVar("WantedT")
 log = structlog.get_logger(__name__)
 
 RETRY_DELAY_S = 1.0
-"""Seconds after which a failed read is tried again."""
+"""Seconds after which a failed read is retried."""
 
 
 class BackgroundReader(Part, ABC, Generic[WantedT, FetchedT]):
-    """One read at a time, of what a subclass names in ``WantedT``; it keeps what that brought in ``FetchedT``.
+    """Runs one read at a time: of a ``WantedT``, into a ``FetchedT``, which it keeps.
 
-    A read begins when the share of reads has room. Others may have to wait for that room: then what was fetched, and
-    could not be sent for longest, is forgotten. Entries are handed out as far as the send buffers have room.
+    A read starts when the share of reads has room. When others wait for room, the fetched entries that have been unsent
+    for longest are dropped. Entries are returned as far as the send buffers have room.
     """
 
     def __init__(
@@ -47,9 +47,9 @@ class BackgroundReader(Part, ABC, Generic[WantedT, FetchedT]):
         damaged: Callable[[DamagedEntriesError], None],
         memory: MemoryBudget,
     ) -> None:
-        """Nothing is read. ``ready`` is called when asking again makes sense.
+        """Create an idle reader. ``ready`` is called when the next request may succeed.
 
-        ``damaged`` is told of entries that will never be read; whoever asks again leaves them out.
+        ``damaged`` is called with entries that can never be read; the next request must omit them.
         """
         self._ledger = ledger
         self._ready = ready
@@ -61,10 +61,10 @@ class BackgroundReader(Part, ABC, Generic[WantedT, FetchedT]):
         self._waiting = Waiting(memory.sending, self._ask_soon)
         self._read = Read(memory.reads, self._may_read, self._forget)
         self._has_read_room = False
-        """Whether there is room for a read that had to wait for it."""
+        """Whether there is room for a read that waited for it."""
 
     def close(self) -> None:
-        """Give up what is under way, and what was fetched."""
+        """Cancel the read in progress, and drop fetched entries."""
         if self._task is not None:
             self._task.cancel()
             self._task = None
@@ -82,15 +82,15 @@ class BackgroundReader(Part, ABC, Generic[WantedT, FetchedT]):
 
     @abstractmethod
     def _nothing(self) -> FetchedT:
-        """Return what nothing was fetched into."""
+        """Return an empty result."""
 
     @abstractmethod
     def _entries_of(self, fetched: FetchedT) -> Iterable[bytes]:
-        """Return the entries that were fetched."""
+        """Return the fetched entries."""
 
     @property
     def _is_busy(self) -> bool:
-        """Whether to ask makes no sense before ``ready`` is called."""
+        """Return whether requests must wait until ``ready`` is called."""
         return (
             self._task is not None
             or self._retry is not None
@@ -99,14 +99,14 @@ class BackgroundReader(Part, ABC, Generic[WantedT, FetchedT]):
         )
 
     def _fitting(self, entries: list[tuple[Position, bytes]]) -> list[tuple[Position, bytes]] | None:
-        """Return the first of ``entries``, as many as may be sent now; None: ``ready`` is called when one may be."""
+        """Return the first of ``entries``, as many as may be sent now; None: ``ready`` is called later."""
         if self._sending.used > self._sending.limit // 2:
             return entries[: self._waiting.fitting([entry for _, entry in entries])] or None
         self._waiting.sent(len(entries[0][1]))
         return entries
 
     def _begin(self, wanted: WantedT, first: Position) -> None:
-        """Read from the disk, or wait for room to do so; ``first`` names the read in the log."""
+        """Start a read, or wait for room; ``first`` names the read in the log."""
         if not self._has_read_room:
             if self._fetched:
                 self._keep(self._nothing())
@@ -131,7 +131,7 @@ class BackgroundReader(Part, ABC, Generic[WantedT, FetchedT]):
         asyncio.get_running_loop().call_soon(self._ask)
 
     def _ask(self) -> None:
-        """Have whoever waits ask again; room that was found, and is not needed any more, goes to others."""
+        """Call ``ready``; unused room goes to others."""
         self._ready()
         if self._has_read_room:
             self._has_read_room = False
@@ -144,7 +144,7 @@ class BackgroundReader(Part, ABC, Generic[WantedT, FetchedT]):
         try:
             fetched = await self._load(wanted)
         except asyncio.CancelledError:
-            raise  # ``close`` has given everything back
+            raise  # ``close`` has released everything
         except DamagedEntriesError as error:
             self._end()
             self._damaged(error)
@@ -153,20 +153,20 @@ class BackgroundReader(Part, ABC, Generic[WantedT, FetchedT]):
             self._end_and_retry()
             return
         except Exception:
-            self._end_and_retry()  # an error of ours is reported with the task; whoever waits has to go on
+            self._end_and_retry()  # a bug is reported with the task; the requester must continue
             raise
         else:
-            if not fetched:  # the log has become shorter: to ask at once would only ask again
+            if not fetched:  # the log was trimmed: an immediate request would only repeat the read
                 self._end_and_retry()
                 return
             self._task = None
             self._fetched = fetched
         self._ask()
-        if self._fetched:  # it may be forgotten for others from now on
+        if self._fetched:  # from now on it may be dropped for others
             self._keep(self._fetched)
 
     def _end(self) -> None:
-        """Note that a read brought nothing."""
+        """Record that a read returned nothing."""
         self._task = None
         self._read.keep(0)
 

@@ -1,4 +1,4 @@
-"""Reading a topic's entries for dispatch: at once from the tail cache, else in the background."""
+"""Reads of a topic's entries for dispatch: immediate from the tail cache, otherwise in the background."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ if TYPE_CHECKING:
 
 
 class EntryReader(BackgroundReader[Position, list[tuple[Position, bytes]]]):
-    """Answers a read at once, or says "ask again" and calls ``ready`` when asking makes sense.
+    """Answers a read immediately, or calls ``ready`` when the entries are in memory.
 
-    A finished background read is handed out only to the one who asks for something in it, so a read that a rewind has
-    made stale is dropped by itself.
+    The result of a background read is returned only to a request for entries in it, so a read that became obsolete by a
+    rewind is dropped.
     """
 
     def __init__(
@@ -33,16 +33,16 @@ class EntryReader(BackgroundReader[Position, list[tuple[Position, bytes]]]):
         max_entries: int,
         max_bytes: int,
     ) -> None:
-        """Reads of at most ``max_entries`` entries and about ``max_bytes`` bytes, as far as ``memory`` has room.
+        """Read at most ``max_entries`` entries and about ``max_bytes`` bytes at once, as far as ``memory`` has room.
 
-        ``damaged`` is told of entries that will never be read; whoever asks again leaves them out.
+        ``damaged`` is called with entries that can never be read; the next request must omit them.
         """
         super().__init__(ledger, ready, damaged, memory)
         self._max_entries = max_entries
         self._max_bytes = max_bytes
 
     def read(self, first: Position, last: Position, limit: int) -> list[tuple[Position, bytes]] | None:
-        """Entries from ``first``, at least one, at most ``limit``, none after ``last``; None: ask again when ready."""
+        """Return 1 to ``limit`` entries from ``first``, none after ``last``; None: ask again when ready."""
         if self._is_busy:
             return None
         limit = min(limit, self._max_entries)
@@ -65,7 +65,7 @@ class EntryReader(BackgroundReader[Position, list[tuple[Position, bytes]]]):
         return entries
 
     def read_ranges(self, ranges: Sequence[Range], limit: int) -> list[tuple[Position, bytes]] | None:
-        """As ``read``, of all ``ranges``, ascending, that one read reaches: entries between two of them are dropped."""
+        """Like ``read``, for all ascending ``ranges`` within one read; entries between the ranges are dropped."""
         first = ranges[0].first
         end = first.entry_id + self._max_entries
         near = [each for each in ranges if each.first.ledger_id == first.ledger_id and each.first.entry_id < end]

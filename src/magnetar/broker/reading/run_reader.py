@@ -1,4 +1,4 @@
-"""Reading entries that are scattered in a topic's log, in any order: delayed messages that are due."""
+"""Reads of scattered entries of a topic's log, in any order: due delayed messages."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 class RunReader(BackgroundReader["Sequence[Position]", dict[Position, bytes]]):
-    """Reads exactly the entries that are asked for, in the order in which they are asked for."""
+    """Reads exactly the requested entries, in the requested order."""
 
     def __init__(
         self,
@@ -27,12 +27,12 @@ class RunReader(BackgroundReader["Sequence[Position]", dict[Position, bytes]]):
         *,
         max_bytes: int,
     ) -> None:
-        """Reads of at most ``max_bytes`` bytes, or of one entry, as far as ``memory`` has room."""
+        """Read at most ``max_bytes`` bytes at once, or one entry, as far as ``memory`` has room."""
         super().__init__(ledger, ready, damaged, memory)
         self._max_bytes = max_bytes
 
     def read(self, positions: Sequence[Position]) -> list[tuple[Position, bytes]] | None:
-        """Return the first of these entries, of one ledger, at least one; None: ask again when ready."""
+        """Return at least one of the first requested entries, all of one ledger; None: ask again when ready."""
         if self._is_busy:
             return None
         found = self._in_memory(positions)
@@ -46,7 +46,7 @@ class RunReader(BackgroundReader["Sequence[Position]", dict[Position, bytes]]):
         return entries
 
     def _in_memory(self, positions: Sequence[Position]) -> list[tuple[Position, bytes]]:
-        """Return the first of these entries, of one ledger, as far as they were fetched or are in the cache."""
+        """Return the first requested entries, all of one ledger, that were fetched or are in the cache."""
         entries: list[tuple[Position, bytes]] = []
         size = 0
         for first, count in runs_of(positions):
@@ -60,7 +60,7 @@ class RunReader(BackgroundReader["Sequence[Position]", dict[Position, bytes]]):
         return entries
 
     def _fetched_run(self, first: Position, count: int) -> list[tuple[Position, bytes]]:
-        """Return the entries from ``first`` on that were fetched, at most ``count``."""
+        """Return fetched consecutive entries from ``first`` on, at most ``count``."""
         run: list[tuple[Position, bytes]] = []
         for entry_id in range(first.entry_id, first.entry_id + count):
             position = Position(first.ledger_id, entry_id)
@@ -77,7 +77,7 @@ class RunReader(BackgroundReader["Sequence[Position]", dict[Position, bytes]]):
             room = self._max_bytes - size
             run = self._ledger.read_cached(first, count, room) or await self._ledger.read(first, count, room)
             size += sum([len(entry) for _, entry in run])
-            if size > self._max_bytes and fetched:  # a read brings an entry at least, whatever the room
+            if size > self._max_bytes and fetched:  # a read returns at least one entry, of any size
                 break
             fetched.update(run)
             if size >= self._max_bytes:
@@ -92,7 +92,7 @@ class RunReader(BackgroundReader["Sequence[Position]", dict[Position, bytes]]):
 
 
 def runs_of(positions: Iterable[Position]) -> list[tuple[Position, int]]:
-    """Return the positions as runs: the first of each, and how many follow each other."""
+    """Return the positions as runs: the first position of each, and the number of consecutive positions."""
     runs: list[tuple[Position, int]] = []
     for position in positions:
         if runs:

@@ -1,1 +1,1 @@
-"""What a broker may take of its machine: memory, buffers and file descriptors, and how often each limit was hit."""
+"""Limits of the broker's use of the machine (memory, buffers, file descriptors), and counters of their hits."""

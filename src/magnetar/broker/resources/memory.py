@@ -1,13 +1,13 @@
-"""The memory that a broker holds for its clients: how much of each kind there is, and who has to wait. Pure.
+"""The memory that a broker holds for its clients: shares, their limits, and admission. Pure.
 
-Each kind has a share with a limit in bytes. A share that drains by itself, such as publishes in flight, is divided by
-one rule: a connection goes on while it holds no more than what is still free. If n connections take all they can get,
-the share has n + 1 equal parts: each connection holds one, and one is free for others. So no flood takes the whole
-share, and no list of connections is needed. A connection that holds at most SMALL_BYTES is never held up. What a read
-of a socket brings is only known afterwards, so reads become smaller as memory gets short.
+Each kind of memory has a share with a limit in bytes. Some shares drain without help of clients, such as publishes in
+flight. They are divided by one rule: a connection may continue while it holds no more than the free part of the share.
+If n connections take the maximum, the share has n + 1 equal parts: one for each connection, and a free one. So no
+flood of requests uses up the share, and no list of connections is needed. A connection that holds at most SMALL_BYTES
+is never delayed. The size of a socket read is only known afterwards, so reads become smaller when memory is short.
 
-A large frame is different: it drains only if its client sends the rest. So it is admitted as a whole, and connections
-whose frames wait are not read. A client that stops in the middle of a frame while others wait is dropped.
+A large frame drains only if its client sends the rest of it. So it is admitted as a whole, and connections whose frames
+wait for admission are not read. A client that stops in the middle of a frame while others wait is disconnected.
 """
 
 from __future__ import annotations
@@ -24,44 +24,44 @@ if TYPE_CHECKING:
     from magnetar.broker.resources.memory_limits import MemoryLimits
 
 LARGE_FRAME_BYTES = 256 * 1024
-"""Bytes of a frame above which it has to be admitted; SMALL_BYTES while unfinished smaller frames hold much."""
+"""Bytes of a frame above which it needs admission; SMALL_BYTES while unfinished smaller frames hold much memory."""
 
 READ_BYTES = 256 * 1024
-"""Bytes that one read of a socket may bring."""
+"""Maximum bytes of one read of a socket."""
 
 READ_BYTES_MIN = 16 * 1024
-"""The same while the memory for what arrives is used up."""
+"""Maximum bytes of one read while the memory for arriving frames is used up."""
 
 STALL_S = 1.0
-"""Seconds in which a client that others wait for has to send STALL_BYTES."""
+"""Seconds within which a client must send STALL_BYTES while others wait for it."""
 
 
 class LargeFrames(Share):
-    """Large frames, each from its admission until what it publishes is durable; ``used`` counts their full sizes.
+    """Large frames, from their admission until their publishes are durable; ``used`` is the sum of their full sizes.
 
-    Here ``used`` never exceeds ``limit``.
+    ``used`` never exceeds ``limit``.
     """
 
     __slots__ = ("_newest_is_next", "_unfinished", "_waiting")
 
     def __init__(self, limit: int) -> None:
-        """Admit frames of ``limit`` bytes in all, which must not be less than the largest frame."""
+        """Admit frames of at most ``limit`` bytes in all; ``limit`` must not be less than the largest frame."""
         super().__init__(limit)
         self._unfinished: dict[Account, None] = {}
-        """Connections whose frame was admitted and is unfinished, in the order of admission."""
+        """Connections with an admitted, unfinished frame, in the order of admission."""
         self._waiting: dict[Account, None] = {}
-        """Connections whose frame waits, in order."""
+        """Connections with a waiting frame, in order of arrival."""
         self._newest_is_next = True
-        """Whether the newest of them is admitted next, or the oldest: in turn. A client that comes behind many which do
-        not finish their frames does not wait until they all had theirs."""
+        """Whether the newest waiting frame is admitted next, or the oldest; alternates. So a new client is not delayed
+        by all earlier clients that do not finish their frames."""
 
     @property
     def in_flight(self) -> int:
-        """Bytes of frames that are finished, and not durable yet."""
+        """Bytes of frames that are complete and not durable yet."""
         return self.used - sum([account.frame_size for account in self._unfinished])
 
     def admits(self, account: Account, size: int) -> bool:
-        """Admit a frame, or let it wait; return whether it was admitted."""
+        """Admit a frame, or queue it; return whether it was admitted."""
         if not self._waiting and self.used + size <= self.limit:
             self._unfinished[account] = None
             self.used += size
@@ -70,16 +70,16 @@ class LargeFrames(Share):
         return False
 
     def has_admitted(self, account: Account) -> bool:
-        """Whether the frame of ``account`` was admitted and is unfinished."""
+        """Return whether ``account`` has an admitted, unfinished frame."""
         return account in self._unfinished
 
     def end(self, account: Account) -> None:
-        """Forget that the frame of ``account`` is unfinished, or waits."""
+        """Remove the unfinished or waiting frame of ``account``."""
         self._unfinished.pop(account, None)
         self._waiting.pop(account, None)
 
     def give_back(self, size: int) -> None:
-        """Count ``size`` bytes out, and admit the frames that fit then."""
+        """Release ``size`` bytes, and admit the waiting frames that fit now."""
         self.used -= size
         while self._waiting:
             account = next(reversed(self._waiting) if self._newest_is_next else iter(self._waiting))
@@ -92,22 +92,22 @@ class LargeFrames(Share):
             account.admitted()
 
     def stalled(self, now: float) -> list[Account]:
-        """Return the connections that others wait for, and that have not sent STALL_BYTES in the last STALL_S.
+        """Return the connections that delay others and have not sent STALL_BYTES in the last STALL_S.
 
-        To be asked every now and then: a connection is timed from the first look at it.
+        Call it periodically: the time of a connection starts at the first call after its admission.
         """
         return [account for account in self._unfinished if account.has_stalled(now)] if self._waiting else []
 
 
 def _resume_nobody() -> None:
-    """Do nothing: the connection is gone."""
+    """Do nothing: the connection is closed."""
 
 
 class Account:
-    """What one connection holds.
+    """The memory of one connection.
 
-    The first large frame of a connection, and each one until it has finished one, is admitted to a share of its own. So
-    clients that begin large frames and stop do not hold up those that are known to finish theirs.
+    Large frames of a connection use a share of their own until the connection has finished its first large frame. So
+    clients that start large frames and stop do not delay clients that are known to finish theirs.
     """
 
     __slots__ = (
@@ -133,44 +133,44 @@ class Account:
     )
 
     def __init__(self, budget: MemoryBudget, resume: Callable[[], None]) -> None:
-        """A connection that holds nothing; ``resume`` is called when a large frame that waited is admitted."""
+        """Create an empty account; ``resume`` is called when a waiting large frame is admitted."""
         self._budget = budget
         self._publishes = budget.publishes
         self.unsent = Unsent(budget.sending)
         self._frames = budget.first_frames
-        """Where its newest large frame was admitted, or waits."""
+        """The share of its newest large frame, admitted or waiting."""
         self._resume = resume
         self._publishing = 0
         """Bytes of its publishes in flight."""
         self._large = 0
-        """Bytes of its large frames: at most what is in flight, and the one that was admitted and is unfinished."""
+        """Bytes of its large frames: at most those in flight plus the admitted, unfinished one."""
         self._first_large = 0
-        """Those of them that were admitted before it had finished one."""
+        """Part of ``_large`` that was admitted before the connection finished its first large frame."""
         self._small = 0
-        """Bytes of its publishes in flight that are counted in the share of publishes: those beyond ``_large``.
+        """Bytes of its publishes in flight in the share of publishes: those in excess of ``_large``.
 
-        ``_count_small`` follows each change of ``_large``, so all publishes in flight are counted while that is 0.
+        ``_count_small`` follows each change of ``_large``, so while that is 0 all publishes in flight are counted here.
         """
         self._has_finished = False
         """Whether it has finished a large frame."""
         self._is_large = False
-        """Whether its unfinished frame has to be admitted, or was."""
+        """Whether its unfinished frame needs admission."""
         self._small_held = 0
-        """Bytes that have arrived of its unfinished frame, if that needs no admission."""
+        """Received bytes of its unfinished frame, if it needs no admission."""
         self._waiting_held = 0
-        """The same, if it waits for its admission."""
+        """Received bytes of its unfinished frame, if it waits for admission."""
         self._deferred = 0
-        """Bytes of what was read and waits for a later turn of the loop."""
+        """Bytes that were read and wait for a later turn of the loop."""
         self._looked_at: float | None = None
-        """When progress was last found; None if nobody has looked since the frame was admitted."""
+        """Time at which progress was last seen; None if there was no check since the admission."""
         self._missing_then = 0
-        """Bytes that the frame missed then."""
+        """Missing bytes of the frame at ``_looked_at``."""
         self.frame_held = 0
-        """Bytes that have arrived of its unfinished frame."""
+        """Received bytes of its unfinished frame."""
         self.frame_missing = 0
-        """Bytes that have not."""
+        """Missing bytes of its unfinished frame."""
         self.is_read = True
-        """Whether its socket is read: a client that is held up does not stall."""
+        """Whether its socket is read. A client whose socket is not read does not stall."""
 
     @property
     def frame_size(self) -> int:
@@ -180,7 +180,7 @@ class Account:
     # -- publishes ----------------------------------------------------------------------------------------------
 
     def publish(self, size: int) -> bool:
-        """Count publishes of ``size`` bytes in; return whether the connection may go on."""
+        """Add publishes of ``size`` bytes; return whether the connection may continue."""
         self._publishing += size
         if self._large:
             self._count_small()
@@ -190,7 +190,7 @@ class Account:
         return self._small <= SMALL_BYTES or self._small <= self._publishes.room
 
     def published(self, size: int) -> None:
-        """Count publishes of ``size`` bytes out, durable or not."""
+        """Remove publishes of ``size`` bytes, durable or failed."""
         self._publishing -= size
         if self._large:
             self._settle()
@@ -200,19 +200,19 @@ class Account:
 
     @property
     def may_publish_again(self) -> bool:
-        """Whether a connection that was held up may go on: it holds at most half of what it may."""
+        """Return whether a paused connection may continue: it holds at most half of its limit."""
         return self._small <= self._publishes.room // 2
 
-    # -- the frame that is arriving -----------------------------------------------------------------------------
+    # -- arriving frames ----------------------------------------------------------------------------------------
 
     def arrived(self, held: int, missing: int) -> bool:
-        """Note an unfinished frame after a read, 0 and 0 for none; return whether the connection may be read on.
+        """Record an unfinished frame after a read (0 and 0: none); return whether reading may continue.
 
-        If not, ``resume`` is called as soon as it may.
+        If not, ``resume`` is called later.
         """
         self._budget.frames_held += held - self.frame_held
         was_large = self._is_large
-        # A frame that goes on misses less each time. One that follows a large frame misses more than that did.
+        # The missing bytes of a frame decrease with each read. A new frame has more missing bytes than the end of one.
         goes_on = 0 < missing < self.frame_missing
         self.frame_held, self.frame_missing = held, missing
         if was_large:
@@ -229,17 +229,17 @@ class Account:
 
     @property
     def is_admitted(self) -> bool:
-        """Whether its unfinished frame was admitted, and so is counted as a whole."""
+        """Whether its unfinished frame was admitted, and so is counted with its full size."""
         return self._is_large and self._frames.has_admitted(self)
 
     def admitted(self) -> None:
-        """Go on with the large frame that waited."""
+        """Continue with a large frame that waited."""
         self._begin_large()
         self._note_held()
         self._resume()
 
     def has_stalled(self, now: float) -> bool:
-        """Whether the client could send, and has not sent STALL_BYTES in the last STALL_S."""
+        """Return whether the client was able to send, but sent less than STALL_BYTES in the last STALL_S."""
         if self._looked_at is not None and self.is_read:
             if now - self._looked_at < STALL_S:
                 return False
@@ -249,7 +249,7 @@ class Account:
         return False
 
     def close(self) -> None:
-        """Forget the unfinished frame of a connection that is gone; publishes in flight still count."""
+        """Remove the unfinished frame of a closed connection; its publishes in flight still count."""
         self._budget.frames_held -= self.frame_held
         self.frame_held = self.frame_missing = 0
         self._is_large = False
@@ -257,21 +257,21 @@ class Account:
         self.handled()
         self._frames.end(self)
         self._settle()
-        self._resume = _resume_nobody  # no reference back to the session, which is freed at once then
+        self._resume = _resume_nobody  # no reference to the session, so that it is freed at once
         self.unsent.close()
 
     def defer(self, size: int) -> None:
-        """Count ``size`` bytes in that were read and wait for a later turn of the loop."""
+        """Add ``size`` bytes that were read and wait for a later turn of the loop."""
         self._deferred += size
         self._budget.deferred += size
 
     def handled(self) -> None:
-        """Count out what waited for a later turn of the loop: all of it is handled."""
+        """Remove the bytes that waited for a later turn; all of them have been handled."""
         self._budget.deferred -= self._deferred
         self._deferred = 0
 
     def _note_held(self) -> None:
-        """Count what has arrived of an unfinished frame that was not admitted."""
+        """Count the received bytes of an unfinished frame that was not admitted."""
         small = 0 if self._is_large else self.frame_held
         waiting = self.frame_held if self._is_large and not self.is_admitted else 0
         self._budget.small_frames_held += small - self._small_held
@@ -279,7 +279,7 @@ class Account:
         self._small_held, self._waiting_held = small, waiting
 
     def _ask(self) -> bool:
-        """Ask for the admission of the large frame that has begun; return whether it was admitted."""
+        """Request the admission of the large frame that has begun; return whether it was admitted."""
         self._frames = self._budget.later_frames if self._has_finished else self._budget.first_frames
         if not self._frames.admits(self, self.frame_size):
             return False
@@ -294,13 +294,13 @@ class Account:
         self._count_small()
 
     def _settle(self) -> None:
-        """Count out the large frames that are neither in flight nor unfinished."""
+        """Release the large frames that are neither in flight nor unfinished."""
         if not self._large:
             return
         unfinished = self.frame_size if self._frames.has_admitted(self) else 0
         settled = self._large - self._publishing - unfinished
         if settled > 0:
-            first = min(settled, self._first_large)  # those came before the others
+            first = min(settled, self._first_large)  # the first large frames came before the others
             self._large -= settled
             self._first_large -= first
             self._budget.first_frames.give_back(first)
@@ -317,20 +317,20 @@ class MemoryBudget:
     """All shares of one broker."""
 
     def __init__(self, limits: MemoryLimits) -> None:
-        """Hold nothing. Half of what is for publishes is for large frames; the largest must fit into a quarter."""
+        """Create empty shares. Half of the publish memory is for large frames; the largest must fit in a quarter."""
         self.limits = limits
         quarter = limits.publishes // 4
         self.publishes = Share(limits.publishes - 2 * quarter)
         self._held_if_ample = self.publishes.limit - 2 * READ_BYTES
-        """Bytes that may be held beside large frames, however much these hold, while reads are of full size."""
+        """Maximum bytes of arriving small frames while reads are of full size, whatever large frames hold."""
         self.first_frames = LargeFrames(quarter)
         self.later_frames = LargeFrames(quarter)
         self.frames_held = 0
-        """Bytes that have arrived of unfinished frames, large and small."""
+        """Received bytes of unfinished frames, large and small."""
         self.small_frames_held = 0
-        """Those of the frames that need no admission."""
+        """Received bytes of unfinished frames that need no admission."""
         self.waiting_frames_held = 0
-        """Those of the frames that wait for their admission."""
+        """Received bytes of unfinished frames that wait for admission."""
         self.deferred = 0
         """Bytes that were read and wait for a later turn of the loop."""
         self.bodies = Share(limits.bodies)
@@ -345,19 +345,19 @@ class MemoryBudget:
 
     @property
     def held(self) -> int:
-        """Bytes of all shares but the caches."""
+        """Bytes of all shares except the caches."""
         rest = self.bodies.used + self.answers.used
         arriving = self.publishes_in_flight + self.frames_held + self.deferred
         return arriving + self.reads.used + self.sending.used + rest
 
     @property
     def large_frame_bytes(self) -> int:
-        """Bytes above which a frame has to be admitted now."""
+        """Size in bytes above which a frame needs admission now."""
         is_short = self.small_frames_held > self.first_frames.limit
         return SMALL_BYTES if is_short else LARGE_FRAME_BYTES
 
     def read_size(self, account: Account) -> int:
-        """Return how many bytes the next read of a connection's socket may bring: at most half of what is free."""
+        """Return the maximum bytes of the next read of a connection's socket: at most half of the free memory."""
         held = self.publishes.used + self.small_frames_held + self.waiting_frames_held + self.deferred
         if held <= self._held_if_ample or account.is_admitted:
             return READ_BYTES
@@ -365,5 +365,5 @@ class MemoryBudget:
         return min(max((self.limits.publishes - held) // 2, READ_BYTES_MIN), READ_BYTES)
 
     def stalled(self, now: float) -> list[Account]:
-        """Return the connections in whose large frame nothing arrives while the frames of others wait."""
+        """Return the connections whose large frame has stalled while the frames of others wait."""
         return self.first_frames.stalled(now) + self.later_frames.stalled(now)

@@ -1,4 +1,4 @@
-"""How a broker's memory is divided: the limit of each share, from the configuration and the machine's memory."""
+"""The limit of each share of a broker's memory, from the configuration and the machine's memory."""
 
 from __future__ import annotations
 
@@ -14,39 +14,39 @@ if TYPE_CHECKING:
 _MIB = 1 << 20
 
 DERIVED_FRACTION = 4
-"""The derived limit is the machine's memory divided by this, within DERIVED_MIN and DERIVED_MAX."""
+"""Divisor of the machine's memory; the result is clamped to DERIVED_MIN and DERIVED_MAX."""
 
 DERIVED_MIN, DERIVED_MAX = 192 * _MIB, 1024 * _MIB
-"""Bytes. More than the latter makes nothing faster, but for the cache, which can be set by itself."""
+"""Bytes. Only the cache profits from more than DERIVED_MAX, and it has a setting of its own."""
 
 PROCESS_BYTES = 64 * _MIB
-"""What the process takes without any topic and any client."""
+"""Bytes of the process without topics and clients."""
 
 
 @dataclass(frozen=True, slots=True)
 class MemoryLimits:
-    """Bytes that each share may take."""
+    """Maximum bytes of each share."""
 
     total: int
-    """All of the process, with what has no share of its own."""
+    """The whole process, including memory without a share."""
     publishes: int
-    """Publishes in flight and large frames that are arriving."""
+    """Publishes in flight and arriving large frames."""
     reads: int
-    """Entries that are read from the disk for dispatch, and not sent yet."""
+    """Entries that are read from the disk for dispatch and not sent yet."""
     one_read: int
-    """What one such read brings at most, but for a single larger entry."""
+    """Maximum of one such read, except for a single larger entry."""
     sending: int
-    """What is written for clients and they have not read."""
+    """Send buffers of all connections: bytes that clients have not read."""
     connection_sending: int
-    """The same of one connection."""
+    """Send buffer of one connection."""
     bodies: int
     """Bodies of REST requests that are being read."""
     answers: int
-    """Answers to REST requests that clients have not read."""
+    """Unread answers to REST requests."""
     cache: int
-    """The newest entries of all topics."""
+    """Cache of the newest entries of all topics."""
     tables: int
-    """Where entries are in the sealed files of the log."""
+    """Index of the entries in the sealed files of the log."""
 
     @property
     def shares(self) -> int:
@@ -55,7 +55,7 @@ class MemoryLimits:
 
 
 def memory_limits(config: BrokerConfig, machine_bytes: int) -> MemoryLimits:
-    """Divide the memory that ``config`` allows on a machine, or in a control group, with ``machine_bytes``.
+    """Divide the memory that ``config`` allows on a machine, or in a control group, of ``machine_bytes``.
 
     Raises ConfigurationError if the shares do not fit.
     """

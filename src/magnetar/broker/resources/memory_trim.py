@@ -1,7 +1,7 @@
-"""Giving memory back to the system after a flood.
+"""Returns free memory to the operating system after a peak.
 
-The allocator of the C library keeps what is freed below something that is still used. It gives free pages back when it
-is asked to, which takes some 0.1 ms for each MiB.
+The allocator of the C library keeps freed memory below memory in use. It returns free pages on request
+(``malloc_trim``), in about 0.1 ms for each MiB.
 """
 
 from __future__ import annotations
@@ -15,34 +15,34 @@ if TYPE_CHECKING:
     from magnetar.broker.resources.memory import MemoryBudget
 
 TRIM_BYTES = 32 * 1024 * 1024
-"""Bytes of a flood that have to be gone before memory is given back."""
+"""Bytes that must have been released since the peak before memory is returned."""
 
 INTERVAL_S = 1.0
-"""Seconds between two looks."""
+"""Seconds between two checks."""
 
 
 class MemoryTrim:
-    """Looks whether a flood is over, and has the allocator give its memory back, in a thread of its own."""
+    """Detects the end of a peak and calls ``trim`` in a thread."""
 
     def __init__(self, memory: MemoryBudget, loop: asyncio.AbstractEventLoop) -> None:
         """Nothing happens before ``start``."""
         self._memory = memory
         self._loop = loop
         self._peak = 0
-        """The most that clients made the broker hold since memory was last given back."""
+        """Maximum bytes held for clients since memory was last returned."""
         self._timer: asyncio.TimerHandle | None = None
 
     def start(self) -> None:
-        """Begin to look."""
+        """Start the checks."""
         self._timer = self._loop.call_later(INTERVAL_S, self._look)
 
     def stop(self) -> None:
-        """Look no longer."""
+        """Stop the checks."""
         if self._timer is not None:
             self._timer.cancel()
 
     def is_due(self) -> bool:
-        """Whether so much was given up since the last time that memory should be given back; note what is held."""
+        """Return whether enough memory was released since the last trim to trim again; updates the peak."""
         held = self._memory.held
         self._peak = max(self._peak, held)
         if self._peak - held < TRIM_BYTES:
@@ -57,7 +57,7 @@ class MemoryTrim:
 
 
 def trim() -> None:
-    """Give free pages back to the system; nothing happens with a C library that cannot."""
+    """Return free pages to the operating system; no effect if the C library does not support it."""
     malloc_trim = getattr(ctypes.CDLL(None), "malloc_trim", None)
     if malloc_trim is not None:
         malloc_trim(0)

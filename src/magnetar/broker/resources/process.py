@@ -1,4 +1,4 @@
-"""What a process that is a broker is set to, as a whole."""
+"""Limits and settings of the broker's process."""
 
 from __future__ import annotations
 
@@ -8,39 +8,39 @@ import sys
 from pathlib import Path
 
 SWITCH_INTERVAL_S = 0.0005
-"""How long a thread that computes may keep another one waiting; Python's default is ten times that.
+"""Switch interval of threads in seconds; Python's default is ten times as long.
 
-The thread that commits to the log waits for its turn after each write and each sync, with the disk idle.
+The thread that commits to the log waits for the interpreter after each write and each sync, while the disk is idle.
 """
 
 DESCRIPTORS_RESERVED = 256
-"""Open files that are kept for the log, the metadata store and links; connections get the others."""
+"""Number of file descriptors reserved for the log, the metadata store and links; connections use the others."""
 
 HTTP_SHARE = 8
-"""REST gets one of so many connections at most."""
+"""REST gets at most one of this many connections."""
 
 DESCRIPTORS_MAX = 1 << 20
-"""Open files that a broker asks for if the system would grant more."""
+"""Number of file descriptors that a broker requests at most."""
 
 
 def raise_descriptor_limit() -> int:
-    """Ask for as many open files as the system grants this process; return how many that are."""
+    """Raise the limit of file descriptors as far as permitted; return the limit."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     wanted = DESCRIPTORS_MAX if hard == resource.RLIM_INFINITY else min(hard, DESCRIPTORS_MAX)
     if soft == resource.RLIM_INFINITY or soft >= wanted:
         return DESCRIPTORS_MAX if soft == resource.RLIM_INFINITY else soft
     try:
         resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
-    except (OSError, ValueError):  # some systems name a hard limit and grant less
+    except (OSError, ValueError):  # some systems report a higher hard limit than they grant
         return soft
     return wanted
 
 
 def connections_max(configured: int, configured_http: int, descriptors: int) -> tuple[int, int]:
-    """Return how many connections a broker with so many open files may accept, of the binary protocol and of REST.
+    """Return the maximum numbers of connections of the binary protocol and of REST for a limit of file descriptors.
 
-    Each is at least one. DESCRIPTORS_RESERVED, or half of the files, are left for the broker itself, and REST takes at
-    most its share of the others, so that its clients cannot keep those of the binary protocol out.
+    Each is at least one. DESCRIPTORS_RESERVED, or half of the descriptors, are reserved for the broker itself. REST
+    gets at most its share of the others, so that its clients cannot lock out those of the binary protocol.
     """
     room = max(descriptors - DESCRIPTORS_RESERVED, descriptors // 2)
     http = max(1, min(configured_http, room // HTTP_SHARE))
@@ -48,16 +48,16 @@ def connections_max(configured: int, configured_http: int, descriptors: int) -> 
 
 
 def machine_memory_bytes(root: Path = Path("/")) -> int:
-    """Return the memory of the machine, or the least that a control group of this process may take.
+    """Return the memory of the machine, or the lowest memory limit of this process's control groups.
 
-    ``root`` is where the system's files are.
+    ``root`` is the root directory of the system's files.
     """
     machine = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     return min([machine, *_control_group_limits(root)])
 
 
 def _control_group_limits(root: Path) -> list[int]:
-    """Return the memory limits of the control groups that this process is in, of both versions."""
+    """Return the memory limits of this process's control groups, of cgroup versions 1 and 2."""
     try:
         lines = (root / "proc/self/cgroup").read_text(encoding="utf-8").splitlines()
     except OSError:
@@ -69,7 +69,7 @@ def _control_group_limits(root: Path) -> list[int]:
             continue
         base, name = ("memory", "memory.limit_in_bytes") if controllers else ("", "memory.max")
         directory = root / "sys/fs/cgroup" / base
-        # In a container the path may be the host's, of which only the end is here: all groups on the way are asked.
+        # In a container the path may be the host's, and only its end exists here: read the groups of all parent paths.
         for part in ("", *path.strip("/").split("/")):
             directory /= part
             text = _text_of(directory / name)
@@ -86,11 +86,11 @@ def _text_of(file: Path) -> str:
 
 
 def resident_bytes() -> int:
-    """Return the memory that this process takes now."""
+    """Return the resident memory of this process in bytes."""
     pages = Path("/proc/self/statm").read_text(encoding="utf-8").split()[1]
     return int(pages) * os.sysconf("SC_PAGE_SIZE")
 
 
 def tune() -> None:
-    """Set the process up."""
+    """Apply the settings to this process."""
     sys.setswitchinterval(SWITCH_INTERVAL_S)

@@ -1,7 +1,7 @@
-"""Entries that are read from the disk for dispatch: how many bytes of them may be in memory at the same time. Pure.
+"""Limit of the memory for entries that are read from the disk for dispatch. Pure.
 
-Each subscription, or link, reads ahead what one read brings, and keeps what it cannot send yet. When others wait for
-the memory, what was kept for longest is forgotten, and read again when it can be sent.
+Each subscription or link reads ahead by one read and keeps the entries that it cannot send yet. When others wait for
+memory, the entries kept for longest are dropped, and read again when they can be sent.
 """
 
 from __future__ import annotations
@@ -15,21 +15,21 @@ if TYPE_CHECKING:
 
 
 class ReadsInFlight(Share):
-    """The share of all reads. ``used`` exceeds ``limit`` only by an entry that is larger than a read should be."""
+    """The share of all reads. ``used`` exceeds ``limit`` only by an entry larger than the maximum of a read."""
 
     __slots__ = ("_kept", "_waiting", "read_bytes")
 
     def __init__(self, limit: int, read_bytes: int) -> None:
-        """Allow ``limit`` bytes; a read is taken for ``read_bytes`` until it is known what it brought."""
+        """Allow ``limit`` bytes; a read counts as ``read_bytes`` until its size is known."""
         super().__init__(limit)
         self.read_bytes = read_bytes
         self._waiting: dict[Read, None] = {}
-        """Who waits to read, in order."""
+        """Waiting reads, in order."""
         self._kept: dict[Read, None] = {}
-        """Who keeps something, the one that has kept it for longest first."""
+        """Reads that keep entries; the one that has kept them for longest is first."""
 
     def ask(self, read: Read) -> bool:
-        """Let ``read`` begin if there is room, else have it wait; return whether it may begin."""
+        """Start ``read`` if there is room, otherwise queue it; return whether it may start."""
         if self._waiting or not self._has_room():
             self._waiting[read] = None
             return False
@@ -41,7 +41,7 @@ class ReadsInFlight(Share):
         return read in self._waiting
 
     def set_size(self, read: Read, size: int) -> None:
-        """Note how much ``read`` keeps, now that it has finished, and let others begin if there is room."""
+        """Record the bytes that a finished ``read`` keeps, and start others if there is room."""
         self.used += size - read.size
         read.size = size
         self._kept.pop(read, None)
@@ -54,12 +54,12 @@ class ReadsInFlight(Share):
             first.may_begin()
 
     def leave(self, read: Read) -> None:
-        """Forget ``read``."""
+        """Remove ``read``."""
         self._waiting.pop(read, None)
         self.set_size(read, 0)
 
     def _has_room(self) -> bool:
-        """Whether one more read fits; whatever is kept is forgotten for it, as far as that is needed."""
+        """Return whether one more read fits; drops kept entries as far as needed."""
         while self.used and self.used + self.read_bytes > self.limit:
             kept = next(iter(self._kept), None)
             if kept is None:
@@ -76,17 +76,17 @@ class ReadsInFlight(Share):
 
 
 class Read:
-    """What one subscription reads."""
+    """The read of one subscription or link."""
 
     __slots__ = ("_reads", "forget", "may_begin", "size")
 
     def __init__(self, reads: ReadsInFlight, may_begin: Callable[[], None], forget: Callable[[], None]) -> None:
-        """Nothing is read. ``may_begin`` is called if it had to wait, ``forget`` if it has to forget what it kept."""
+        """Create an idle read. ``may_begin`` is called after a wait for room, ``forget`` to drop kept entries."""
         self._reads = reads
         self.may_begin = may_begin
         self.forget = forget
         self.size = 0
-        """Bytes of what is kept, or may be read."""
+        """Bytes of kept entries, or reserved for the read."""
 
     @property
     def is_waiting(self) -> bool:
@@ -94,13 +94,13 @@ class Read:
         return self._reads.is_waiting(self)
 
     def ask(self) -> bool:
-        """Ask for room; return whether there is some. If not, ``may_begin`` is called when there is."""
+        """Request room; return whether there is some. If not, ``may_begin`` is called later."""
         return self._reads.ask(self)
 
     def keep(self, size: int) -> None:
-        """Note that the read has finished, or that some of it was sent, and ``size`` bytes are kept."""
+        """Record that the read has finished or that entries were sent, and that ``size`` bytes are kept."""
         self._reads.set_size(self, size)
 
     def close(self) -> None:
-        """Keep nothing and wait no longer."""
+        """Release everything and stop waiting."""
         self._reads.leave(self)

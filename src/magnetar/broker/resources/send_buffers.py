@@ -1,9 +1,9 @@
-"""What is written for clients and they have not read: how much of it there may be, and who waits for room. Pure.
+"""Limit of the memory for data that clients have not read yet, and the queue of senders that wait for it. Pure.
 
-Each connection holds at most ``connectionSendBufferBytes``, and at most what is free in all. What is dispatched at once
-must fit as well, or be small. So clients that do not read take no more than the share, and one that reads gets messages
-all the same. Large entries wait for room; meanwhile clients that hold much and read nothing are dropped. A quarter is
-kept for subscriptions whose consumers have read a large entry before, and these go first.
+Each connection holds at most ``connectionSendBufferBytes``, and at most the free part of the share. An entry must fit
+in that, or be small. So clients that do not read use no more than the share, and clients that read still get messages.
+Large entries wait for room. Meanwhile, clients that hold much and read nothing are disconnected. A quarter of the share
+is reserved for subscriptions whose consumers have read a large entry before; these are first in the queue.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
 RECEIVE_STALL_S = 2.0
-"""Seconds in which a client has to read STALL_BYTES while others wait for the memory that it holds."""
+"""Seconds within which a client must read STALL_BYTES while others wait for its memory."""
 
 WAIT_MAX_S = 5.0
-"""Seconds after which an entry that waits is sent although there is no room: clients that read slowly take it all."""
+"""Seconds after which a waiting entry is sent without room, because slow readers hold all memory."""
 
 
 class SendBuffers(Share):
@@ -35,25 +35,25 @@ class SendBuffers(Share):
         super().__init__(limit)
         self.connection_max = connection_max
         self._known: dict[Waiting, None] = {}
-        """Who waits for room, of those that were sent a large entry before and ask again, in order."""
+        """Waiting senders that sent a large entry before, in order."""
         self._unknown: dict[Waiting, None] = {}
-        """The others that wait, in order."""
+        """Other waiting senders, in order."""
         self._newest_is_next = True
-        """Whether the newest of the others is let on next, or the oldest: in turn."""
+        """Whether the newest of the other senders is admitted next, or the oldest; alternates."""
         self.promised = 0
-        """Bytes of the entries that are about to be sent because there is room for them now."""
+        """Bytes of admitted entries that are not sent yet."""
 
     @property
     def is_waited_for(self) -> bool:
-        """Whether somebody waits for room."""
+        """Whether a sender waits for room."""
         return bool(self._known or self._unknown)
 
     def limit_of(self, waiting: Waiting) -> int:
-        """Return the part of the limit that ``waiting`` may use: three quarters before it was sent a large entry."""
+        """Return the part of the limit for ``waiting``: three quarters before it has sent a large entry."""
         return self.limit if waiting.is_known else self.limit // 4 * 3
 
     def wait(self, waiting: Waiting) -> None:
-        """Have ``waiting`` called when there is room for what it wants to send."""
+        """Queue ``waiting``; it is called when there is room for its entry."""
         queue = self._known if waiting.is_known else self._unknown
         queue[waiting] = None
 
@@ -62,12 +62,12 @@ class SendBuffers(Share):
         return waiting in self._known or waiting in self._unknown
 
     def leave(self, waiting: Waiting) -> None:
-        """Forget one who waits."""
+        """Remove a sender from the queue."""
         self._known.pop(waiting, None)
         self._unknown.pop(waiting, None)
 
     def drained(self) -> None:
-        """Call those that wait while there is room for each."""
+        """Call the waiting senders while there is room for each."""
         while self.is_waited_for:
             is_newest = self._newest_is_next and not self._known
             waiting = next(reversed(self._unknown) if is_newest else iter(self._known or self._unknown))
@@ -77,7 +77,7 @@ class SendBuffers(Share):
             self._let_on(waiting)
 
     def look(self, now: float) -> None:
-        """Let on who has been the first in order for WAIT_MAX_S; to be called every now and then."""
+        """Admit a sender that has been the first in the queue for WAIT_MAX_S. Call it periodically."""
         for queue in (self._known, self._unknown):
             waiting = next(iter(queue), None)
             if waiting is None:
@@ -96,28 +96,28 @@ class SendBuffers(Share):
 
 
 class Waiting:
-    """One subscription, or link, as it dispatches."""
+    """A sender: the dispatch of one subscription or link."""
 
     __slots__ = ("_buffers", "_has_room", "_ready", "is_known", "since", "size")
 
     def __init__(self, buffers: SendBuffers, ready: Callable[[], None]) -> None:
-        """One that waits for nothing; ``ready`` is called when it may ask again.
+        """Create a sender that does not wait; ``ready`` is called when it may ask again.
 
-        It must not ask at once, but in a turn of its own, and call ``end_turn`` at the end of that.
+        It must ask in a later turn of its own, and call ``end_turn`` at the end of that turn.
         """
         self._buffers = buffers
         self._ready = ready
         self._has_room = False
-        """Whether room was found for the entry that it waited with."""
+        """Whether there is room for its waiting entry."""
         self.is_known = False
-        """Whether a large entry was sent, so that whoever asks for more must have read it."""
+        """Whether it has sent a large entry; if it asks for more, its consumers must have read that entry."""
         self.size = 0
-        """Bytes of the entry that it waits with."""
+        """Bytes of its waiting entry."""
         self.since: float | None = None
-        """When somebody first looked at it while it was the first that waits."""
+        """Time at which it was first seen at the front of the queue."""
 
     def fitting(self, entries: Sequence[bytes]) -> int:
-        """Return how many of the entries, from the first on, may be sent now; 0: ``ready`` is called when one may."""
+        """Return how many of the first entries may be sent now; 0: ``ready`` is called later."""
         buffers = self._buffers
         sizes = [len(entry) for entry in entries]
         has_room = self._has_room
@@ -134,7 +134,7 @@ class Waiting:
         return count
 
     def sent(self, size: int) -> None:
-        """Note that an entry of ``size`` bytes was sent."""
+        """Record that an entry of ``size`` bytes was sent."""
         if size > SMALL_BYTES:
             self.is_known = True
 
@@ -144,19 +144,19 @@ class Waiting:
         return self._buffers.is_waiting(self)
 
     def let_on(self) -> None:
-        """There is room."""
+        """Note that there is room for the waiting entry."""
         self._has_room = True
         self.since = None
         self._ready()
 
     def end_turn(self) -> None:
-        """Let others on if nothing was sent in the room that was found."""
+        """Admit others if the room was not used."""
         if self._has_room:
             self._give_back()
             self._buffers.drained()
 
     def close(self) -> None:
-        """Wait no longer."""
+        """Stop waiting."""
         self._buffers.leave(self)
         self.end_turn()
 
@@ -167,35 +167,35 @@ class Waiting:
 
 
 class Unsent:
-    """What one connection was sent and has not read.
+    """Bytes that one connection was sent and has not read.
 
-    What is written in one turn is one piece of memory until all of it is sent, so a piece counts as a whole until then.
+    The data written in one turn is one block of memory until all of it is sent, and counts as a whole until then.
     """
 
     __slots__ = ("_buffers", "_left", "_left_then", "_looked_at", "_pieces", "_turn", "size")
 
     def __init__(self, buffers: SendBuffers) -> None:
-        """Nothing."""
+        """Start at 0."""
         self._buffers = buffers
         self.size = 0
-        """Bytes of memory that it takes, as far as the transport was asked."""
+        """Bytes of memory in use, according to the transport."""
         self._pieces: deque[int] = deque()
-        """Sizes of what was given to the transport and is not all sent, the oldest first."""
+        """Sizes of the blocks in the transport that are not fully sent, oldest first."""
         self._turn = 0
-        """Bytes that were written in this turn, and not given to the transport yet."""
+        """Bytes written in this turn and not in the transport yet."""
         self._looked_at: float | None = None
         self._left_then = 0
         self._left = 0
-        """Bytes that the transport has not sent."""
+        """Bytes in the transport."""
 
     @property
     def is_over(self) -> bool:
-        """Whether the connection must be sent no more messages for now."""
+        """Whether the connection must get no more messages for now."""
         buffers, size = self._buffers, self.size
         return size > buffers.connection_max or (size > SMALL_BYTES and size > buffers.room)
 
     def write(self, size: int) -> bool:
-        """Count ``size`` bytes in; return ``is_over``."""
+        """Add ``size`` bytes; return ``is_over``."""
         buffers = self._buffers
         buffers.used += size
         self._turn += size
@@ -203,9 +203,9 @@ class Unsent:
         return size > buffers.connection_max or (size > SMALL_BYTES and size > buffers.room)
 
     def flushed(self, left: int) -> bool:
-        """Note that what was written in this turn was given to the transport as one piece; return ``is_over``.
+        """Record that the data of this turn was passed to the transport as one block; return ``is_over``.
 
-        The transport has ``left`` bytes left to send.
+        The transport has ``left`` unsent bytes.
         """
         self._pieces.append(self._turn)
         self._turn = 0
@@ -219,7 +219,7 @@ class Unsent:
         return False
 
     def left(self, size: int) -> None:
-        """Note that the transport has ``size`` bytes left to send."""
+        """Record that the transport has ``size`` unsent bytes."""
         pieces, kept, buffers = self._pieces, self.size - self._turn, self._buffers
         while pieces and kept - pieces[0] >= size:
             kept -= pieces.popleft()
@@ -230,7 +230,7 @@ class Unsent:
             buffers.drained()
 
     def close(self) -> None:
-        """Forget everything: the connection is gone."""
+        """Release everything: the connection is closed."""
         self._turn = 0
         self._pieces.clear()
         self._buffers.used -= self.size

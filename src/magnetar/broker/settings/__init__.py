@@ -1,1 +1,1 @@
-"""What a broker is configured to do, and what follows from it for namespaces, topics and clients."""
+"""The broker's configuration, and the policies and limits derived from it for namespaces, topics and clients."""

@@ -1,6 +1,6 @@
-"""The broker's settings, named as in Pulsar's ``broker.conf`` where Pulsar has them.
+"""The broker's settings. Names are those of Pulsar's ``broker.conf`` where Pulsar has the setting.
 
-Three sources, the later wins: a ``key=value`` file, the environment (``MAGNETAR_<key>``), command-line flags.
+Values come from a ``key=value`` file, the environment (``MAGNETAR_<key>``) and command-line flags; later ones win.
 """
 
 from __future__ import annotations
@@ -54,13 +54,13 @@ class BrokerConfig(
     ConnectionSettings,
     ServiceSettings,
 ):
-    """Every setting with its default; an unknown key is refused by name. Fields of the last base come first."""
+    """All settings with their defaults. Unknown keys are rejected. Fields of the last base class come first."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
 
 def load(file: Path | None, environment: Mapping[str, str], flags: Mapping[str, str]) -> BrokerConfig:
-    """Merge the three sources; raises ConfigurationError naming the key, the value and what is allowed."""
+    """Merge the three sources; raises ConfigurationError with the key, the value and the allowed values."""
     values = {**(_read_properties(file) if file else {}), **_from_environment(environment), **flags}
     try:
         config = BrokerConfig(**values)
@@ -85,7 +85,7 @@ def _from_environment(environment: Mapping[str, str]) -> dict[str, str]:
 
 
 def _read_properties(file: Path) -> dict[str, str]:
-    """``key=value`` lines; blank lines and those that start with ``#`` are skipped."""
+    """Read ``key=value`` lines. Blank lines and lines that start with ``#`` are skipped."""
     try:
         text = file.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:

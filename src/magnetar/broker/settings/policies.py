@@ -1,4 +1,4 @@
-"""The broker's own level of the policies that namespaces and topics may set."""
+"""The broker's level of the policies that namespaces and topics may set."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 def broker_policies(config: BrokerConfig) -> EffectivePolicies:
-    """What holds where neither a namespace nor a topic says anything."""
+    """Return the policies that apply if neither the namespace nor the topic sets them."""
     quota = BacklogQuota(
         limitSize=config.backlogQuotaDefaultLimitBytes,
         limitTime=config.backlogQuotaDefaultLimitSecond,

@@ -1,4 +1,4 @@
-"""Metadata and properties: keys and values that clients give to producers, consumers, subscriptions and topics."""
+"""Limits of metadata and properties: keys and values that clients set on producers, consumers and so on."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from magnetar.wire.proto import pulsar_api_pb2 as pb
 
 LINK_METADATA_SIZE_MAX: Final = 16 * 1024
-"""Characters of the metadata of a link's producer or consumer, whatever the configuration says for those of clients."""
+"""Maximum number of characters of the metadata of a link's producer or consumer, in any configuration."""
 
 
 def producer_metadata(pairs: Sequence[pb.KeyValue], config: BrokerConfig, *, is_link: bool) -> dict[str, str]:
@@ -42,7 +42,7 @@ def subscription_properties(pairs: Sequence[pb.KeyValue], config: BrokerConfig) 
 
 
 def check_properties(properties: Mapping[str, str], config: BrokerConfig) -> None:
-    """Raise RequestError if new properties of a subscription or topic, which are stored with it, are too large."""
+    """Raise RequestError if the properties of a subscription or topic, which are stored with it, are too large."""
     for key in properties:
         check_length("property", key, config.maxNameLength)
     size = sum(len(key) + len(value) for key, value in properties.items())
@@ -51,9 +51,9 @@ def check_properties(properties: Mapping[str, str], config: BrokerConfig) -> Non
 
 
 def _within(pairs: Sequence[pb.KeyValue], size_max: int, limit: Limit) -> dict[str, str]:
-    """Return ``pairs`` if they have at most ``size_max`` characters; no more of them are looked at than that.
+    """Return ``pairs`` if they have at most ``size_max`` characters. Reading stops at the first pair that exceeds it.
 
-    Raises RequestError, and RemoteProtocolError for what is no text.
+    Raises RequestError if they are too large, and RemoteProtocolError for invalid UTF-8.
     """
     left = size_max  # characters, as Pulsar counts
     if len(pairs) > left:

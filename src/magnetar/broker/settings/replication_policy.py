@@ -1,8 +1,8 @@
-"""Whose subscriptions are replicated, beyond what clients ask for (PIP-398), and whose may not be.
+"""Policies of replicated subscriptions, beyond the requests of clients (PIP-398).
 
-The broker's switch ``enableReplicatedSubscriptions=false`` forbids for all; the policy of a namespace or topic for its
-own. While replication is forbidden nothing is sent and nothing is taken. A subscription that was replicated keeps its
-state, so it goes on from where it is once that is allowed again: nothing is lost and nothing comes twice.
+The setting ``enableReplicatedSubscriptions=false`` forbids them in the whole cluster, and the policy of a namespace or
+topic forbids them there. While replication is forbidden, no progress is sent or accepted. A replicated subscription
+keeps its state and continues from it once replication is allowed again: nothing is lost and nothing is repeated.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def reason_against(config: BrokerConfig, policies: EffectivePolicies) -> str:
-    """Why no subscription that follows ``policies`` may be replicated; empty where they may."""
+    """Return why subscriptions with ``policies`` may not be replicated; empty if they may."""
     cluster = config.clusterName
     if not config.enableReplicatedSubscriptions:
         return f"replicated subscriptions are off in {cluster}: enableReplicatedSubscriptions=false"
@@ -25,5 +25,5 @@ def reason_against(config: BrokerConfig, policies: EffectivePolicies) -> str:
 
 
 def is_imposed(config: BrokerConfig, policies: EffectivePolicies) -> bool:
-    """Whether every durable subscription that follows ``policies`` is replicated, whoever asked for it."""
+    """Return whether every durable subscription with ``policies`` is replicated, even if no client asked for it."""
     return policies.replicate_subscription_state and not reason_against(config, policies)

@@ -1,1 +1,1 @@
-"""The web server of the admin API, and what one of its clients can take."""
+"""The web server of the admin API, with limits for each client."""

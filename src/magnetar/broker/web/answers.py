@@ -1,4 +1,4 @@
-"""Answers to REST requests: how much memory those may take that clients do not read."""
+"""Limit of the memory for unread answers to REST requests."""
 
 from __future__ import annotations
 
@@ -18,25 +18,25 @@ if TYPE_CHECKING:
     from magnetar.broker.resources.send_buffers import SendBuffers
 
 WANTED_S = 2 * RECEIVE_STALL_S
-"""Seconds for which clients that do not read are looked for after an answer was refused: long enough to time them."""
+"""Seconds after a rejected answer during which stalled clients are searched: long enough to measure them."""
 
 UNREAD_KEY = "unread_answers"
-"""Where the state of a request's scope has the UnreadAnswers of its connection."""
+"""Key of the connection's UnreadAnswers in the state of a request's scope."""
 
 
 class Answers:
-    """What the answers of all connections share."""
+    """The unread answers of all connections."""
 
     def __init__(self, buffers: SendBuffers, limit_hits: LimitHits) -> None:
-        """Hold nothing."""
+        """Create it without answers."""
         self.buffers = buffers
         self.limit_hits = limit_hits
         self._was_refused = False
-        """Whether an answer was refused since clients that do not read were last looked for."""
+        """Whether an answer was rejected since the last search for stalled clients."""
         self._wanted_until = 0.0
 
     def admits(self, size: int) -> bool:
-        """Whether an answer of ``size`` bytes may be sent: it fits, or is small, or no other one is unread."""
+        """Return whether an answer of ``size`` bytes may be sent: it fits, or is small, or is the only unread one."""
         buffers = self.buffers
         if size <= buffers.room or not buffers.used:
             return True
@@ -45,7 +45,7 @@ class Answers:
         return False
 
     def is_wanted(self, now: float) -> bool:
-        """Whether memory of clients that do not read is wanted for others. To be asked regularly."""
+        """Return whether memory of stalled clients is needed for others. Call it periodically."""
         if self._was_refused:
             self._was_refused = False
             self._wanted_until = now + WANTED_S
@@ -53,46 +53,46 @@ class Answers:
 
 
 class UnreadAnswers:
-    """Those of one connection."""
+    """The unread answers of one connection."""
 
     def __init__(self, answers: Answers) -> None:
-        """None yet."""
+        """Create it without answers."""
         self.answers = answers
         self._unsent = Unsent(answers.buffers)
         self._transport: asyncio.Transport | None = None
 
     def opened(self, transport: asyncio.Transport) -> None:
-        """Note the transport that answers are given to."""
+        """Set the transport that sends the answers."""
         self._transport = transport
 
     def begin(self, size: int) -> None:
-        """Count ``size`` bytes in that are about to be given to the transport, which may have to send others first."""
+        """Add ``size`` bytes that will be passed to the transport, possibly after others."""
         if self._transport is not None:
             self._unsent.write(size)
 
     def given(self) -> None:
-        """Note that what was begun was given to the transport."""
+        """Record that the answer was passed to the transport."""
         if self._transport is not None:
             self._unsent.flushed(self._transport.get_write_buffer_size())
 
     def look(self) -> None:
-        """Count out what was sent."""
+        """Subtract the bytes that were sent."""
         if self._transport is not None:
             self._unsent.left(self._transport.get_write_buffer_size())
 
     def has_stalled(self, now: float) -> bool:
-        """Whether the client holds much and reads nothing (``Unsent.has_stalled``)."""
+        """Return whether the client holds much memory and reads nothing (``Unsent.has_stalled``)."""
         self.look()
         return self._unsent.has_stalled(now)
 
     def closed(self) -> None:
-        """Forget everything: the connection is gone."""
+        """Release everything: the connection is closed."""
         self._transport = None
         self._unsent.close()
 
 
 class AnswerLimit:
-    """Refuses an answer that does not fit into the memory which the unread ones leave."""
+    """Rejects an answer that does not fit into the free memory."""
 
     def __init__(self, app: ASGIApp) -> None:
         """Limit the answers of ``app``."""
@@ -104,7 +104,7 @@ class AnswerLimit:
 
 
 class _LimitedAnswer:
-    """Keeps the head of an answer back until its body is there, then sends both or refuses."""
+    """Delays the head of an answer until its body is available, then sends or rejects both."""
 
     def __init__(self, scope: Scope, receive: Receive, send: Send) -> None:
         self._scope = scope
@@ -123,7 +123,7 @@ class _LimitedAnswer:
         size = len(message.get("body", b""))
         if self._head is not None and not self._unread.answers.admits(size):
             self._is_refused = True
-            reason = "Answers that clients have not read take the memory that there is; try again in some seconds"
+            reason = "Unread answers of other requests use all memory for answers; try again in a few seconds"
             answer = refusal(HTTPStatus.SERVICE_UNAVAILABLE, f"{reason} ({Limit.HTTP_ANSWERS_SIZE})")
             await answer(self._scope, self._receive, self._send)
             return

@@ -1,4 +1,4 @@
-"""One client of the admin API: what it may send at once, and how long it may take."""
+"""One client connection of the admin API, with limits of size and time."""
 
 from __future__ import annotations
 
@@ -32,40 +32,40 @@ if TYPE_CHECKING:
 log = structlog.get_logger(__name__)
 
 HEAD_PART_BYTES = 1024
-"""Bytes of what arrives that are taken at once while the head of a request is read.
+"""Maximum bytes that are parsed at once while the head of a request is read.
 
-Reading 10,000 headers takes 30 ms; a head is refused when it is larger than its limit, and this much on top.
+Parsing 10,000 headers takes 30 ms. A head is rejected when it exceeds its limit by this size.
 """
 
 BODY_PART_BYTES = 65_536
-"""Bytes of a body that are taken at once."""
+"""Maximum bytes of a body that are parsed at once."""
 
 REQUEST_S = 0.001
-"""Seconds that an answer takes, about. Uvicorn and Starlette work on it after the turn in which its request is read."""
+"""Estimated seconds of work for an answer. Uvicorn and Starlette do it after the turn that reads the request."""
 
 
 @dataclass(frozen=True, slots=True)
 class WebOptions:
-    """Where the web server listens, and its limits."""
+    """Address and limits of the web server."""
 
     host: str
     port: int
     connections_max: int
     connections_limit: Limit
-    """The limit that ``connections_max`` comes from."""
+    """The limit that determines ``connections_max``."""
     header_size_max: int
-    """Bytes of the path and the headers of a request."""
+    """Maximum bytes of the path and the headers of a request."""
     timeout_s: float
-    """Seconds for a client to send a request, or to read a part of an answer."""
+    """Seconds within which a client must send a request, or read a part of an answer."""
 
 
 class WebState(ServerState):
-    """What the connections of the web server share."""
+    """State that all connections of the web server share."""
 
     def __init__(
         self, options: WebOptions, limit_hits: LimitHits, clock: Clock, answers: SendBuffers, turns: LoopTurns
     ) -> None:
-        """No connection yet."""
+        """Create it without connections."""
         super().__init__()
         self.options = options
         self.limit_hits = limit_hits
@@ -73,10 +73,10 @@ class WebState(ServerState):
         self.turns = turns
         self.answers = Answers(answers, limit_hits)
         self.by_last_answer: dict[WebConnection, None] = {}
-        """The connections, the one that got its last answer first, or none since it was opened, first."""
+        """The connections, ordered by the time of the last answer, or of the opening before the first answer."""
 
     def make_room(self) -> bool:
-        """Whether one more connection may stay; if there are too many, the one that waits longest is closed for it."""
+        """Return whether one more connection is allowed; at the limit, the longest idle connection is closed for it."""
         if len(self.connections) <= self.options.connections_max:
             return True
         self.limit_hits.hit(self.options.connections_limit)
@@ -88,7 +88,7 @@ class WebState(ServerState):
         return False
 
     def look(self) -> None:
-        """Close the connections of clients that take too long."""
+        """Close the connections of slow clients."""
         now = self.clock.monotonic()
         is_wanted = self.answers.is_wanted(now)
         for connection in tuple(self.by_last_answer):
@@ -96,7 +96,7 @@ class WebState(ServerState):
 
 
 class WebConnection(H11Protocol):
-    """One client's connection."""
+    """The connection of one client."""
 
     def __init__(
         self,
@@ -105,25 +105,25 @@ class WebConnection(H11Protocol):
         app_state: dict[str, Any],
         _loop: asyncio.AbstractEventLoop | None = None,
     ) -> None:
-        """Not connected yet."""
+        """Create it before the connection is made."""
         self._state = cast("WebState", server_state)
         self._unread = UnreadAnswers(self._state.answers)
         super().__init__(config, server_state, {**app_state, UNREAD_KEY: self._unread}, _loop)
         self._requests = 0
         self._arrived = bytearray()
-        """What has not been read yet."""
+        """Received bytes that are not parsed yet."""
         self._is_waiting = False
         """Whether the connection waits for a later turn of the loop."""
         self._has_turn = False
-        """Whether requests may begin now."""
+        """Whether requests may start now."""
         self._has_next = False
-        """Whether what was read may hold another request."""
+        """Whether the parsed bytes may contain another request."""
         self._share = Share()
         self._patience = Patience(self._state.options.timeout_s, self._state.clock.monotonic())
 
     @property
     def phase(self) -> Phase:
-        """Who has to do something next."""
+        """The side that must act next."""
         cycle = cast("RequestResponseCycle | None", self.cycle)
         if cycle is not None and not cycle.response_complete and not cycle.more_body:
             return Phase.READING if self.flow.write_paused else Phase.WORKING
@@ -132,7 +132,7 @@ class WebConnection(H11Protocol):
         return Phase.READING if self.transport.get_write_buffer_size() else Phase.WAITING
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Serve the connection, or refuse it if there are too many."""
+        """Serve the connection, or reject it at the limit of connections."""
         super().connection_made(cast("asyncio.Transport", transport))
         self.transport.set_write_buffer_limits(high=HIGH_WATER_LIMIT, low=0)
         self._unread.opened(self.transport)
@@ -145,7 +145,7 @@ class WebConnection(H11Protocol):
             )
 
     def data_received(self, data: bytes) -> None:
-        """Read what this turn of the loop has room for, and the rest in later turns; no more arrives until then."""
+        """Parse as much as this turn of the loop allows, and the rest in later turns; reading pauses until then."""
         self._arrived += data
         if not self._is_waiting:
             if self._state.turns.begin(self._state.clock.monotonic()):
@@ -182,7 +182,7 @@ class WebConnection(H11Protocol):
                 return
 
     def handle_events(self) -> None:
-        """Begin the request that was read; called by uvicorn, also when an answer is complete and more was read."""
+        """Start the parsed request; uvicorn also calls it when an answer is complete and more bytes were parsed."""
         if self._has_turn:
             cycle = self.cycle
             super().handle_events()
@@ -199,28 +199,28 @@ class WebConnection(H11Protocol):
         self._state.turns.soon(self._go_on, self._share)
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Forget the connection."""
+        """Remove the connection."""
         self._arrived.clear()
         self._state.by_last_answer.pop(self, None)
         self._unread.closed()
         super().connection_lost(exc)
 
     def resume_writing(self) -> None:
-        """Go on: everything is sent."""
+        """Continue after everything was sent."""
         self._unread.look()
         super().resume_writing()
 
     def on_response_complete(self) -> None:
         """Wait for the next request."""
         self._requests += 1
-        if self in self._state.by_last_answer:  # else it is being closed
+        if self in self._state.by_last_answer:  # otherwise it is being closed
             del self._state.by_last_answer[self]
             self._state.by_last_answer[self] = None
         super().on_response_complete()
 
     def send_400_response(self, msg: str) -> None:
-        """Refuse what is no request, or one whose headers do not end; called by uvicorn."""
-        if self.conn.our_state not in (h11.IDLE, h11.SEND_RESPONSE):  # the answer has been begun
+        """Reject invalid requests and endless headers; called by uvicorn."""
+        if self.conn.our_state not in (h11.IDLE, h11.SEND_RESPONSE):  # the answer has started
             self.transport.abort()
             return
         options, limit = self._state.options, Limit.HTTP_HEADER_SIZE
@@ -231,7 +231,7 @@ class WebConnection(H11Protocol):
             self._refuse(HTTPStatus.BAD_REQUEST, msg)
 
     def look(self, now: float, *, is_wanted: bool) -> None:
-        """Close the connection if the client takes too long, or does not read while others want the memory for that."""
+        """Close the connection of a client that is slow, or that holds unread answers while others need the memory."""
         unsent = self.transport.get_write_buffer_size()
         if self._patience.is_over(now, self.phase, self._requests, unsent):
             self._state.limit_hits.hit(Limit.HTTP_REQUEST_TIMEOUT)
@@ -242,7 +242,7 @@ class WebConnection(H11Protocol):
             self.abort()
 
     def abort(self) -> None:
-        """Close the connection at once; it counts no more."""
+        """Close the connection at once; it no longer counts."""
         self.connections.discard(self)
         self._state.by_last_answer.pop(self, None)
         self._unread.closed()
@@ -263,5 +263,5 @@ class WebConnection(H11Protocol):
 
 
 def too_large_headers(size_max: int) -> str:
-    """Return the reason for a refusal."""
+    """Return the reason of a rejection."""
     return f"The path and the headers of a request may have {size_max} bytes ({Limit.HTTP_HEADER_SIZE})"

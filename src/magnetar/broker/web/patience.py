@@ -1,4 +1,4 @@
-"""How long the broker waits for a REST client: to send a request, or to read the answer."""
+"""Timeout of REST clients: for sending a request, and for reading the answer."""
 
 from __future__ import annotations
 
@@ -6,34 +6,34 @@ from enum import Enum, auto
 
 
 class Phase(Enum):
-    """Who has to do something next on a connection."""
+    """The side that must act next on a connection."""
 
     WAITING = auto()
-    """The client: it has not sent a whole request."""
+    """The client: its request is incomplete."""
     WORKING = auto()
-    """The broker: it has not answered."""
+    """The broker: its answer is pending."""
     READING = auto()
     """The client: it has not read the whole answer."""
 
 
 class Patience:
-    """The time that a client takes on one connection.
+    """Measures the time that a client takes on one connection.
 
-    A request counts from its beginning, so a client that sends a byte now and then gains nothing by it. An answer may
-    take any time as long as the client goes on reading it.
+    The time of a request starts at its first byte, so single bytes do not extend it. The time of an answer has no limit
+    while the client reads it.
     """
 
     def __init__(self, timeout_s: float, now: float) -> None:
-        """Begin to wait at ``now``, in seconds of a clock that never goes back."""
+        """Start at ``now``, in monotonic seconds."""
         self._timeout_s = timeout_s
         self._since = now
         self._seen: tuple[Phase, int] = Phase.WAITING, 0
         self._unsent = 0
 
     def is_over(self, now: float, phase: Phase, requests: int, unsent: int) -> bool:
-        """Whether the client had ``timeout_s`` for what it has to do. Called regularly.
+        """Return whether the client exceeded ``timeout_s``. Call it periodically.
 
-        ``requests`` is how many requests the connection has brought, and ``unsent`` how many bytes of answers wait.
+        ``requests`` is the number of requests received on the connection, ``unsent`` the bytes of unsent answers.
         """
         has_read = phase is Phase.READING and unsent < self._unsent
         if phase is Phase.WORKING or has_read or (phase, requests) != self._seen:

@@ -1,4 +1,4 @@
-"""The web server of the admin API: uvicorn in the broker's loop, with limits to what one client can take."""
+"""The web server of the admin API: uvicorn in the broker's event loop, with limits for each client."""
 
 from __future__ import annotations
 
@@ -36,14 +36,14 @@ if TYPE_CHECKING:
 log = structlog.get_logger(__name__)
 
 _LOOKS_EVERY_TICKS = 10
-"""Ticks of uvicorn, of 0.1 s, between two looks for clients that take too long."""
+"""Ticks of uvicorn (0.1 s each) between two checks for slow clients."""
 
 
 class WebServer(uvicorn.Server):
-    """Uvicorn inside the broker's loop: signals are the broker's, and so is the end of the process."""
+    """Uvicorn in the broker's event loop; the broker handles signals and the end of the process."""
 
     failure: BaseException | None = None
-    """Why it does not listen."""
+    """The error that prevented listening."""
 
     def __init__(
         self,
@@ -54,7 +54,7 @@ class WebServer(uvicorn.Server):
         answers: SendBuffers,
         turns: LoopTurns,
     ) -> None:
-        """Not listening yet; ``answers`` is the memory for answers that clients have not read."""
+        """Create a stopped server; ``answers`` is the memory for unread answers."""
         config = uvicorn.Config(
             AnswerLimit(_HeaderLimit(app, options.header_size_max, limit_hits)),
             host=options.host,
@@ -77,7 +77,7 @@ class WebServer(uvicorn.Server):
         self._task: asyncio.Task[None] | None = None
 
     async def start(self) -> None:
-        """Listen; raises ConfigurationError, naming the setting, if the port cannot be had."""
+        """Listen; raises ConfigurationError with the name of the setting if the port is not available."""
         self._task = start_task(asyncio.get_running_loop(), self.serve(), "web server")
         while not self.started:
             if self._task.done():
@@ -87,7 +87,7 @@ class WebServer(uvicorn.Server):
             await asyncio.sleep(0.01)
 
     async def stop(self) -> None:
-        """Close the listener and every connection. Requests that are under way have a second to end."""
+        """Close the listener and all connections. Requests in progress have one second to finish."""
         self.should_exit = True
         if self._task is not None:
             await self._task
@@ -95,7 +95,7 @@ class WebServer(uvicorn.Server):
             connection.abort()
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        """Listen; if that fails, note why and end the server. Uvicorn ends the process."""
+        """Listen; on failure, keep the error and stop the server. Uvicorn would end the process."""
         try:
             await super().startup(sockets)
         except SystemExit as error:
@@ -103,26 +103,26 @@ class WebServer(uvicorn.Server):
             self.should_exit = True
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
-        """Close the listener and the connections; the broker ends what it is at work for first."""
+        """Close the listener and the connections; requests in progress finish first."""
         for connection in tuple(self._state.by_last_answer):
             if connection.phase is not Phase.WORKING:
                 connection.abort()
         await super().shutdown(sockets)
 
     async def on_tick(self, counter: int) -> bool:
-        """Look for clients that take too long; called by uvicorn ten times a second."""
+        """Check for slow clients; called by uvicorn ten times per second."""
         if counter % _LOOKS_EVERY_TICKS == 0:
             self._state.look()
         return await super().on_tick(counter)
 
     @contextlib.contextmanager
     def capture_signals(self) -> Iterator[None]:
-        """Leave them alone."""
+        """Leave signals to the broker."""
         yield
 
 
 class _HeaderLimit:
-    """Refuses requests whose headers are too large, also where they arrived at once."""
+    """Rejects requests with too large headers, including those that arrived at once."""
 
     def __init__(self, app: ASGIApp, size_max: int, limit_hits: LimitHits) -> None:
         self._app = app
@@ -140,12 +140,12 @@ class _HeaderLimit:
 
 
 def _length(header: tuple[bytes, bytes]) -> int:
-    """Return the bytes of a header's line: its name, its value, a colon, a space and the end of the line."""
+    """Return the size of a header line: name, value, colon, space and line end."""
     return len(header[0]) + len(header[1]) + 4
 
 
 class _ToLog(logging.Handler):
-    """Hands the lines of uvicorn to the broker's log, and so under its limit."""
+    """Passes log lines of uvicorn to the broker's log, which limits them."""
 
     def emit(self, record: logging.LogRecord) -> None:
         if record.levelno >= logging.ERROR:
