@@ -44,7 +44,7 @@ class Clusters(Noun):
     """Registered clusters."""
 
     def names(self) -> list[str]:
-        """All of them."""
+        """Return the names."""
         return list(self._http.get("/admin/v2/clusters"))
 
     def get(self, name: str) -> Json:
@@ -60,7 +60,7 @@ class Clusters(Noun):
         self._http.post(cluster_path(name), data)
 
     def delete(self, name: str) -> None:
-        """Forget one."""
+        """Delete the registration of a cluster."""
         self._http.delete(cluster_path(name))
 
 
@@ -68,7 +68,7 @@ class Tenants(Noun):
     """The tenants."""
 
     def names(self) -> list[str]:
-        """All of them."""
+        """Return the names."""
         return list(self._http.get("/admin/v2/tenants"))
 
     def get(self, name: str) -> Json:
@@ -96,7 +96,7 @@ class Namespaces(Noun):
         return list(map(NamespaceName.parse, self._http.get(f"/admin/v2/namespaces/{quote(tenant, safe='')}")))
 
     def policies(self, namespace: NamespaceName) -> Json:
-        """All policies."""
+        """Return all policies of a namespace."""
         return dict(self._http.get(namespace_path(namespace)))
 
     def create(self, namespace: NamespaceName, clusters: Sequence[str] = (), bundles: int = 0) -> None:
@@ -233,7 +233,7 @@ class Topics(Noun):
         self._http.delete(f"{topic_path(topic)}/partitions", force=force)
 
     def stats(self, topic: TopicName, *, precise_backlog: bool = False, earliest_time_in_backlog: bool = False) -> Json:
-        """TopicStats."""
+        """Return the TopicStats of a topic."""
         return dict(
             self._http.get(
                 f"{topic_path(topic)}/stats",
@@ -247,7 +247,7 @@ class Topics(Noun):
         return dict(self._http.get(f"{topic_path(topic)}/partitioned-stats", perPartition=per_partition))
 
     def internal_stats(self, topic: TopicName) -> Json:
-        """PersistentTopicInternalStats."""
+        """Return the PersistentTopicInternalStats of a topic."""
         return dict(self._http.get(f"{topic_path(topic)}/internalStats"))
 
     def skip_entries(self, topic: TopicName, cluster: str, through: Position) -> None:
@@ -276,7 +276,7 @@ class Subscriptions(Noun):
     """Subscriptions of a topic, or of all partitions of a partitioned topic."""
 
     def names(self, topic: TopicName) -> list[str]:
-        """All of them."""
+        """Return the names."""
         return list(self._http.get(f"{topic_path(topic)}/subscriptions"))
 
     def create(
@@ -355,7 +355,7 @@ class Brokers(Noun):
         self._http.send("GET", "/admin/v2/brokers/health")
 
     def version(self) -> str:
-        """Its release."""
+        """Return the broker's version."""
         return self._http.send("GET", "/admin/v2/brokers/version").text
 
     def is_magnetar(self) -> bool:

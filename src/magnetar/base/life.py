@@ -1,8 +1,8 @@
-"""A life of a cluster: from an empty data directory to its loss. Positions of one life say nothing about another one.
+"""A life of a cluster: from an empty data directory to its loss. Positions of one life have no meaning in another one.
 
-A cluster that lost its data directory begins a new life under its old name, and other clusters still know entries of
-the old life by their positions. The lives can be told apart, and cannot be confused as long as the ledger ids of the
-new one are above those that the others know (ADR 13).
+A cluster that lost its data directory starts a new life under its old name, and other clusters still know entries of
+the old life by their positions. Positions of the two lives cannot be confused if the ledger ids of the new life exceed
+those that the other clusters know (ADR 13).
 """
 
 from __future__ import annotations

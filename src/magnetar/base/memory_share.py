@@ -18,7 +18,7 @@ class Share:
     __slots__ = ("limit", "used")
 
     def __init__(self, limit: int) -> None:
-        """Begin with a limit of ``limit`` bytes, none of them held."""
+        """Create an empty share of ``limit`` bytes."""
         self.limit = limit
         self.used = 0
 

@@ -52,7 +52,7 @@ def skip(
     session: Session,
     topic: Topic,
     subscription: Subscription,
-    count: Annotated[int, typer.Option("--count", "-n", min=1, help="How many entries.")],
+    count: Annotated[int, typer.Option("--count", "-n", min=1, help="Number of entries.")],
 ) -> None:
     """Acknowledge the next unacknowledged entries."""
     session.client.subscriptions.skip(topic, subscription, count)
@@ -109,7 +109,7 @@ def peek_messages(
     session: Session,
     topic: Topic,
     subscription: Subscription,
-    count: Annotated[int, typer.Option("--count", "-n", min=1, help="How many entries.")] = 1,
+    count: Annotated[int, typer.Option("--count", "-n", min=1, help="Number of entries.")] = 1,
 ) -> None:
     """Show the next unacknowledged entries without acknowledging them."""
     session.rows(

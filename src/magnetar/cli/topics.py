@@ -15,7 +15,7 @@ from magnetar.cli.units import position
 app = typer.Typer(help="Topics, partitioned topics and their subscriptions.", no_args_is_help=True)
 
 Force = Annotated[bool, typer.Option("--force", "-f", help="Disconnect its clients.")]
-Partitions = Annotated[int, typer.Option("--partitions", "-p", min=1, help="How many partitions.")]
+Partitions = Annotated[int, typer.Option("--partitions", "-p", min=1, help="Number of partitions.")]
 
 _SUMMARY = (
     "msgRateIn",

@@ -3,7 +3,7 @@
 A client opens with CONNECT, and the broker completes the handshake with CONNECTED; in between the broker may
 authenticate the client. The table ``_LEGAL`` lists the commands that each role may receive in each state. Any other
 command, an unknown command and a malformed frame are errors of the peer and close the connection. PING and PONG are
-legal in every state, are handled here and are never handed on.
+legal in every state. They are handled here and never passed on.
 
 ::
 

@@ -26,10 +26,10 @@ FRAMES_AT_ONCE_MAX = 100
 """Maximum number of frames, besides runs, that ``feed_gathering`` returns at once."""
 
 FRAME_SIZE_MAX = MAX_MESSAGE_SIZE + FRAME_SIZE_PADDING
-"""Bytes of the largest frame, its size fields included, unless another limit was agreed."""
+"""Maximum bytes of a frame, with its size fields, unless the peers agreed on another limit."""
 
 SERIALIZED_SIZE_MAX = 4096
-"""Bytes of a command up to which the check for required fields may list each of them that is missing."""
+"""Maximum bytes of a command whose missing required fields are all listed."""
 
 _SIZE_LENGTH = 4
 _HEADER_LENGTH = 2 * _SIZE_LENGTH
@@ -74,7 +74,7 @@ def frame_opening(command_size: int, body_size: int = 0) -> bytes:
 
 
 class FrameDecoder:
-    """Splits a byte stream into frames, whatever the boundaries of the reads are.
+    """Splits a byte stream into frames, independent of the boundaries of the reads.
 
     Each byte is copied a bounded number of times: once into its frame and, if a frame arrives in pieces, once more when
     the pieces are joined. Pieces smaller than _PIECE_BYTES are joined early, each byte as often as its piece doubles: a
@@ -135,8 +135,8 @@ class FrameDecoder:
     def feed(self, data: bytes) -> list[Frame]:
         """Process the next bytes of the stream and return the frames that they complete, in order.
 
-        Raises RemoteProtocolError for a frame that is too large or malformed. The stream cannot go on then: frames
-        completed by the same ``data`` are lost, and the decoder must not be fed again.
+        Raises RemoteProtocolError for a frame that is too large or malformed. The stream ends then: frames completed by
+        the same ``data`` are lost, and the decoder must not be fed again.
         """
         return cast("list[Frame]", self._feed(data, gather=False))
 

@@ -37,7 +37,7 @@ BOOKMARK_PREFIX: Final = "magnetar.bookmark."
 """Prefix of the name of a link's subscription in a target that is Apache Pulsar, before the source."""
 
 OLDER_PIPELINE: Final = "one of an older version"
-"""Stands for a pipeline that does not name itself."""
+"""Text for a pipeline without an identity."""
 
 
 def link_subscription(target: str, *, is_foreign: bool = False) -> str:
@@ -46,7 +46,7 @@ def link_subscription(target: str, *, is_foreign: bool = False) -> str:
 
 
 def bookmark_subscription(source: str) -> str:
-    """Return the name of the subscription that tells how far a target of Apache Pulsar is with ``source``."""
+    """Return the name of the bookmark of a link from ``source`` in a target that is Apache Pulsar."""
     return f"{BOOKMARK_PREFIX}{source}"
 
 
@@ -68,5 +68,5 @@ def source_of(producer: str) -> str:
 
 
 def gap_text(previous: Position, last: Position | None) -> str:
-    """Say in words why a target that holds the entries up to ``last``, or none, refuses one behind ``previous``."""
+    """Return the error text of a target that has entries up to ``last``, or none, for an entry after ``previous``."""
     return f"gap: previous={previous} last={EARLIEST if last is None else last}"

@@ -53,7 +53,7 @@ class Link(NamedTuple):
     """The place of an entry on the link of a replication consumer.
 
     ``previous`` is the entry sent before it, EARLIEST for none. Between ``floor`` and the entry there is nothing for
-    the link. ``link_start`` tells that older entries exist that the link will never carry.
+    the link. ``link_start`` is true if older entries exist that the link will never carry.
     """
 
     previous: Position = EARLIEST

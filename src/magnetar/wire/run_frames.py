@@ -1,7 +1,7 @@
 """Frames of a run, encoded without protobuf and byte for byte equal to protobuf's.
 
-Receipts of one producer, and messages of one consumer, differ only in a few numbers. Where these numbers have the same
-lengths nothing else differs, so the rest is encoded once.
+Receipts of one producer, and messages of one consumer, differ only in a few numbers. If the encoded numbers have equal
+lengths, all other bytes are equal, and are encoded once.
 """
 
 from __future__ import annotations

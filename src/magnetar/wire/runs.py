@@ -1,7 +1,7 @@
 """Runs: consecutive SENDs of a producer or ACKs of a consumer in one read of the socket, parsed together.
 
-These commands come once per message, and protobuf takes longer to parse one than the broker needs for the rest of its
-work. They are parsed by hand if they have the usual form of clients, and by protobuf otherwise. A client numbers its
+These commands arrive once per message. Protobuf needs more time to parse one than the broker needs for all other work
+on it. They are parsed by hand if they have the usual form of clients, and by protobuf otherwise. A client numbers its
 SENDs consecutively and acknowledges the entries of one ledger in order, so a frame mostly differs from the one before
 only in the low bits of one number. Most frames are therefore only compared with the bytes that they share (``_Alike``).
 """

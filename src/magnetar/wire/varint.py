@@ -1,6 +1,6 @@
 """Protobuf's varints: seven bits a byte, low bits first; the top bit is set in all bytes but the last.
 
-For the commands that come once per message, which are encoded and parsed without protobuf.
+Used for the commands that occur once per message, which are encoded and parsed without protobuf.
 """
 
 from __future__ import annotations

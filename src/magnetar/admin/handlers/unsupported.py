@@ -1,6 +1,6 @@
-"""What Pulsar has and Magnetar has not: refused by name, never silently accepted.
+"""Unsupported requests of Pulsar's API: they are refused with their name, never silently accepted.
 
-Reading a policy answers what it is while unset; setting one is refused with 501.
+A GET of an unsupported policy returns Pulsar's answer for an unset policy; setting it is refused with 501.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Closing several parts. If one part fails to close, the others are closed all the same."""
+"""Closing of several parts. If one part fails to close, the others are closed nevertheless."""
 
 from __future__ import annotations
 

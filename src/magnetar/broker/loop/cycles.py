@@ -32,7 +32,7 @@ LOOKS_UNTIL_OLD = 3
 """Collections after which the new objects are examined together and frozen."""
 
 LARGE_LOOK_S = 0.004
-"""Seconds from which a collection of new objects is large. What it leaves is frozen without another examination."""
+"""Minimum duration in seconds of a large collection of new objects; its survivors are frozen at once."""
 
 NEVER = 2**31 - 1
 
@@ -46,12 +46,12 @@ RETIRED_S = 60.0
 """Seconds after closing in which a part stays intact, for requests in progress that still use it."""
 
 RETIRED_LOOK_S = 1.0
-"""Least seconds between two checks for parts that are due."""
+"""Minimum seconds between two checks for parts that are due."""
 
 RETIRED_MAX = 10_000
-"""Largest number of closed parts that stay intact, each subscription of a topic counted; some 40 MB.
+"""Maximum number of closed parts that stay intact, including subscriptions of topics; some 40 MB.
 
-Above it the oldest part is taken apart early. The newest part stays intact, whatever its size.
+Beyond it, the oldest part is cleared earlier. The newest part stays intact, for any size.
 """
 
 
@@ -118,10 +118,10 @@ class CycleCollector:
             gc.unfreeze()
 
     def look(self) -> None:
-        """Examine the new objects. To be called about every 50 ms.
+        """Examine the new objects. Call it about every 50 ms.
 
         Python itself starts a collection by the net number of new objects. New objects that replace frozen ones do not
-        count: 10,000 topics that each replace some are 100,000 objects, and 100 ms, in the collection that follows.
+        count: 10,000 topics that each replace some add 100,000 objects, and 100 ms, to the next collection.
         """
         gc.collect(int(gc.get_count()[1] > LOOKS_UNTIL_OLD))
 

@@ -15,7 +15,7 @@ SLICE_S = 0.002
 """Seconds in which a slice may begin items. The last item may exceed it. Clients wait this long at most."""
 
 SLICE_ITEMS_MAX = 100
-"""Largest number of items in a slice."""
+"""Maximum number of items in a slice."""
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
@@ -38,7 +38,7 @@ class Slice:
 
 
 def at_once(steps: Generator[None, None, Result]) -> Result:
-    """Run all steps in this turn of the event loop, and return what they return."""
+    """Run all steps in this turn of the event loop, and return their result."""
     while True:
         try:
             next(steps)

@@ -22,7 +22,7 @@ PIECES_S = tuple(min(bound, TURN_S) for bound in (*LEVELS_S, TURN_S))
 """Seconds in which a piece of work of each level may begin its parts."""
 
 LEVEL_PART = 0.6
-"""Largest fraction of the rest of a turn for one level while work of later levels waits."""
+"""Maximum fraction of the rest of a turn for one level while work of later levels waits."""
 
 NEW_S = LEVELS_S[-1]
 """Seconds of work that count in addition for a client until its queue is empty for the first time."""
@@ -31,7 +31,7 @@ KEPT = 0.5
 """Fraction of the recent work of a client that remains each time its queue is empty."""
 
 TURN_ITEMS_MAX = 1000
-"""Largest number of pieces of work that begin in a turn."""
+"""Maximum number of pieces of work that begin in a turn."""
 
 LIGHT_PART = 0.2
 """Fraction of the time and of the pieces of work of a turn up to which the turn is light."""
@@ -92,7 +92,7 @@ class LoopTurns:
         """The callback that begins the next turn; None while this turn is light and no work is left over."""
         self._started_at = -TURN_S
         self._last_at = -TURN_S
-        """When work last began or ended."""
+        """Time at which work last began or ended."""
         self._ends_at = 0.0
         self._items = 0
         self._charged_s = 0.0
@@ -142,7 +142,7 @@ class LoopTurns:
         if not self._added and not any(self._levels):
             self._next_turn = None
             return
-        # ``_next_turn`` stays set meanwhile: work that calls ``soon`` would else begin a second chain of turns.
+        # ``_next_turn`` stays set meanwhile: otherwise work that calls ``soon`` would start a second chain of turns.
         self._queue_added()  # later additions wait for the next turn, so the output of this turn is sent first
         ends_at = self._ends_at
         try:

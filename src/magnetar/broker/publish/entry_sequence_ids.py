@@ -38,7 +38,7 @@ def highest_in(entry: bytes, head: SendHead, note: Callable[[MagnetarError], Non
     """Return the sequence id of an entry's last message, from the metadata, from the message, or by counting.
 
     C++ and Python clients state only the sequence id of the first message of a batch, and later ones need not be
-    consecutive, but each message has its own sequence id. It is unknown only in an encrypted batch. ``note`` is called
+    consecutive. Each message has its own sequence id. It is unknown only in an encrypted batch. ``note`` is called
     with the reason if a batch cannot be opened.
     """
     sequence_id, highest_sequence_id, num_messages = head

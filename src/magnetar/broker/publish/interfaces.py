@@ -172,7 +172,7 @@ class PublishedTopic(LoggedTopic, Protocol):
 
     @property
     def producers(self) -> Producers:
-        """Who publishes."""
+        """The producers."""
         ...
 
     @property

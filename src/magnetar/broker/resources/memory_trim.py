@@ -25,7 +25,7 @@ class MemoryTrim:
     """Detects the end of a peak and calls ``trim`` in a thread."""
 
     def __init__(self, memory: MemoryBudget, loop: asyncio.AbstractEventLoop) -> None:
-        """Nothing happens before ``start``."""
+        """Do nothing before ``start``."""
         self._memory = memory
         self._loop = loop
         self._peak = 0

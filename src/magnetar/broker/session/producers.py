@@ -134,7 +134,7 @@ def _wait_before_admission(topic: Topic) -> Awaitable[None] | None:
 
 
 def _initial_subscription(topic: Topic, command: pb.CommandProducer) -> Awaitable[None] | None:
-    """Have the subscription that the producer wants; returns what it has to wait for if that is new."""
+    """Ensure that the producer's initial subscription exists; return the event to await if it is new."""
     if command.initial_subscription_name:
         topic.ensure_subscription(command.initial_subscription_name)
     return topic.environment.recorded() if topic.is_being_recorded else None

@@ -48,7 +48,7 @@ def receive(session: Session, frames: list[Received]) -> list[Received]:
 
 
 def _take(session: Session, frame: Frame | LongList | Acks) -> LongList | None:
-    """Handle a frame, or a part of one that may be much work; return the rest of it."""
+    """Handle a frame, or a part of a large one; return the rest of it."""
     if isinstance(frame, Acks):
         session_consumers.acknowledge(session, frame)
         return None
@@ -62,7 +62,7 @@ def _take(session: Session, frame: Frame | LongList | Acks) -> LongList | None:
         session_producers.send(session, command.send, frame.body)
         return None
     if session.has_left and command.type != pb.BaseCommand.ACK:
-        return None  # no client would get the answer or use the created object
+        return None  # the connection is closed: no client would get the answer or use a created object
     _handle(session, command)
     return None
 

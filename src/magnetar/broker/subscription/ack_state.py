@@ -35,17 +35,17 @@ class LimitAlarm:
     """Share of a limit that was logged last."""
 
     def __init__(self) -> None:
-        """Nothing was."""
-        self._told = 0
+        """Create an alarm that has logged nothing."""
+        self._logged = 0
 
     def reached(self, percent: int) -> int | None:
         """Return the share that ``percent`` of the limit newly reaches; None if there is none."""
         reached = max((share for share in ALARM_PERCENTS if share <= percent), default=0)
-        if reached > self._told:
-            self._told = reached
+        if reached > self._logged:
+            self._logged = reached
             return reached
-        if percent < self._told - ALARM_AGAIN_BELOW_PERCENTS:
-            self._told = reached
+        if percent < self._logged - ALARM_AGAIN_BELOW_PERCENTS:
+            self._logged = reached
         return None
 
 

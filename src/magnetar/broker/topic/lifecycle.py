@@ -54,7 +54,7 @@ class State(Enum):
     DRAINING = "draining"
     """The topic will be unloaded, and waits until its entries are durable. No client may attach."""
     FENCED = "fenced"
-    """The topic must not write: a write of its log failed, or another writer has it. It continues like DRAINING."""
+    """The topic must not write: a write of its log failed, or another writer owns it. It continues like DRAINING."""
     CLOSING = "closing"
     """Clients are disconnected, and remaining state is written."""
     DELETING = "deleting"

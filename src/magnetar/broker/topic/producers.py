@@ -72,7 +72,7 @@ class TopicProducers(Mapping[str, "Producer"]):
         self.access = ProducerAccess(
             None if epoch is None else int(epoch), lambda epoch: ledger.set_property(_EPOCH_PROPERTY, str(epoch))
         )
-        """Access of producers, and those that wait for it."""
+        """Access of producers, and the waiting producers."""
 
     def __getitem__(self, name: str) -> Producer:
         """Return the producer with this name; raises KeyError."""

@@ -112,7 +112,7 @@ class Topic(Part):
 
     @property
     def is_being_recorded(self) -> bool:
-        """Whether metadata of it, which clients rest on, are on their way to the disk."""
+        """Whether metadata of the topic are not durable yet; answers to clients depend on them."""
         return self.ledger.is_being_listed or self.cursors.is_recording
 
     @property

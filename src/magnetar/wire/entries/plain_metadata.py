@@ -39,7 +39,7 @@ def _plain(*, keyed: bool = False, dated: bool = False) -> re.Pattern[bytes]:
     return re.compile(
         b"".join(
             (
-                rb"\x0a" + key(_sized(rb"[\x00-\x7f]")),  # producer_name; what is ASCII is UTF-8
+                rb"\x0a" + key(_sized(rb"[\x00-\x7f]")),  # producer_name; ASCII is valid UTF-8
                 rb"\x10" + key(_NUMBER),  # sequence_id
                 rb"\x18" + (rb"(%b)" % _NUMBER if dated else _NUMBER),  # publish_time
                 rb"(?:\Z|",  # the metadata of a message outside a batch ends here
@@ -88,7 +88,7 @@ def publish_time_in_plain(data: bytes, start: int, end: int) -> int | None:
 
 
 def messages_of(batch: bytes | None) -> int:
-    """How many messages, at least 1, the count of a plain match says; None for metadata without a count."""
+    """Return the number of messages, at least 1; ``batch`` is the group of a plain match, None without a count."""
     return 1 if batch is None else bounded(varint.read(batch, 0)[0])
 
 

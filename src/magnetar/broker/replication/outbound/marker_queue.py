@@ -49,7 +49,7 @@ class MarkerQueue:
         """Last update of each subscription that was sent, and its time."""
 
     def __len__(self) -> int:
-        """How many wait."""
+        """Return the number of waiting markers."""
         return len(self._waiting)
 
     def put(self, marker: QueuedMarker) -> bool:

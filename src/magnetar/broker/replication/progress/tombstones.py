@@ -50,43 +50,43 @@ class Tombstones:
         self._ledger = ledger
         self._limit_hits = limit_hits
         stored = json.loads(ledger.properties.get(TOMBSTONES_PROPERTY, "{}"))
-        self._buried = {name: _Tombstone(*each) for name, each in stored.items()}
+        self._tombstones = {name: _Tombstone(*each) for name, each in stored.items()}
 
     def __len__(self) -> int:
         """Return the number of tombstones."""
-        return len(self._buried)
+        return len(self._tombstones)
 
     def get(self, name: str) -> SubscriptionProgress | None:
         """Return the tombstone of a subscription; None if it was not deleted, or if the tombstone was evicted."""
-        buried = self._buried.get(name)
-        return None if buried is None else SubscriptionProgress(name, epoch=buried.epoch, deleted=True)
+        found = self._tombstones.get(name)
+        return None if found is None else SubscriptionProgress(name, epoch=found.epoch, deleted=True)
 
     def states(self) -> list[SubscriptionProgress]:
-        """All of them."""
-        return [SubscriptionProgress(name, epoch=each.epoch, deleted=True) for name, each in self._buried.items()]
+        """Return all tombstones."""
+        return [SubscriptionProgress(name, epoch=each.epoch, deleted=True) for name, each in self._tombstones.items()]
 
     def covers(self, name: str, position: Position) -> bool:
         """Return whether an update up to ``position`` of this log may be older than the subscription's deletion."""
-        buried = self._buried.get(name)
-        return buried is not None and position <= Position(buried.ledger_id, buried.entry_id)
+        found = self._tombstones.get(name)
+        return found is not None and position <= Position(found.ledger_id, found.entry_id)
 
     def epoch_for_new(self, name: str) -> Epoch:
         """Return the epoch of a subscription that is created here now."""
-        buried = self._buried.get(name)
-        return FIRST_EPOCH if buried is None else buried.epoch.created_after()
+        found = self._tombstones.get(name)
+        return FIRST_EPOCH if found is None else found.epoch.created_after()
 
     def add(self, tombstone: SubscriptionProgress, along_with: Sequence[Put] = ()) -> None:
         """Store a tombstone, which replaces an older one of the same subscription.
 
         It is durable on return, in one transaction with ``along_with``. A failed write changes nothing.
         """
-        buried = {name: each for name, each in self._buried.items() if name != tombstone.name}
-        buried[tombstone.name] = _Tombstone(*tombstone.epoch, *self._ledger.last_confirmed_entry)
-        forgotten = next(iter(buried)) if len(buried) > TOMBSTONES_MAX else None
+        tombstones = {name: each for name, each in self._tombstones.items() if name != tombstone.name}
+        tombstones[tombstone.name] = _Tombstone(*tombstone.epoch, *self._ledger.last_confirmed_entry)
+        forgotten = next(iter(tombstones)) if len(tombstones) > TOMBSTONES_MAX else None
         if forgotten is not None:
-            del buried[forgotten]
-        self._ledger.set_property(TOMBSTONES_PROPERTY, json.dumps(buried), along_with)
-        self._buried = buried
+            del tombstones[forgotten]
+        self._ledger.set_property(TOMBSTONES_PROPERTY, json.dumps(tombstones), along_with)
+        self._tombstones = tombstones
         if forgotten is not None:
             self._limit_hits.hit(Limit.TOMBSTONES)
             log.warning("tombstone_forgotten", topic=self._ledger.name, subscription=forgotten)
