@@ -189,12 +189,12 @@ class Broker:
         sampler.start()
         opened.callback(sampler.stop)
 
-        def look() -> str:
+        def beat() -> str:
             where = sampler.beat()
-            cycles.look()
+            cycles.collect_new()
             return where
 
-        opened.callback(environment.stalls.watch(environment.loop, self._clock, look))
+        opened.callback(environment.stalls.watch(environment.loop, self._clock, beat))
         log.info(
             "broker_started",
             cluster=config.clusterName,

@@ -57,7 +57,7 @@ def tombstone_in_memory_only(_: Any) -> Any:
         if along_with:
             self._ledger._metadata.put_many(along_with)
         last = self._ledger.last_confirmed_entry
-        self._buried = {**self._buried, tombstone.name: _Tombstone(*tombstone.epoch, *last)}
+        self._tombstones = {**self._tombstones, tombstone.name: _Tombstone(*tombstone.epoch, *last)}
 
     return mutant
 

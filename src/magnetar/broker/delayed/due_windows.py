@@ -127,9 +127,9 @@ class DueWindows(Collection[DueWindow]):
             if self._timer_at <= at:
                 return
             self._timer.cancel()
-        self._timer, self._timer_at = self._loop.call_at(at, self._look), at
+        self._timer, self._timer_at = self._loop.call_at(at, self._notify_due), at
 
-    def _look(self) -> None:
+    def _notify_due(self) -> None:
         """Notify waiting subscriptions, which register again if they still wait."""
         self._timer = None
         now_ms = self._clock.now() * 1000

@@ -270,13 +270,13 @@ class KeySharedDispatcher(MultipleConsumersDispatcher[WaitingEntries["Consumer"]
         if sum([last - first + 1 for first, last in changes]) < RANGE_SIZE:
             for first, last in changes:
                 hashes = range(first, last + 1)
-                self._look_at(hashes)
+                self._update_draining(hashes)
                 self._replay.reassign(hashes)
         else:
-            self._look_at(tuple(self._holders))
+            self._update_draining(tuple(self._holders))
             self._replay.reassign_all()
 
-    def _look_at(self, hashes: Iterable[int]) -> None:
+    def _update_draining(self, hashes: Iterable[int]) -> None:
         """Update the state of these hashes: draining or not."""
         holders, draining, select = self._holders, self._draining, self._selector.select
         for sticky_hash in hashes:

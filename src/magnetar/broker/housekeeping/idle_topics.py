@@ -13,7 +13,7 @@ import structlog
 
 from magnetar.base.errors import MagnetarError, StorageError
 from magnetar.broker.housekeeping.agenda import Agenda
-from magnetar.broker.housekeeping.idleness import is_unused, needs_look_in_s
+from magnetar.broker.housekeeping.idleness import is_unused, maintenance_due_in_s
 from magnetar.broker.loop.slices import in_slices
 
 if TYPE_CHECKING:
@@ -26,13 +26,13 @@ if TYPE_CHECKING:
 
 log = structlog.get_logger(__name__)
 
-LOOK_INTERVAL_S = 1.0
+ROUND_INTERVAL_S = 1.0
 """Seconds between two rounds of checks of topics that are not loaded."""
 
-LOOKS_PER_ROUND_MAX = 5
+TOPICS_PER_ROUND_MAX = 5
 """Maximum number of topics that one round loads."""
 
-LOOK_AGAIN_S = 86_400.0
+MAINTENANCE_INTERVAL_MAX_S = 86_400.0
 """Maximum time in seconds between two checks of a topic; its cursors release old segments then."""
 
 
@@ -40,12 +40,12 @@ class IdleTopics:
     """Unloads unused topics, and maintains topics that are not loaded."""
 
     def __init__(
-        self, environment: Environment, topics: TopicRegistry, tend: Callable[[Topic], Awaitable[None]]
+        self, environment: Environment, topics: TopicRegistry, maintain: Callable[[Topic], Awaitable[None]]
     ) -> None:
-        """Do nothing before ``start``. ``tend`` maintains one topic: it trims and expires it."""
+        """Do nothing before ``start``. ``maintain`` maintains one topic: it trims and expires it."""
         self._environment = environment
         self._topics = topics
-        self._tend = tend
+        self._maintain = maintain
         self._agenda = Agenda()
         self._unused_since: dict[TopicName, float] = {}
         """Times since which loaded topics have been unused, in monotonic seconds, as far as observed."""
@@ -100,17 +100,17 @@ class IdleTopics:
 
     # -- topics that are not loaded ---------------------------------------------------------------------------------
 
-    async def look_at_unloaded(self) -> None:
-        """Trim and expire the topics that are due, at most LOOKS_PER_ROUND_MAX."""
+    async def maintain_unloaded(self) -> None:
+        """Trim and expire the topics that are due, at most TOPICS_PER_ROUND_MAX."""
         if not self._environment.store.state.healthy:
             return  # trimming is impossible now
-        for _ in range(LOOKS_PER_ROUND_MAX):
+        for _ in range(TOPICS_PER_ROUND_MAX):
             name = self._agenda.take_due(self._environment.clock.monotonic())
             if name is None:
                 return
-            await self._look_at(name)
+            await self._maintain_one(name)
 
-    async def _look_at(self, name: TopicName) -> None:
+    async def _maintain_one(self, name: TopicName) -> None:
         if name in self._topics.loaded or self._topics.is_shut(name):
             return
         try:
@@ -120,9 +120,9 @@ class IdleTopics:
             topic = self._topics.get(name)
         except MagnetarError as error:  # the failure to load was logged when it first occurred
             log.debug("idle_topic_not_loaded", topic=str(name), error=str(error))
-            self._agenda.put(name, self._environment.clock.monotonic() + LOOK_AGAIN_S)
+            self._agenda.put(name, self._environment.clock.monotonic() + MAINTENANCE_INTERVAL_MAX_S)
             return
-        await self._tend(topic)
+        await self._maintain(topic)
         with suppress(StorageError):
             await self._environment.durable()  # trimming waits for a barrier as well
         if topic.deduplication.is_ready:  # otherwise it still needs entries that it has not read
@@ -131,8 +131,8 @@ class IdleTopics:
     def _unloaded(self, topic: Topic) -> None:
         """Schedule the next check of a topic that is being unloaded."""
         clock = self._environment.clock
-        needed_s = needs_look_in_s(topic, clock.now())
-        wait_s = LOOK_AGAIN_S if needed_s is None else min(needed_s, LOOK_AGAIN_S)
+        needed_s = maintenance_due_in_s(topic, clock.now())
+        wait_s = MAINTENANCE_INTERVAL_MAX_S if needed_s is None else min(needed_s, MAINTENANCE_INTERVAL_MAX_S)
         wait_s = max(wait_s, self._environment.config.retentionCheckIntervalInSeconds)
         self._agenda.put(topic.name, clock.monotonic() + wait_s)
 

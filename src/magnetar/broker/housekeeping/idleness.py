@@ -25,7 +25,7 @@ def is_unused(topic: Topic) -> bool:
     )
 
 
-def needs_look_in_s(topic: Topic, now: float) -> float | None:
+def maintenance_due_in_s(topic: Topic, now: float) -> float | None:
     """Return the seconds until entries of an unused topic become too old; ``now`` in seconds since the epoch.
 
     0.0 if entries are too old already. None if only a client or a changed policy can cause maintenance.

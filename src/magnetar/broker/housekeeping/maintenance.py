@@ -14,7 +14,7 @@ import structlog
 from magnetar.base.errors import MagnetarError
 from magnetar.base.tasks import report_bug, start_task
 from magnetar.broker.housekeeping.clock_watch import ClockWatch
-from magnetar.broker.housekeeping.idle_topics import LOOK_INTERVAL_S, IdleTopics
+from magnetar.broker.housekeeping.idle_topics import ROUND_INTERVAL_S, IdleTopics
 from magnetar.broker.housekeeping.storage_watch import StorageWatch
 from magnetar.broker.housekeeping.trimming import trimming
 from magnetar.broker.loop.slices import in_slices
@@ -59,7 +59,7 @@ class Maintenance:
         clock = environment.clock
         self._storage_watch = StorageWatch(environment, topics)
         self._clock_watch = ClockWatch(clock.now(), clock.monotonic())
-        self.idle_topics = IdleTopics(environment, topics, self._tend)
+        self.idle_topics = IdleTopics(environment, topics, self._maintain)
         self._tasks: list[asyncio.Task[None]] = []
 
     def start(self) -> None:
@@ -68,15 +68,15 @@ class Maintenance:
         self.idle_topics.start()
         for interval_s, work in (
             (RATE_INTERVAL_S, self.measure),
-            (STORAGE_INTERVAL_S, self.look_at_storage),
+            (STORAGE_INTERVAL_S, self.check_storage),
             (config.retentionCheckIntervalInSeconds, self.trim),
             (config.messageExpiryCheckIntervalInMinutes * 60, self.expire),
             (config.backlogQuotaCheckIntervalInSeconds, self.check_backlogs),
-            (config.brokerDeduplicationSnapshotFrequencyInSeconds, self.tend_deduplication),
+            (config.brokerDeduplicationSnapshotFrequencyInSeconds, self.maintain_deduplication),
             (LOAD_RETRY_INTERVAL_S, self.retry_loading),
             (DELETION_RETRY_INTERVAL_S, self.finish_deletions),
             (config.brokerUnloadInactiveTopicsFrequencySeconds, self.idle_topics.unload_inactive),
-            (LOOK_INTERVAL_S, self.idle_topics.look_at_unloaded),
+            (ROUND_INTERVAL_S, self.idle_topics.maintain_unloaded),
         ):
             self._tasks.append(start_task(self._environment.loop, _repeat(interval_s, work), work.__name__))
 
@@ -91,9 +91,9 @@ class Maintenance:
         now = self._environment.clock.monotonic()
         await self._each_topic(lambda topic: measuring(topic, now))
 
-    async def look_at_storage(self) -> None:
+    async def check_storage(self) -> None:
         """Pause publishing while the disk is full, and resume it afterwards."""
-        self._storage_watch.look()
+        self._storage_watch.check()
 
     async def trim(self) -> None:
         """Delete the entries that all subscriptions have acknowledged and that no policy retains."""
@@ -116,9 +116,9 @@ class Maintenance:
         async for segment in in_slices(self._environment.clock, store.segments()[:-CURSOR_SEGMENTS_MAX]):
             release_segment(store, segment, by_ledger)
 
-    async def tend_deduplication(self) -> None:
+    async def maintain_deduplication(self) -> None:
         """Write due snapshots of the producers' sequence ids, and remove inactive producers."""
-        await self._each_topic(_in_one_step(lambda topic: topic.deduplication.tend()))
+        await self._each_topic(_in_one_step(lambda topic: topic.deduplication.maintain()))
 
     async def retry_loading(self) -> None:
         """Retry to load the replicated topics that could not be loaded; links need them even without clients."""
@@ -154,7 +154,7 @@ class Maintenance:
                 log.info("messages_expired", topic=str(topic.name), subscription=subscription.name, entries=expired)
             yield
 
-    async def _tend(self, topic: Topic) -> None:
+    async def _maintain(self, topic: Topic) -> None:
         """Do the periodic work for one topic that was loaded for this purpose."""
         now, by_age = self._environment.clock.now(), self._ages_are_trusted()
 

@@ -49,7 +49,7 @@ class StorageWatch:
         self._topics = topics
         self._seen = StoreState()
 
-    def look(self) -> None:
+    def check(self) -> None:
         """Check the free disk space; log each change once."""
         store, seen = self._environment.store, self._seen
         store.look_at_space()

@@ -28,10 +28,10 @@ log = structlog.get_logger(__name__)
 NEW_OBJECTS_MAX = 5_000
 """Net number of new objects between two collections. A collection takes a millisecond, one in four some 8 ms."""
 
-LOOKS_UNTIL_OLD = 3
+COLLECTIONS_UNTIL_OLD = 3
 """Collections after which the new objects are examined together and frozen."""
 
-LARGE_LOOK_S = 0.004
+LARGE_COLLECTION_S = 0.004
 """Minimum duration in seconds of a large collection of new objects; its survivors are frozen at once."""
 
 NEVER = 2**31 - 1
@@ -45,7 +45,7 @@ No cycles are known that only a full collection finds. A topic without clients c
 RETIRED_S = 60.0
 """Seconds after closing in which a part stays intact, for requests in progress that still use it."""
 
-RETIRED_LOOK_S = 1.0
+RETIRED_INTERVAL_S = 1.0
 """Minimum seconds between two checks for parts that are due."""
 
 RETIRED_MAX = 10_000
@@ -76,15 +76,15 @@ class Retired:
         while self._count > RETIRED_MAX and len(self._parts) > 1:
             self._take_apart_oldest()
         if self._timer is None:
-            self._timer = self._loop.call_later(RETIRED_S, self._look)
+            self._timer = self._loop.call_later(RETIRED_S, self._clear_due)
 
-    def _look(self) -> None:
+    def _clear_due(self) -> None:
         self._timer = None
         parts, now = self._parts, self._clock.monotonic()
         while parts and parts[0][0] <= now:
             self._take_apart_oldest()
         if parts:
-            self._timer = self._loop.call_later(max(parts[0][0] - now, RETIRED_LOOK_S), self._look)
+            self._timer = self._loop.call_later(max(parts[0][0] - now, RETIRED_INTERVAL_S), self._clear_due)
 
     def _take_apart_oldest(self) -> None:
         _, count, part = self._parts.popleft()
@@ -105,7 +105,7 @@ class CycleCollector:
     def start(self) -> None:
         """Freeze all objects that exist, and set the thresholds."""
         gc.freeze()
-        gc.set_threshold(NEW_OBJECTS_MAX, LOOKS_UNTIL_OLD, NEVER)
+        gc.set_threshold(NEW_OBJECTS_MAX, COLLECTIONS_UNTIL_OLD, NEVER)
         gc.callbacks.append(self._looked)
         self._plan()
 
@@ -117,15 +117,15 @@ class CycleCollector:
             gc.set_threshold(*self._threshold)
             gc.unfreeze()
 
-    def look(self) -> None:
+    def collect_new(self) -> None:
         """Examine the new objects. Call it about every 50 ms.
 
         Python itself starts a collection by the net number of new objects. New objects that replace frozen ones do not
         count: 10,000 topics that each replace some add 100,000 objects, and 100 ms, to the next collection.
         """
-        gc.collect(int(gc.get_count()[1] > LOOKS_UNTIL_OLD))
+        gc.collect(int(gc.get_count()[1] > COLLECTIONS_UNTIL_OLD))
 
-    def look_at_all(self) -> None:
+    def collect_all(self) -> None:
         """Run a full collection; log its duration and the number of freed objects."""
         began = time.perf_counter()
         gc.unfreeze()
@@ -137,11 +137,11 @@ class CycleCollector:
         self._timer = self._loop.call_later(FULL_INTERVAL_S, self._full)
 
     def _full(self) -> None:
-        self.look_at_all()
+        self.collect_all()
         self._plan()
 
     def _looked(self, phase: str, info: dict[str, Any]) -> None:
         if phase == "start":
             self._began = time.perf_counter()
-        elif info["generation"] == 1 or time.perf_counter() - self._began >= LARGE_LOOK_S:
+        elif info["generation"] == 1 or time.perf_counter() - self._began >= LARGE_COLLECTION_S:
             gc.freeze()

@@ -36,13 +36,13 @@ class LoopStalls:
         """Start the timer and return a function that stops it. ``beat`` returns the code that made the loop late."""
         timer: asyncio.TimerHandle
 
-        def look(due: float) -> None:
+        def measure(due: float) -> None:
             self._note(max(0.0, clock.monotonic() - due), beat())
             plan()
 
         def plan() -> None:
             nonlocal timer
-            timer = loop.call_later(INTERVAL_S, look, clock.monotonic() + INTERVAL_S)
+            timer = loop.call_later(INTERVAL_S, measure, clock.monotonic() + INTERVAL_S)
 
         plan()
 

@@ -319,7 +319,7 @@ class Deduplication:
             self._entries_since += 1
             log.warning("deduplication_snapshot_failed", topic=str(self._topic.name), error=str(error))
 
-    def tend(self) -> None:
+    def maintain(self) -> None:
         """Evict producers that were inactive for too long, write a due snapshot, and retry a failed recovery."""
         ids, config = self.sequence_ids, self._environment.config
         if self.status is Status.FAILED:

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 log = structlog.get_logger(__name__)
 
-LOOK_INTERVAL_S = 1.0
+CHECK_INTERVAL_S = 1.0
 """Seconds between two checks of the clusters that count, while receipts are withheld."""
 
 CALM_S = 10.0
@@ -142,7 +142,7 @@ class LagLimit:
             before = self._topic.ledger.last_confirmed_entry
             self.gate = ReceiptGate(bound, self._count, self._confirmed(self._counted) or before)
             self.gate.promised(before, self._now())
-        self._look()
+        self._check()
 
     def _count(self, after: Position, through: Position) -> int:
         return self._topic.log.index.count_own(self._environment.cluster, after, through)
@@ -306,13 +306,13 @@ class LagLimit:
         if self.throttled_since is None:
             self.throttled_since = now
             log.warning("publishing_throttled", topic=str(self._topic.name), reason=self.reason)
-        self._look_later()
+        self._check_later()
 
-    def _look_later(self) -> None:
+    def _check_later(self) -> None:
         if self._timer is None:
-            self._timer = self._environment.loop.call_later(LOOK_INTERVAL_S, self._look)
+            self._timer = self._environment.loop.call_later(CHECK_INTERVAL_S, self._check)
 
-    def _look(self) -> None:
+    def _check(self) -> None:
         """Update the clusters that count, and whether publishing is throttled."""
         if self._timer is not None:
             self._timer.cancel()
@@ -326,7 +326,7 @@ class LagLimit:
             self.throttled_since = None
             log.info("publishing_not_throttled", topic=str(self._topic.name))
         if self.throttled_since is not None or self._absent:
-            self._look_later()
+            self._check_later()
 
     def _now(self) -> float:
         return self._environment.clock.monotonic()

@@ -119,7 +119,7 @@ class TopicSnapshots:
         for name, subscription in replicated.items():
             if name not in self._caches:
                 self._caches[name] = SnapshotCache(self._cached_max, self._recent)
-                self._look(subscription)
+                self._flush(subscription)
         self._arm()
 
     def moved(self) -> None:
@@ -225,7 +225,7 @@ class TopicSnapshots:
         if self._now() >= self._saved_at + SAVE_INTERVAL_S:
             self._save()
         for subscription in self._replicated():
-            self._look(subscription)
+            self._flush(subscription)
 
     def _save(self) -> None:
         """Store the snapshots that a subscription has not passed, and the last one that all have passed."""
@@ -241,7 +241,7 @@ class TopicSnapshots:
 
     # -- subscriptions here --------------------------------------------------------------------------------------
 
-    def _look(self, subscription: Subscription) -> None:
+    def _flush(self, subscription: Subscription) -> None:
         """Send an update of a subscription when its position is durable, if there is a suitable snapshot."""
         subscription.flushes.now()
 

@@ -34,7 +34,7 @@ class MemoryTrim:
 
     def start(self) -> None:
         """Start the checks."""
-        self._timer = self._loop.call_later(INTERVAL_S, self._look)
+        self._timer = self._loop.call_later(INTERVAL_S, self._check)
 
     def stop(self) -> None:
         """Stop the checks."""
@@ -50,7 +50,7 @@ class MemoryTrim:
         self._peak = held
         return True
 
-    def _look(self) -> None:
+    def _check(self) -> None:
         if self.is_due():
             self._loop.run_in_executor(None, trim)
         self.start()

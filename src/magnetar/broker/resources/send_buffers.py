@@ -76,7 +76,7 @@ class SendBuffers(Share):
                 return
             self._let_on(waiting)
 
-    def look(self, now: float) -> None:
+    def admit_overdue(self, now: float) -> None:
         """Admit a sender that has been the first in the queue for WAIT_MAX_S. Call it periodically."""
         for queue in (self._known, self._unknown):
             waiting = next(iter(queue), None)

@@ -343,7 +343,7 @@ class Server:
         if memory.sending.is_waited_for:
             for protocol in [each for each in self._protocols if each.has_stalled_reading(now)]:
                 protocol.drop_stalled(Limit.SEND_BUFFERS)
-            memory.sending.look(now)
+            memory.sending.admit_overdue(now)
         self._memory_watch = loop.call_later(MEMORY_WATCH_INTERVAL_S, self._watch_memory)
 
     def _tick(self) -> None:

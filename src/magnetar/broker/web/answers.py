@@ -75,14 +75,14 @@ class UnreadAnswers:
         if self._transport is not None:
             self._unsent.flushed(self._transport.get_write_buffer_size())
 
-    def look(self) -> None:
+    def update(self) -> None:
         """Subtract the bytes that were sent."""
         if self._transport is not None:
             self._unsent.left(self._transport.get_write_buffer_size())
 
     def has_stalled(self, now: float) -> bool:
         """Return whether the client holds much memory and reads nothing (``Unsent.has_stalled``)."""
-        self.look()
+        self.update()
         return self._unsent.has_stalled(now)
 
     def closed(self) -> None:

@@ -87,12 +87,12 @@ class WebState(ServerState):
                 return True
         return False
 
-    def look(self) -> None:
+    def check(self) -> None:
         """Close the connections of slow clients."""
         now = self.clock.monotonic()
         is_wanted = self.answers.is_wanted(now)
         for connection in tuple(self.by_last_answer):
-            connection.look(now, is_wanted=is_wanted)
+            connection.check(now, is_wanted=is_wanted)
 
 
 class WebConnection(H11Protocol):
@@ -207,7 +207,7 @@ class WebConnection(H11Protocol):
 
     def resume_writing(self) -> None:
         """Continue after everything was sent."""
-        self._unread.look()
+        self._unread.update()
         super().resume_writing()
 
     def on_response_complete(self) -> None:
@@ -230,7 +230,7 @@ class WebConnection(H11Protocol):
         else:
             self._refuse(HTTPStatus.BAD_REQUEST, msg)
 
-    def look(self, now: float, *, is_wanted: bool) -> None:
+    def check(self, now: float, *, is_wanted: bool) -> None:
         """Close the connection of a client that is slow, or that holds unread answers while others need the memory."""
         unsent = self.transport.get_write_buffer_size()
         if self._patience.is_over(now, self.phase, self._requests, unsent):

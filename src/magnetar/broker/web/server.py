@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 log = structlog.get_logger(__name__)
 
-_LOOKS_EVERY_TICKS = 10
+_CHECK_EVERY_TICKS = 10
 """Ticks of uvicorn (0.1 s each) between two checks for slow clients."""
 
 
@@ -111,8 +111,8 @@ class WebServer(uvicorn.Server):
 
     async def on_tick(self, counter: int) -> bool:
         """Check for slow clients; called by uvicorn ten times per second."""
-        if counter % _LOOKS_EVERY_TICKS == 0:
-            self._state.look()
+        if counter % _CHECK_EVERY_TICKS == 0:
+            self._state.check()
         return await super().on_tick(counter)
 
     @contextlib.contextmanager

@@ -39,7 +39,7 @@ class Brokers(ActionGroup):
         site = self.chance.choice(running)
         self.simulation.note(site.name, "trims")
         site.loop.create_task(site.maintenance.trim())
-        site.loop.create_task(site.maintenance.tend_deduplication())
+        site.loop.create_task(site.maintenance.maintain_deduplication())
         site.loop.create_task(self.simulation.finish_deletions(site))
         return True
 

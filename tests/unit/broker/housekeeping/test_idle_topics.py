@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from magnetar.base.names import TopicName
-from magnetar.broker.housekeeping.idle_topics import LOOK_AGAIN_S, LOOKS_PER_ROUND_MAX
+from magnetar.broker.housekeeping.idle_topics import MAINTENANCE_INTERVAL_MAX_S, TOPICS_PER_ROUND_MAX
 from magnetar.broker.housekeeping.maintenance import Maintenance
 from magnetar.ledger.rollover import ManagedLedgerConfig
 from magnetar.metadata.policies import Policies
@@ -53,9 +53,9 @@ class Idle:
     def unload_inactive(self) -> None:
         self.run(self.idle_topics.unload_inactive())
 
-    def look(self, rounds: int = 1) -> None:
+    def round(self, rounds: int = 1) -> None:
         for _ in range(rounds):
-            self.run(self.idle_topics.look_at_unloaded())
+            self.run(self.idle_topics.maintain_unloaded())
 
     def wait(self, seconds: float) -> None:
         self.cluster.loop.advance(seconds)
@@ -173,14 +173,14 @@ def test_messages_of_a_topic_that_is_not_loaded_expire_and_are_trimmed() -> None
     idle = Idle(ttlDurationDefaultInSeconds=int(3 * HOUR_S))
     idle.left_alone(4)
     assert idle.entries == 4
-    idle.look()
+    idle.round()
     assert idle.loads == []
     idle.wait(2 * HOUR_S + 1)
-    idle.look()
+    idle.round()
     assert idle.loads == [TOPIC]
     assert (idle.loaded, idle.entries) == ([], 0)
-    idle.wait(LOOK_AGAIN_S - 1)
-    idle.look()
+    idle.wait(MAINTENANCE_INTERVAL_MAX_S - 1)
+    idle.round()
     assert idle.loads == [TOPIC]
     assert idle.cluster.subscription().backlog == 0
 
@@ -190,10 +190,10 @@ def test_a_topic_that_is_not_loaded_is_trimmed_when_retention_ends() -> None:
     idle.left_alone(4, acknowledged=4)
     assert idle.entries == 4
     idle.wait(HOUR_S)
-    idle.look()
+    idle.round()
     assert idle.loads == []
     idle.wait(2 * HOUR_S)
-    idle.look()
+    idle.round()
     assert (len(idle.loads), idle.loaded, idle.entries) == (1, [], 0)
 
 
@@ -203,7 +203,7 @@ def test_an_age_quota_evicts_in_a_topic_that_is_not_loaded() -> None:
     )
     idle.left_alone(3)
     idle.wait(HOUR_S + 1)
-    idle.look()
+    idle.round()
     assert (len(idle.loads), idle.loaded) == (1, [])
     assert idle.cluster.subscription().backlog == 0
 
@@ -212,28 +212,28 @@ def test_policies_that_change_are_followed_soon() -> None:
     idle = Idle()
     idle.left_alone(4)
     idle.wait(HOUR_S)
-    idle.look()
+    idle.round()
     assert idle.loads == []
     shortened = Policies(replication_clusters=[idle.cluster.name], message_ttl_in_seconds=60)
     idle.cluster.do(lambda: idle.cluster.resources.namespaces.update(NAMESPACE, lambda _: shortened))
-    idle.look()
+    idle.round()
     assert (idle.loads, idle.loaded, idle.entries) == ([TOPIC], [], 0)
 
 
 def test_after_a_start_each_topic_is_looked_at_once_and_few_in_a_round() -> None:
     idle = Idle()
-    names = [TopicName.parse(f"persistent://public/default/t{number}") for number in range(4 * LOOKS_PER_ROUND_MAX)]
+    names = [TopicName.parse(f"persistent://public/default/t{number}") for number in range(4 * TOPICS_PER_ROUND_MAX)]
     for name in names:
         idle.cluster.topic(name)
     idle.cluster.crash()
     idle.begin()
     assert (idle.idle_topics.noted, idle.loaded) == (len(names), [])
-    idle.look()
-    assert len(idle.loads) == LOOKS_PER_ROUND_MAX
-    idle.look(10)
+    idle.round()
+    assert len(idle.loads) == TOPICS_PER_ROUND_MAX
+    idle.round(10)
     assert sorted(idle.loads) == sorted(names)
-    idle.wait(LOOK_AGAIN_S - 1)
-    idle.look(10)
+    idle.wait(MAINTENANCE_INTERVAL_MAX_S - 1)
+    idle.round(10)
     assert len(idle.loads) == len(names)
     assert (idle.idle_topics.noted, idle.loaded) == (len(names), [])
 
@@ -247,11 +247,11 @@ def test_a_deleted_topic_is_forgotten_and_one_that_cannot_be_loaded_is_looked_at
     idle.cluster.store.delete(idle.ledgers[0]["ledgerId"])
     idle.cluster.settle()
     idle.loads.clear()
-    idle.wait(LOOK_AGAIN_S)
-    idle.look(3)
+    idle.wait(MAINTENANCE_INTERVAL_MAX_S)
+    idle.round(3)
     assert (idle.loads, idle.loaded, idle.idle_topics.noted) == ([TOPIC], [], 1)
-    idle.wait(LOOK_AGAIN_S)
-    idle.look(3)
+    idle.wait(MAINTENANCE_INTERVAL_MAX_S)
+    idle.round(3)
     assert idle.loads == [TOPIC, TOPIC]
 
 
@@ -260,7 +260,7 @@ def test_a_client_that_uses_a_topic_during_a_look_keeps_it_loaded() -> None:
     idle.left_alone(2)
     idle.wait(CHECK_S)
     idle.cluster.prompt = False
-    task = idle.cluster.loop.start(idle.idle_topics.look_at_unloaded())
+    task = idle.cluster.loop.start(idle.idle_topics.maintain_unloaded())
     idle.cluster.settle()
     client = idle.cluster.client()
     client.subscribe()

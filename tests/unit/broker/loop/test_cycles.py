@@ -11,7 +11,7 @@ import pytest
 from magnetar.base.parts import Part, count_of
 from magnetar.broker.loop import cycles
 from magnetar.broker.loop.cycles import (
-    LOOKS_UNTIL_OLD,
+    COLLECTIONS_UNTIL_OLD,
     NEVER,
     NEW_OBJECTS_MAX,
     RETIRED_MAX,
@@ -169,14 +169,14 @@ def test_what_survives_is_set_aside_and_a_stop_leaves_the_process_as_it_was() ->
     collector = CycleCollector(HandLoop())
     collector.start()
     try:
-        assert gc.get_threshold() == (NEW_OBJECTS_MAX, LOOKS_UNTIL_OLD, NEVER)
+        assert gc.get_threshold() == (NEW_OBJECTS_MAX, COLLECTIONS_UNTIL_OLD, NEVER)
         kept = [[] for _ in range(1000)]  # type: list[list[None]]
         gc.collect(1)
         assert not any(each is kept for each in gc.get_objects())
         frozen = gc.get_freeze_count()
         del kept
         assert gc.get_freeze_count() <= frozen - 1000
-        collector.look_at_all()
+        collector.collect_all()
         assert gc.get_freeze_count()
     finally:
         collector.stop()
@@ -200,16 +200,16 @@ def test_a_look_frees_new_cycles_and_keeps_what_is_new_for_further_looks(collect
     cycle.named = {"self": cycle}
     seen = weakref.ref(cycle)
     del cycle
-    collector.look()
+    collector.collect_new()
     assert seen() is None
     assert any(each is kept for each in gc.get_objects())
-    for _ in range(LOOKS_UNTIL_OLD + 1):
-        collector.look()
+    for _ in range(COLLECTIONS_UNTIL_OLD + 1):
+        collector.collect_new()
     assert not any(each is kept for each in gc.get_objects()), "it is frozen"
 
 
 def test_what_a_large_look_leaves_is_frozen(collector: CycleCollector, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(cycles, "LARGE_LOOK_S", 0.0)
+    monkeypatch.setattr(cycles, "LARGE_COLLECTION_S", 0.0)
     kept = Thing()
-    collector.look()
+    collector.collect_new()
     assert not any(each is kept for each in gc.get_objects())

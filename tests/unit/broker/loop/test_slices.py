@@ -152,7 +152,7 @@ def test_topics_that_are_not_loaded_are_loaded_in_slices_once_they_are_linked(mo
     assert len(cluster.topics.loaded) == TOPICS
 
 
-@pytest.mark.parametrize("work", [Maintenance.measure, Maintenance.trim, Maintenance.tend_deduplication])
+@pytest.mark.parametrize("work", [Maintenance.measure, Maintenance.trim, Maintenance.maintain_deduplication])
 def test_maintenance_is_done_in_slices(
     monkeypatch: pytest.MonkeyPatch, work: Callable[[Maintenance], Coroutine[None, None, None]]
 ) -> None:

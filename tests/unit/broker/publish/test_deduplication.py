@@ -425,10 +425,10 @@ def test_snapshots_are_taken_when_they_are_old_enough() -> None:
     assert deduplication.cursor is not None
     before = deduplication.cursor.state.mark_delete_position
     cluster.loop.advance(59)
-    cluster.do(deduplication.tend)
+    cluster.do(deduplication.maintain)
     assert deduplication.cursor.state.mark_delete_position == before
     cluster.loop.advance(1)
-    cluster.do(deduplication.tend)
+    cluster.do(deduplication.maintain)
     assert deduplication.cursor.state.mark_delete_position == cluster.topic().ledger.last_confirmed_entry
 
 
@@ -466,7 +466,7 @@ def test_a_log_that_cannot_be_read_keeps_producers_out_until_it_can(look: str) -
         publisher.produce()
         assert publisher.last_sequence_id() == 0
     else:
-        cluster.do(deduplication.tend)
+        cluster.do(deduplication.maintain)
         assert deduplication.is_ready
 
 
@@ -644,7 +644,7 @@ def test_inactive_producers_are_forgotten_and_stay_so() -> None:
     gone.client.leave()
     cluster.do(cluster.topic().deduplication.snapshot)
     cluster.loop.advance(61)
-    cluster.do(cluster.topic().deduplication.tend)
+    cluster.do(cluster.topic().deduplication.maintain)
     cluster.crash()
     assert Publisher(cluster, "gone").last_sequence_id() == -1
     assert Publisher(cluster, "there").last_sequence_id() == 5
@@ -656,7 +656,7 @@ def test_beyond_the_limit_producers_that_left_are_forgotten() -> None:
         publisher = Publisher(cluster, name)
         publisher.send(1)
         publisher.client.leave()
-    cluster.do(cluster.topic().deduplication.tend)
+    cluster.do(cluster.topic().deduplication.maintain)
     assert [Publisher(cluster, name).last_sequence_id() for name in ("a", "b", "c")] == [-1, 1, 1]
 
 

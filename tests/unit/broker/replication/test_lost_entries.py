@@ -126,7 +126,7 @@ def test_the_count_is_that_of_each_entry_taken_by_itself() -> None:
             local += 3
     log = _Log()
     found = {each: LostOf(index, "jfk", Life("second", each)) for each in (1, 10, 11, 12, 13, 20, 21)}
-    assert all(each.look(lambda: False) for each in found.values())
+    assert all(each.search(lambda: False) for each in found.values())
     for mark in range(-1, local, 7):
         state = CursorState(log, Position(1, mark))
         state.acknowledge_ranges(

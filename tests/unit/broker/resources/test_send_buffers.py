@@ -132,10 +132,10 @@ def test_an_entry_does_not_wait_for_ever_for_clients_that_read_slowly() -> None:
         Receiver(buffers, 5 * MIB, reads=False).dispatch()
     large = Receiver(buffers, 5 * MIB)
     large.dispatch()
-    buffers.look(0.0)
-    buffers.look(WAIT_MAX_S - 0.1)
+    buffers.admit_overdue(0.0)
+    buffers.admit_overdue(WAIT_MAX_S - 0.1)
     assert large.asks == 0
-    buffers.look(WAIT_MAX_S)
+    buffers.admit_overdue(WAIT_MAX_S)
     assert large.asks == 1
     large.dispatch()
     assert large.got == 1

@@ -125,7 +125,7 @@ class Web:
 
     def look_after(self, seconds: float) -> None:
         self.time.passed += seconds
-        self.server._state.look()
+        self.server._state.check()
 
     def counts(self) -> dict[str, int]:
         return {name: count for name, count in self.hits.counts().items() if count}

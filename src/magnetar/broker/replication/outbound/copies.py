@@ -139,7 +139,7 @@ class Copies(Part):
             self._sent = self.returned_through(self._life)
             log.info("copies_returned", topic=str(self._topic.name), target=self._replicator.target, life=str(life))
 
-    def look(self) -> None:
+    def request_return(self) -> None:
         """Disconnect a holder that carries own entries, because there are copies to return now; it attaches again."""
         consumer, life = self._replicator.consumer, self._topic.progress.life_of(self._replicator.target)
         if consumer is None or life is None or self.is_active or COPIES_METADATA not in consumer.metadata:

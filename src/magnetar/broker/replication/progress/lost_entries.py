@@ -44,7 +44,7 @@ class LostOf:
         """Local position of the newest of these entries; None if there is none."""
         return self._index.newest_through(self._cluster, Position(self.life.first_ledger_id, -1))
 
-    def look(self, is_over: Callable[[], bool]) -> bool:
+    def search(self, is_over: Callable[[], bool]) -> bool:
         """Search extents until ``is_over``, which is called after each; return whether all are searched."""
         newest = self.newest
         if newest is None or newest <= self._through:
@@ -100,7 +100,7 @@ class LostEntries:
         """Create it; nothing is searched yet."""
         self._topic = topic
         self._found: dict[str, LostOf] = {}
-        self._looking: set[str] = set()
+        self._searching: set[str] = set()
         """Clusters whose search continues in a later turn."""
 
     def unacknowledged(self, peer: str, state: CursorState) -> int | None:
@@ -124,7 +124,7 @@ class LostEntries:
         if newest <= returned:
             return 0
         found.trim(self._topic.ledger.first_position.ledger_id, returned)
-        if peer in self._looking or not self._look(peer):
+        if peer in self._searching or not self._search(peer):
             return None
         return found.unacknowledged(state)
 
@@ -140,12 +140,12 @@ class LostEntries:
         link = self._topic.replicators.get(peer)
         return EARLIEST if link is None else link.copies.returned_through(life)
 
-    def _look(self, peer: str) -> bool:
+    def _search(self, peer: str) -> bool:
         """Search for one slice, and continue in the next turn; return whether the search is complete."""
-        self._looking.discard(peer)
+        self._searching.discard(peer)
         environment = self._topic.environment
-        is_done = self._found[peer].look(Slice(environment.clock).is_over)
+        is_done = self._found[peer].search(Slice(environment.clock).is_over)
         if not is_done:
-            self._looking.add(peer)
-            environment.loop.call_soon(self._look, peer)
+            self._searching.add(peer)
+            environment.loop.call_soon(self._search, peer)
         return is_done
