@@ -1,7 +1,7 @@
-"""Large commands: lists of message ids are parsed in parts, and schemas are not counted.
+"""Large commands: lists of message ids are parsed in parts, and schemas are exempt from the size limit.
 
-A client may acknowledge 50,000 entries with one command. To parse that takes tens of milliseconds, in which a broker
-can do nothing else. A list is therefore cut between the bytes of two message ids.
+A client may acknowledge 50,000 entries with one command. Its parsing takes tens of milliseconds, during which a broker
+can do nothing else. A list is therefore split between two message ids.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
 LONG_FROM_BYTES = 16 * 1024
-"""Size from which a command with message ids is parsed in parts: more than a thousand ids of the usual size."""
+"""Minimum size of a command with message ids that is parsed in parts: over a thousand ids of the usual size."""
 
 IDS_MAX = 1000
-"""Message ids of a part: some milliseconds of work for a broker."""
+"""Maximum number of message ids of a part: some milliseconds of work for a broker."""
 
 PART_BYTES = 32 * 1024
-"""Bytes of a part from which on it gets no further message id. A single one may be larger, because of its ack set."""
+"""Bytes at which a part is complete. A single message id may be larger, because of its ack set."""
 
 # Tags of the lists in ACK and in REDELIVER_UNACKNOWLEDGED_MESSAGES.
 _ID_OF_ACK: Final = 0x1A

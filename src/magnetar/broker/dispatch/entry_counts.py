@@ -76,7 +76,7 @@ class EntryCounts:
         return list(filter(None, forgotten))
 
     def take(self, deleted: Mapping[int, set[int]]) -> list[int]:
-        """Forget entries, given by ledger; return the numbers that they had. The smaller of both is gone through."""
+        """Remove entries, given by ledger; return their numbers. The time depends on the smaller of both sets."""
         forgotten: list[int] = []
         for ledger_id, entry_ids in deleted.items():
             counts = self._ledgers.get(ledger_id)

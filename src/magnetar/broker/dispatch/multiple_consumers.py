@@ -45,10 +45,10 @@ class EntriesToReplay(Protocol):
 
 
 SET_ENTRIES_MAX = 100_000
-"""Acknowledged entries, some milliseconds of work, that are looked for in sets. More are mostly in few ranges."""
+"""Maximum number of acknowledged entries that are searched with sets (some milliseconds); more have few ranges."""
 
-HELD_LOOKS_MAX = 20_000
-"""Consumers that are asked in a turn whether they hold an entry, some milliseconds of work."""
+HELD_CHECKS_MAX = 20_000
+"""Maximum number of checks in one turn whether a consumer holds an entry; some milliseconds of work."""
 
 R = TypeVar("R", bound=EntriesToReplay)
 
@@ -170,10 +170,10 @@ class MultipleConsumersDispatcher(Part, ABC, Generic[R]):
         self._check_blocked()
 
     def _forget_others(self, ranges: Sequence[Range], left: int) -> None:
-        """Forget ``left`` of these entries, which any consumer may hold, or none.
+        """Remove ``left`` of these entries, which any consumer may hold, or none.
 
-        Thousands of consumers are asked with sets. So the time grows with what they hold, not with their number times
-        that of the ranges.
+        Thousands of consumers are checked with sets. So the time grows with the number of held entries, not with the
+        number of consumers times the number of ranges.
         """
         is_for_sets = left <= SET_ENTRIES_MAX
         deleted = by_ledger(ranges) if is_for_sets else {}
@@ -304,8 +304,8 @@ class MultipleConsumersDispatcher(Part, ABC, Generic[R]):
         return limit - self._unacked_messages if limit else sys.maxsize
 
     def _limit_of_due(self, limit: int) -> int:
-        """Return how many delayed entries may be taken, each of which any consumer may hold already."""
-        return min(limit, max(1, HELD_LOOKS_MAX // (len(self.consumers) + len(self._returning) + 1)))
+        """Return how many delayed entries may be taken; any consumer may already hold each of them."""
+        return min(limit, max(1, HELD_CHECKS_MAX // (len(self.consumers) + len(self._returning) + 1)))
 
     def _is_held(self, position: Position) -> bool:
         """Return whether a consumer holds the entry, or it is about to be sent."""

@@ -73,7 +73,7 @@ class TopicLog:
         )
         self.origins = OriginSummaries(environment.metadata, name, ledger)
         self._last_message: tuple[Position, int | None] = EARLIEST, None
-        """Newest entry that was asked for, and its batch size: thousands of clients may ask at once."""
+        """Newest requested entry and its batch size, cached because thousands of clients may request it at once."""
         self._environment = environment
         self._name = name
         self._ledger = ledger

@@ -13,28 +13,28 @@ if TYPE_CHECKING:
     from magnetar.base.world import Clock
 
 FULL_PART = 0.9
-"""Part of the memory of the process above which clients cannot make the broker keep more objects."""
+"""Fraction of the memory limit above which clients cannot create objects."""
 
-LOOK_S = 0.1
-"""Seconds between two measurements. In this time a client can add some megabytes."""
+CHECK_INTERVAL_S = 0.1
+"""Minimum seconds between two measurements. A client can add some megabytes in this time."""
 
 
 class ObjectMemory:
-    """Whether there is memory for further objects."""
+    """Rejects new objects while the process uses too much memory."""
 
     def __init__(self, total: int, clock: Clock, resident_bytes: Callable[[], int]) -> None:
-        """``resident_bytes`` measures the memory of the process, which should not exceed ``total`` bytes."""
+        """``resident_bytes`` measures the memory of the process; its limit is ``total`` bytes."""
         self._bytes_max = int(total * FULL_PART)
         self._clock = clock
         self._resident_bytes = resident_bytes
-        self._look_at = 0.0
+        self._next_check_at = 0.0
         self._is_full = False
 
     def check(self) -> None:
-        """Raise RequestError with ServiceNotReady, which clients repeat, if there is none."""
+        """Raise RequestError with ServiceNotReady, which clients retry, if there is no memory for another object."""
         now = self._clock.monotonic()
-        if now >= self._look_at:
-            self._look_at = now + LOOK_S
+        if now >= self._next_check_at:
+            self._next_check_at = now + CHECK_INTERVAL_S
             self._is_full = self._resident_bytes() > self._bytes_max
         if self._is_full:
             limit = Limit.MEMORY

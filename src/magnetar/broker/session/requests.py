@@ -16,13 +16,13 @@ if TYPE_CHECKING:
 
 
 PENDING_REQUESTS_MAX: Final = 5000
-"""Requests of a connection that are under way at the same time, some 3 KB each."""
+"""Maximum number of requests in progress of a connection, about 3 KB each."""
 
 
 def check_room(session: Session) -> None:
-    """Raise RequestError if the connection has too many requests under way.
+    """Raise RequestError if the connection has too many requests in progress.
 
-    To be called once for each request that may take longer than one turn.
+    Call it once for each request that may take longer than one turn.
     """
     if len(session.tasks) >= PENDING_REQUESTS_MAX:
         limit = Limit.PENDING_REQUESTS

@@ -11,7 +11,7 @@ from magnetar.base.errors import AdminError, RequestError, ServerError
 from magnetar.base.limits import Limit
 from magnetar.base.names import TopicName
 from magnetar.broker.admin.administration import Administration
-from magnetar.broker.resources.objects import LOOK_S, ObjectMemory
+from magnetar.broker.resources.objects import CHECK_INTERVAL_S, ObjectMemory
 from magnetar.sim.cluster import TOPIC, Cluster
 from magnetar.wire.proto import pulsar_api_pb2 as pb
 
@@ -105,11 +105,11 @@ def test_the_memory_is_measured_from_time_to_time() -> None:
     measured.bytes = 91
     objects.check()
     assert measured.looks == 1
-    cluster.loop.advance(LOOK_S)
+    cluster.loop.advance(CHECK_INTERVAL_S)
     for _ in range(2):
         with pytest.raises(RequestError) as raised:
             objects.check()
         assert raised.value.code is ServerError.ServiceNotReady
     measured.bytes = 90
-    cluster.loop.advance(LOOK_S)
+    cluster.loop.advance(CHECK_INTERVAL_S)
     objects.check()
