@@ -372,4 +372,4 @@ def _delayed_in(first: Position, entries: Sequence[bytes], now_ms: float) -> Ite
 def _forgotten(topic: str, _: None, error: StorageError | None) -> None:
     """Log a failed deletion. Remaining records belong to a deleted topic, or are deleted when they are due."""
     if error is not None:
-        log.warning("delayed_index_not_tidied", topic=topic, error=str(error))
+        log.warning("delayed_index_not_cleaned", topic=topic, error=str(error))

@@ -172,9 +172,9 @@ class LagLimit:
         links = self._topic.replicators.items()
         found = frozenset(name for name, link in links if self._is_absent(link, allowed_s, now))
         for target in sorted(found - self._absent):
-            log.warning("absent_cluster_counts_no_more", topic=str(self._topic.name), cluster=target)
+            log.warning("absent_cluster_excluded", topic=str(self._topic.name), cluster=target)
         for target in sorted(self._absent - found):
-            log.info("absent_cluster_counts_again", topic=str(self._topic.name), cluster=target)
+            log.info("absent_cluster_included", topic=str(self._topic.name), cluster=target)
         self._absent = found
 
     def _is_absent(self, link: BoundingLink, allowed_s: int, now: float) -> bool:

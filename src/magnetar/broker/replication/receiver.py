@@ -267,7 +267,7 @@ class ReplicatedProducer:
                 raise arrival
             origin, metadata, is_returned = arrival
             if not is_returned:
-                message = f"{self.source} must not send its own entries and returned ones in one stay"
+                message = f"{self.source} must not send its own entries and returned ones in one attachment"
                 raise DataLossError(message)
             if metadata.deliver_at_time:
                 self.topic.delayed.begin()

@@ -92,7 +92,7 @@ class TopicSnapshots:
         self._moved_at = self._now()
         self._ticked_at = float("-inf")
         self._away_since: dict[str, float] = {}
-        """Clusters whose link has no holder, with the times since when."""
+        """Clusters whose link has no holder, each with the start of that time."""
         self._timer: asyncio.TimerHandle | None = None
         self._has_ended = False
         self._recent = SnapshotCache(
@@ -123,7 +123,7 @@ class TopicSnapshots:
         self._arm()
 
     def moved(self) -> None:
-        """Entries came."""
+        """Handle appended entries."""
         self._moved_at = self._now()
         if self._timer is None:
             self._arm()
@@ -237,7 +237,7 @@ class TopicSnapshots:
         try:
             self._topic.ledger.set_property(SNAPSHOTS_PROPERTY, encode_snapshots(kept))
         except StorageError as error:
-            log.warning("snapshots_not_kept", topic=str(self._topic.name), error=str(error))
+            log.warning("snapshots_not_stored", topic=str(self._topic.name), error=str(error))
 
     # -- subscriptions here --------------------------------------------------------------------------------------
 
@@ -286,7 +286,9 @@ class TopicSnapshots:
                 case SnapshotRequest() as request if request.source in self._topic.replicators:
                     self._carry_out(self.controller.asked(request, self._end_without(request.without)))
                 case SnapshotRequest() as request:
-                    log.warning("snapshot_request_of_no_peer", topic=str(self._topic.name), source=request.source)
+                    log.warning(
+                        "snapshot_request_from_unknown_cluster", topic=str(self._topic.name), source=request.source
+                    )
                 case SnapshotResponse() as response:
                     self._take_claims.discard(response.cluster)
                     if response.takes_claims and response.cluster in self._topic.replicators:

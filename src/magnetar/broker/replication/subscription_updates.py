@@ -53,7 +53,7 @@ class SubscriptionUpdates:
         if position is None:
             return
         if position > end:
-            log.warning("update_beyond_the_log", topic=str(self._topic.name), source=source, position=str(position))
+            log.warning("update_beyond_log_end", topic=str(self._topic.name), source=source, position=str(position))
             return
         if update.name in self._topic.progress.switched_off:
             return

@@ -75,4 +75,4 @@ def _cursor_ledger(metadata: MetadataStore, path: str) -> int | None:
 
 def _delayed_forgotten(name: TopicName, error: StorageError | None) -> None:
     if error is not None:
-        log.warning("delayed_index_not_tidied", topic=str(name), error=str(error))
+        log.warning("delayed_index_not_cleaned", topic=str(name), error=str(error))

@@ -31,7 +31,7 @@ LOAD_RETRY_DELAY_S: Final = 1.0
 """Seconds between two attempts to load a topic."""
 
 WAY_OUT: Final = (
-    "stop the broker and restore the data directory from a copy, or see what `magnetar check --repair` would give up"
+    "stop the broker and restore the data directory from a copy, or see the repairs of `magnetar check --repair`"
 )
 """Remedy for a damaged topic."""
 

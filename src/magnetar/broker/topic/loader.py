@@ -223,7 +223,7 @@ class TopicLoader:
     def _stopping(self) -> Iterator[None]:
         for name, topic in tuple(self.loaded.items()):
             if topic.lifecycle.state in SHUT or self.loaded.get(name) is not topic:
-                continue  # it is on its way out already
+                continue  # it is being closed already
             if topic.lifecycle.state is not State.STOPPED:
                 topic.lifecycle.apply(Event.STOP)
             for step, close in self._begin_closing(topic):

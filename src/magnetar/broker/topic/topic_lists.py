@@ -21,19 +21,19 @@ if TYPE_CHECKING:
     from magnetar.metadata.resources import Topics
 
 PATTERN_LENGTH_MAX = 50
-"""Characters of a pattern that the broker applies itself (``subscriptionPatternMaxLength``)."""
+"""Maximum characters of a pattern that the broker applies itself (``subscriptionPatternMaxLength``)."""
 
 PATTERN_MEMORY_MAX = 64 << 10
-"""Bytes of a compiled pattern, and of what RE2 keeps while it matches (``subscriptionPatternMaxMemory``).
+"""Maximum bytes of a compiled pattern with the state of its matches (``subscriptionPatternMaxMemory``).
 
 ``(\\pL{30}){30}`` takes a second to compile without such a limit.
 """
 
 PATTERNS_AT_ONCE_MAX = 100
-"""Patterns whose lists are made at the same time (``maxTopicListPatternsInProgress``), for all clients together."""
+"""Maximum number of pattern lists in progress, for all clients together (``maxTopicListPatternsInProgress``)."""
 
 NAMES_AT_ONCE = 500
-"""Names per step, some hundred microseconds of work."""
+"""Maximum number of names per step, some hundred microseconds of work."""
 
 MATCHING_AT_ONCE = 200_000
 """Work per step: characters of names times instructions of the pattern, 15 ns each at most.
@@ -42,14 +42,14 @@ A step is at least one name. The largest pattern and the longest name take some 
 """
 
 CACHED_BYTES_MAX = 8 << 20
-"""Bytes of cached answers, in addition to the newest one. Each name takes some 50 bytes."""
+"""Maximum bytes of cached answers, in addition to the newest one. Each name takes some 50 bytes."""
 
 _PATTERN_OPTIONS = re2.Options()
 _PATTERN_OPTIONS.log_errors = False
 _PATTERN_OPTIONS.max_mem = PATTERN_MEMORY_MAX
 
 _TOO_LARGE = b"too large"
-"""Part of the message with which RE2 refuses a pattern that needs more memory than it may have."""
+"""Part of RE2's error for a pattern that needs more memory than allowed."""
 
 
 class TopicList(NamedTuple):
@@ -58,7 +58,7 @@ class TopicList(NamedTuple):
     encoded: bytes
     """Encoded names."""
     hash: str
-    """Hash by which a client recognizes names that it knows."""
+    """Hash by which a client detects that its names are up to date."""
     filtered: bool
     """Whether the broker applied the pattern."""
 
@@ -68,7 +68,7 @@ NO_TOPICS = TopicList(b"", bytes(4).hex(), filtered=False)
 
 
 class _Making(NamedTuple):
-    """A list that is being made."""
+    """A list in progress."""
 
     texts: tuple[str, ...]
     waiting: list[Callable[[TopicList], None]]

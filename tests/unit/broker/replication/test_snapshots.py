@@ -674,7 +674,7 @@ def test_a_topic_that_was_closed_takes_no_update_any_more(monkeypatch: pytest.Mo
     assert topic.subscriptions == {}
 
 
-def test_an_update_beyond_the_log_acknowledges_nothing() -> None:
+def test_an_update_beyond_the_end_of_the_log_acknowledges_nothing() -> None:
     mesh = among_others()
     mesh.publish("ewr", "a")
     mesh.subscribe("ewr")

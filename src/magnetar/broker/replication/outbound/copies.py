@@ -1,7 +1,7 @@
 """Return of copies: entries that a link's target published in an earlier life and lost, and that this cluster holds.
 
-A holder of the link carries either copies or the own entries of this cluster, never both in one stay. Otherwise later
-entries could hide the loss of the last copies in transit.
+A holder of the link carries either copies or the own entries of this cluster, never both in one attachment. Otherwise
+later entries could hide the loss of the last copies in transit.
 """
 
 from __future__ import annotations

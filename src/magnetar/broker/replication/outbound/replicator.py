@@ -195,7 +195,7 @@ class Replicator(Part):
         first = max(log_start, self.cursor.began) if position == EARLIEST else log_start
         start = max(first, position)
         if start < self.cursor.state.mark_delete_position:
-            log.warning("link_goes_back", topic=str(self.topic.name), target=self.target, to=str(position))
+            log.warning("link_rewound", topic=str(self.topic.name), target=self.target, to=str(position))
             self.cursor.reset(start)
             if self.topic.snapshots is not None:
                 self.topic.snapshots.went_back()
@@ -235,7 +235,7 @@ class Replicator(Part):
             self.target_position.advance(held)
         self.cursor.acknowledge_cumulative(self.own.confirmed_through)
         if self.parking.reason is not None and self.parking.confirmed(held, is_all=not self.lag.unconfirmed):
-            log.info("link_goes_on", topic=str(self.topic.name), target=self.target)
+            log.info("link_resumed", topic=str(self.topic.name), target=self.target)
         self.flush_soon()
         self._advanced()
 

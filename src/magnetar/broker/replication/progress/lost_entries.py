@@ -31,7 +31,7 @@ class LostOf:
     """
 
     def __init__(self, index: OriginIndex, cluster: str, life: Life) -> None:
-        """Prepare the search for entries that ``cluster`` published before ``life``; `look` does it."""
+        """Prepare the search for entries that ``cluster`` published before ``life``; `search` does it."""
         self.life = life
         self._index = index
         self._cluster = cluster

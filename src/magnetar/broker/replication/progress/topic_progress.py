@@ -61,7 +61,7 @@ class TopicProgress(Part):
     """Progress links of a topic: one to each other cluster while a subscription is replicated, none otherwise."""
 
     def __init__(self, topic: ProgressTopic) -> None:
-        """No link yet."""
+        """Create it without links."""
         self._topic = topic
         self._environment = topic.environment
         self._links: dict[str, ProgressLink] = {}
@@ -155,7 +155,7 @@ class TopicProgress(Part):
     def _take(self, source: str, marker: ProgressReport, incoming: SubscriptionProgress) -> None:
         """Apply a state, or part of one, from a marker of ``source``."""
         if is_reserved(incoming.name):
-            log.warning("progress_of_a_reserved_name", topic=str(self._topic.name), source=source, name=incoming.name)
+            log.warning("progress_of_reserved_name", topic=str(self._topic.name), source=source, name=incoming.name)
             return
         subscription = self._topic.subscriptions.get(incoming.name)
         if incoming.name in self.switched_off:
@@ -280,7 +280,7 @@ class TopicProgress(Part):
             return
         topic, name = str(self._topic.name), subscription.name
         if subscription.is_in_use or not keeper.is_known_to(incoming.epoch.cluster):
-            log.info("subscription_deleted_elsewhere_goes_on_here", topic=topic, subscription=name)
+            log.info("subscription_kept_after_remote_deletion", topic=topic, subscription=name)
             keeper.outlive(incoming.epoch)
         else:
             log.info("subscription_deleted_elsewhere", topic=topic, subscription=name)
