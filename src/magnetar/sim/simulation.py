@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 import structlog
 
 from magnetar.base.errors import MagnetarError
+from magnetar.metadata.resources import Resources
 from magnetar.sim.checks.simulation_checks import SimulationChecks
 from magnetar.sim.clients.client import CLIENT_VERSION, ClientContext
 from magnetar.sim.clients.consumer import SimConsumer
@@ -301,15 +302,21 @@ class Simulation:
         await self.finish_deletions(site)
         await site.have_topics()
 
+    def exists(self, replica: Replica) -> bool:
+        """Return whether a topic exists; after the end of the process, whether the next one finds it."""
+        site = replica.site
+        topics = site.topics if site.running else Resources.over(site.metadata).topics
+        return topics.exists(replica.name)
+
     async def finish_deletions(self, site: Site) -> None:
         """Finish interrupted deletions: a partitioned topic marked as deleted rejects clients."""
-        existed = [replica for name, replica in site.replicas.items() if site.topics.exists(name)]
+        existed = [replica for replica in site.replicas.values() if self.exists(replica)]
         self.checks.look_at_logs(site)
         try:
             await site.maintenance.finish_deletions()
         finally:  # also if the process ended meanwhile
             for replica in existed:
-                if not site.topics.exists(replica.name):
+                if not self.exists(replica):
                     self.lose(replica)
 
     def _look_for_deletions(self, site: Site) -> None:

@@ -80,7 +80,7 @@ class Topics(ActionGroup):
         """Count a deletion, and report the deleted topics to all checks."""
         self.simulation.count("topic deleted")
         for topic in topics:
-            if not site.topics.exists(topic):
+            if not self.simulation.exists(site.replicas[topic]):
                 self.simulation.lose(site.replicas[topic])
 
 
