@@ -7,17 +7,15 @@ when the topic is closed. Without a summary, the runs are read, and the summary 
 
 from __future__ import annotations
 
-from contextlib import suppress
 from typing import TYPE_CHECKING
 
-from magnetar.base.errors import NotFoundError, StorageError
 from magnetar.base.position import Position
 from magnetar.geo.origins.summary import OriginSummary, Stretch, decode_summary, merged
 from magnetar.metadata.resources import managed_ledger_path
-from magnetar.metadata.store import Put
+from magnetar.metadata.store import Delete, Put
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from magnetar.base.names import TopicName
     from magnetar.ledger.managed_ledger import ManagedLedger
@@ -77,8 +75,7 @@ class OriginSummaries:
                 if growing.runs >= SUMMARY_RUNS_MIN and (data := growing.encode()) is not None:
                     puts.append(Put(f"{self._path}/{ledger.ledger_id}", data))
         if puts:
-            with suppress(StorageError):
-                self._metadata.put_many(puts)
+            self._metadata.commit(puts)
 
     def trimmed(self) -> None:
         """Delete the summaries of deleted ledgers."""
@@ -87,8 +84,7 @@ class OriginSummaries:
     def delete(self) -> None:
         """Delete all summaries, before the topic is deleted."""
         self._growing.clear()
-        for name in self._metadata.children(self._path):
-            self._metadata.delete(f"{self._path}/{name}")
+        self._remove(self._metadata.children(self._path))
 
     def _kept(self, ledger_id: int, entries: int) -> list[Stretch] | None:
         stored = self._metadata.get(f"{self._path}/{ledger_id}")
@@ -102,8 +98,11 @@ class OriginSummaries:
 
     def _forget(self, kept: set[str]) -> None:
         held = {str(ledger.ledger_id) for ledger in self._ledger.ledgers()}
-        for name in sorted(kept - held):
-            with suppress(NotFoundError, StorageError):
-                self._metadata.delete(f"{self._path}/{name}")
+        self._remove(sorted(kept - held))
         for ledger_id in [ledger_id for ledger_id in self._growing if str(ledger_id) not in held]:
             del self._growing[ledger_id]
+
+    def _remove(self, names: Sequence[str]) -> None:
+        """Delete summaries; one that cannot be deleted is found again when the topic is loaded."""
+        if names:
+            self._metadata.commit([Delete(f"{self._path}/{name}") for name in names])
