@@ -48,6 +48,8 @@ class LoadFailures:
         self._failures: dict[TopicName, TopicLoadError] = {}
         self._retry_at: dict[TopicName, float] = {}
         """Time of the next attempt, in monotonic seconds."""
+        self._unstored: dict[TopicName, None] = {}
+        """Topics whose last load succeeded, but whose metadata could not be stored soon after it."""
 
     @property
     def reasons(self) -> Mapping[TopicName, str]:
@@ -73,15 +75,31 @@ class LoadFailures:
         self._retry_at[name] = self._clock.monotonic() + LOAD_RETRY_DELAY_S
         return failure
 
+    def unloaded(self, name: TopicName, unstored: StorageError | None, loaded_at: float) -> None:
+        """Note that a topic was unloaded, and why its metadata could not be stored, if that was the reason.
+
+        If that was found soon after each of two loads, the second load counts as failed: the cause lasts, and loading
+        topics again and again takes time from the others.
+        """
+        is_soon = self._clock.now() - loaded_at < LOAD_RETRY_DELAY_S
+        if unstored is None or not is_soon:
+            self._unstored.pop(name, None)
+        elif name in self._unstored:
+            self.failed(name, unstored)
+        else:
+            self._unstored[name] = None
+
     def recovered(self, name: TopicName) -> None:
         """Remove the failure of a topic that is loaded now."""
-        if self.forget(name):
+        self._retry_at.pop(name, None)
+        if self._failures.pop(name, None) is not None:
             log.info("topic_load_recovered", topic=str(name))
 
-    def forget(self, name: TopicName) -> bool:
-        """Remove the failure of a topic; return whether there was one."""
+    def forget(self, name: TopicName) -> None:
+        """Forget a topic that was deleted."""
         self._retry_at.pop(name, None)
-        return self._failures.pop(name, None) is not None
+        self._failures.pop(name, None)
+        self._unstored.pop(name, None)
 
 
 def _refusal(name: TopicName, error: Exception) -> TopicLoadError:

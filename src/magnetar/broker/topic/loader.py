@@ -180,6 +180,7 @@ class TopicLoader:
         """Handle that all writes of the topic are durable or have failed."""
         self._environment.retired.add(topic)
         if topic.lifecycle.apply(Event.SETTLED):
+            self.failures.unloaded(topic.name, topic.unstored, topic.loaded_at)
             self._free(topic.name)
 
     # -- deleting -----------------------------------------------------------------------------------------------

@@ -36,7 +36,7 @@ from magnetar.wire.entries.markers import PROBE
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator
 
-    from magnetar.base.errors import MagnetarError
+    from magnetar.base.errors import MagnetarError, StorageError
     from magnetar.base.names import TopicName
     from magnetar.base.position import Position
     from magnetar.broker.environment import Environment
@@ -70,7 +70,9 @@ class Topic(Part):
         self.name = name
         self.ledger = ledger
         self.lifecycle = lifecycle
-        ledger.observe_fencing(self.fence)
+        self.unstored: StorageError | None = None
+        """Why metadata of the topic could not be stored; None if they could."""
+        ledger.observe_fencing(self._not_stored)
         self.policies = environment.policies_of(name)
         self.loaded_at = environment.clock.now()
         self.backlog_quotas = BacklogQuotas(self)
@@ -91,7 +93,7 @@ class Topic(Part):
         self.snapshots: TopicSnapshots | None = None
         """Set while a subscription is replicated to a cluster that does not support exact progress."""
         self.cursors = CursorStore(
-            environment.store, environment.metadata, str(name), ledger, environment.cursor_limits, self.fence
+            environment.store, environment.metadata, str(name), ledger, environment.cursor_limits, self._not_stored
         )
         self.deduplication = Deduplication(self)
         self.delayed = DelayedIndex(
@@ -124,6 +126,10 @@ class Topic(Part):
         """Fence the topic because of ``error``: it stops writing and is loaded again from durable data."""
         if self.lifecycle.apply(Event.FENCE):
             log.error("topic_fenced", topic=str(self.name), error=str(error))
+
+    def _not_stored(self, error: StorageError) -> None:
+        self.unstored = error
+        self.fence(error)
 
     # -- publishing ---------------------------------------------------------------------------------------------
 

@@ -1,0 +1,68 @@
+"""A topic that is fenced soon after each load is not loaded again at once."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from magnetar.broker.topic.lifecycle import Event
+from magnetar.broker.topic.load_failures import LOAD_RETRY_DELAY_S
+from magnetar.sim.cluster import TOPIC, Cluster
+from magnetar.sim.virtual.loop import HandClock
+from magnetar.sim.virtual.metadata import COMMIT_S, FaultyMetadataStore
+
+if TYPE_CHECKING:
+    from magnetar.broker.topic.lifecycle import Lifecycle, State
+
+
+class World:
+    """A replicated topic on a metadata store that may fail; it is loaded again whenever it was unloaded."""
+
+    def __init__(self) -> None:
+        self.cluster = Cluster()
+        self.cluster.topic()
+        self.store = FaultyMetadataStore(HandClock(self.cluster.loop))
+        self.store._tree = self.cluster.metadata._tree
+        self.cluster.metadata = self.store
+        self.cluster.resources = type(self.cluster.resources).over(self.store)
+        self.cluster.replicate_to("jfk")
+        self.cluster.crash()
+        self.store.serve(self.cluster.loop)
+        self.loads = 0
+        self.cluster.topics.observe(changed=self._changed)
+
+    def _changed(self, _lifecycle: Lifecycle, _before: State, event: Event) -> None:
+        self.loads += event is Event.LOAD
+
+    def wait(self, seconds: float) -> None:
+        for _ in range(int(seconds / COMMIT_S)):
+            self.cluster.loop.advance(COMMIT_S)
+            self.cluster.settle()
+
+
+def test_a_topic_whose_metadata_cannot_be_stored_is_loaded_once_in_a_while() -> None:
+    world = World()
+    world.store.fail_writes = True
+    world.cluster.topic()  # its new link needs a cursor
+    world.wait(LOAD_RETRY_DELAY_S / 2)
+    assert world.loads == 2, "the second load may find that the cause has passed"
+    for loads in (3, 4):
+        world.wait(LOAD_RETRY_DELAY_S)
+        world.cluster.do(world.cluster.topics.linked.retry)
+        world.cluster.do(world.cluster.topics.linked.retry)
+        world.wait(LOAD_RETRY_DELAY_S / 2)
+        assert world.loads == loads
+    world.store.fail_writes = False
+    world.wait(LOAD_RETRY_DELAY_S)
+    world.cluster.do(world.cluster.topics.linked.retry)
+    world.wait(2 * LOAD_RETRY_DELAY_S)
+    assert (world.loads, TOPIC in world.cluster.topics.loaded) == (5, True)
+    assert world.cluster.topics.load_failures.reasons == {}
+
+
+def test_one_failure_does_not_delay_the_next_load() -> None:
+    world = World()
+    world.store.fail_in(1)
+    world.cluster.topic()
+    world.wait(LOAD_RETRY_DELAY_S / 2)
+    assert (world.loads, TOPIC in world.cluster.topics.loaded) == (2, True)
+    assert "jfk" in world.cluster.topic().replicators
