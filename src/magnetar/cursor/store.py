@@ -3,27 +3,30 @@
 from __future__ import annotations
 
 import json
-from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote_plus, unquote_plus
 
-from magnetar.base.errors import CorruptionError, StorageError
+from magnetar.base.errors import CorruptionError
 from magnetar.base.names import TopicName
 from magnetar.cursor.cursor import Cursor
 from magnetar.cursor.info import CursorHome, CursorInfo
 from magnetar.cursor.limits import DEFAULT_LIMITS
 from magnetar.cursor.state import CursorState
 from magnetar.metadata.resources import managed_ledger_path
-from magnetar.metadata.store import Put
+from magnetar.metadata.store import Delete, Put
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
+    from magnetar.base.errors import StorageError
     from magnetar.base.position import Position
     from magnetar.cursor.limits import CursorLimits
     from magnetar.cursor.state import PositionSpace
     from magnetar.ledger.store import LedgerStore
-    from magnetar.metadata.store import MetadataStore
+    from magnetar.metadata.store import MetadataStore, OnDurable
+
+    Commit = Callable[[Sequence[Put], OnDurable], object]
+    """Commits these writes, perhaps with others, in one transaction."""
 
 NO_LEDGER = -1
 """The ledger id of a cursor whose records are given up or cannot be found: no ledger has it."""
@@ -61,12 +64,14 @@ class CursorStore:
     ) -> None:
         """The cursors of ``topic_name``, whose log has the positions of ``space``.
 
-        ``failed`` is told of a new cursor that could not be stored.
+        ``failed`` is told of a new cursor, or a deletion, that could not be stored.
         """
         self._limits = limits
         self._failed = failed
         self._new: list[Cursor] = []
         """Cursors whose record may not be durable yet."""
+        self._deletions = 0
+        """Deletions that are neither durable nor failed."""
         self._store = store
         self._metadata = metadata
         self._space = space
@@ -74,9 +79,9 @@ class CursorStore:
 
     @property
     def is_recording(self) -> bool:
-        """Whether a new cursor is on its way to the disk."""
+        """Whether a new cursor, or the deletion of one, is on its way to the disk."""
         self._new = [cursor for cursor in self._new if cursor.is_being_recorded]
-        return bool(self._new)
+        return bool(self._new or self._deletions)
 
     def create(
         self,
@@ -134,16 +139,36 @@ class CursorStore:
         values = ((name, self._value(name)) for name in self._listed() if wanted(name))
         return [name for name, value in values if value is not None and not value.get("deleted")]
 
-    def delete(self, name: str) -> None:
-        """Delete a cursor; it is gone on return. Deleting one that is not there changes nothing."""
-        self.mark_deleted(name)
-        self.finish_deletion(name)
+    def delete(self, name: str, on_durable: OnDurable | None = None, commit: Commit | None = None) -> None:
+        """Delete a cursor: there is none of this name from now on, and ``on_durable`` is told when that is durable.
 
-    def mark_deleted(self, name: str) -> None:
-        """Mark a cursor as deleted, durably on return, if it is there; ``finish_deletion`` has to follow."""
-        deletion = self.deletion(name)
-        if deletion:
-            self._metadata.put_many(deletion)
+        ``commit`` may make it part of a larger transaction, and raise; then nothing is deleted. If the deletion is not
+        stored, the cursor is there again, and its topic is told that it failed. Deleting a cursor that is not there
+        changes nothing.
+        """
+        puts = self.deletion(name)
+        if not puts and commit is None:
+            if on_durable is not None:
+                self._metadata.barrier(on_durable)
+            return
+        marks = [json.loads(put.value) for put in puts]
+
+        def reported(error: StorageError | None) -> None:
+            self._deletions -= 1
+            if error is not None:
+                self._failed(error)
+            else:
+                for mark in marks:
+                    self._delete_ledger(name, mark)
+            if on_durable is not None:
+                on_durable(error)
+
+        self._deletions += 1
+        try:
+            (commit or self._metadata.commit)(puts, reported)
+        except BaseException:
+            self._deletions -= 1
+            raise
 
     def deletion(self, *names: str) -> list[Put]:
         """Return the writes that delete these cursors, none for one that is not there.
@@ -159,9 +184,13 @@ class CursorStore:
 
     def finish_deletion(self, name: str) -> None:
         """Delete the ledger of a cursor that is marked as deleted, if it is, and then the mark."""
-        mark = self.delete_ledger(name)
-        if mark is not None:
-            self._store.barrier(lambda error: self.delete_mark(name, mark) if error is None else None)
+        mark = self._value(name)
+        if mark is not None and mark.get("deleted"):
+            self._delete_ledger(name, mark)
+
+    def _delete_ledger(self, name: str, mark: dict[str, Any]) -> None:
+        self._store.delete(mark["cursorsLedgerId"])
+        self._store.barrier(lambda error: self.delete_mark(name, mark) if error is None else None)
 
     def delete_ledger(self, name: str) -> dict[str, Any] | None:
         """Delete the ledger of a cursor that is marked as deleted; returns the mark, None if there is none.
@@ -177,8 +206,7 @@ class CursorStore:
     def delete_mark(self, name: str, mark: dict[str, Any]) -> None:
         """Delete what still points to the ledger of a deleted cursor, unless the cursor was created again meanwhile."""
         if self._value(name) == mark:
-            with suppress(StorageError):  # the next load of the topic finishes it
-                self._metadata.delete(self._path(name))
+            self._metadata.commit([Delete(self._path(name))])  # if it fails, the next load of the topic finishes it
 
     def _is_gone(self, name: str) -> bool:
         value = self._value(name)

@@ -26,7 +26,15 @@ class FillingMetadataStore(MemoryMetadataStore):
     holds = False
     """Whether nothing is reported before ``release``."""
 
+    def crash(self) -> None:
+        """Lose what is not durable."""
+        for transaction in reversed(self._pending):
+            self._tree.revert(transaction.changes)
+        self._pending.clear()
+        self.holds = False
+
     def release(self) -> None:
+        """Make durable what waits or, where the disk is full, let it fail."""
         self.holds = False
         if self.full:
             self._failed(DiskFullError("no space"))
@@ -63,6 +71,7 @@ class Setup:
 
     def crash(self) -> Cursor:
         self.store.crash()
+        self.metadata.crash()
         self.cursors = CursorStore(self.store, self.metadata, TOPIC, self.log, self.limits)
         (cursor,) = filter(None, self.cursors.open_all())
         return cursor

@@ -221,6 +221,73 @@ def test_a_new_cursor_whose_record_cannot_be_stored_says_so(setup: Setup) -> Non
     assert (setup.store.list(), setup.cursors.names()) == ([], [])
 
 
+def deleting(setup: Setup) -> tuple[list[StorageError], list[StorageError | None]]:
+    """Delete a cursor that has records; the deletion is not durable yet."""
+    failures, outcomes = list[StorageError](), list[StorageError | None]()
+    setup.cursors = CursorStore(setup.store, setup.metadata, TOPIC, setup.log, failed=failures.append)
+    cursor = setup.cursors.create("worker", setup.start)
+    cursor.acknowledge_cumulative(setup.positions[3])
+    setup.flush(cursor)
+    setup.metadata.holds = True
+    setup.cursors.delete("worker", outcomes.append)
+    cursor.close()
+    setup.store.settle()
+    assert (setup.cursors.names(), setup.cursors.is_recording, outcomes) == ([], True, [])
+    assert len(setup.store.list()) == 1, "until the deletion is durable, the next process needs the ledger"
+    return failures, outcomes
+
+
+def test_a_deletion_is_reported_when_it_is_durable(setup: Setup) -> None:
+    failures, outcomes = deleting(setup)
+    setup.metadata.release()
+    assert (failures, outcomes, setup.cursors.is_recording) == ([], [None], False)
+    setup.store.settle()
+    assert setup.store.list() == []
+    assert setup.metadata.children("/managed-ledgers/public/default/persistent/orders/cursors") == []
+
+
+def test_a_crash_before_a_deletion_is_durable_leaves_the_cursor(setup: Setup) -> None:
+    deleting(setup)
+    assert setup.crash().state.mark_delete_position == setup.positions[3]
+
+
+def test_a_deletion_that_cannot_be_stored_says_so_and_leaves_the_cursor(setup: Setup) -> None:
+    failures, outcomes = deleting(setup)
+    setup.metadata.full = True
+    setup.metadata.release()
+    assert [type(each) for each in (*failures, *outcomes)] == [DiskFullError, DiskFullError]
+    setup.store.settle()
+    assert setup.crash().state.mark_delete_position == setup.positions[3]
+
+
+@pytest.mark.parametrize("is_deleted_again", [False, True])
+def test_a_cursor_can_be_created_again_before_its_deletion_is_durable(setup: Setup, *, is_deleted_again: bool) -> None:
+    failures, outcomes = deleting(setup)
+    again = setup.cursors.create("worker", setup.positions[7])
+    if is_deleted_again:
+        setup.cursors.delete("worker", outcomes.append)
+        again.close()
+    setup.metadata.release()
+    setup.store.settle()
+    assert (failures, set(outcomes)) == ([], {None})
+    assert setup.cursors.names() == [] if is_deleted_again else ["worker"]
+    assert setup.store.list() == ([] if is_deleted_again else [again.ledger_id])
+    if not is_deleted_again:
+        assert setup.crash().state.mark_delete_position == setup.positions[7]
+
+
+def test_a_deletion_that_fails_also_fails_what_followed_it(setup: Setup) -> None:
+    failures, outcomes = deleting(setup)
+    again = setup.cursors.create("worker", setup.positions[7])
+    again.flush(outcomes.append)
+    setup.metadata.full = True
+    setup.metadata.release()
+    assert [type(each) for each in outcomes] == [DiskFullError, DiskFullError]
+    assert len(failures) == 2
+    setup.store.settle()
+    assert setup.crash().state.mark_delete_position == setup.positions[3]
+
+
 def test_a_cursor_that_cannot_be_created_leaves_no_ledger_behind(setup: Setup) -> None:
     setup.metadata.full = True
     with pytest.raises(StorageError):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from http import HTTPStatus
 from typing import TYPE_CHECKING
 
@@ -14,9 +15,12 @@ from magnetar.base.errors import AdminError
 from magnetar.base.names import check_length
 from magnetar.base.position import EARLIEST
 from magnetar.broker.admin.finding import Finder, refusals
+from magnetar.broker.environment import settle
 from magnetar.broker.topic.admission import check_room_for_subscription
 
 if TYPE_CHECKING:
+    import asyncio
+
     from magnetar.base.names import TopicName
     from magnetar.base.position import Position
     from magnetar.broker.environment import Environment
@@ -53,11 +57,13 @@ class SubscriptionOperations:
         await created.flushes.durable()
 
     async def delete(self, topic: TopicName, subscription: str, *, force: bool) -> None:
-        """Delete a subscription."""
+        """Delete a subscription; return when that is durable."""
         found = await self._found.subscription(topic, subscription)
         if found.consumers and not force:
             raise subscription_in_use()
-        found.topic.delete_subscription(found)
+        deleted: asyncio.Future[None] = self._environment.loop.create_future()
+        found.topic.delete_subscription(found, partial(settle, deleted))
+        await deleted
 
     async def skip(self, topic: TopicName, subscription: str, count: int) -> None:
         """Acknowledge the next ``count`` unacknowledged entries."""

@@ -46,7 +46,6 @@ class Status(Enum):
     INITIALIZED = "Initialized"
     RECOVERING = "Recovering"
     ENABLED = "Enabled"
-    REMOVING = "Removing"
     DISABLED = "Disabled"
     FAILED = "Failed"
 
@@ -110,8 +109,9 @@ class Deduplication:
             self._recover()
 
     def _disable(self) -> None:
-        self.status = Status.REMOVING
         self._stop_recovery()
+        if self.cursor is not None:
+            self.cursor.close()
         self.sequence_ids = self.cursor = None
         self._topic.cursors.delete(DEDUPLICATION_CURSOR)
         self.status = Status.DISABLED

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING
 
 import structlog
@@ -10,7 +11,8 @@ from magnetar.base.errors import RemoteProtocolError, RequestError, ServerError,
 from magnetar.base.position import EARLIEST
 from magnetar.broker.dispatch.multiple_consumers import MultipleConsumersDispatcher
 from magnetar.broker.replication.outbound.replicator import Replicator
-from magnetar.broker.session.requests import check_room, start
+from magnetar.broker.session.refusals import as_request_error
+from magnetar.broker.session.requests import attempt, check_room, start
 from magnetar.broker.subscription.subscription import Subscription
 from magnetar.wire import commands, transactions
 from magnetar.wire.entries import ack_set
@@ -134,7 +136,10 @@ def redeliver(session: Session, command: pb.CommandRedeliverUnacknowledgedMessag
 
 
 def unsubscribe(session: Session, command: pb.CommandUnsubscribe) -> None:
-    """UNSUBSCRIBE: delete the subscription, if the caller is its only consumer or sets ``force``."""
+    """UNSUBSCRIBE: delete the subscription, if the caller is its only consumer or sets ``force``.
+
+    The answer follows when the deletion is durable.
+    """
     consumer = session.consumers.get(command.consumer_id)
     if consumer is None or not isinstance(consumer.subscription, Subscription):
         session.answer_error(command.request_id, RequestError(ServerError.MetadataError, "Consumer not found"))
@@ -146,8 +151,15 @@ def unsubscribe(session: Session, command: pb.CommandUnsubscribe) -> None:
         return
     session.consumers.pop(command.consumer_id)
     subscription.remove_consumer(consumer)
-    subscription.topic.delete_subscription(subscription)
-    session.write(commands.success(request_id=command.request_id))
+    deleted = partial(_answer_durable, session, command.request_id)
+    attempt(session, command.request_id, lambda: subscription.topic.delete_subscription(subscription, deleted))
+
+
+def _answer_durable(session: Session, request_id: int, error: StorageError | None) -> None:
+    if error is None:
+        session.write(commands.success(request_id=request_id))
+    else:
+        session.answer_error(request_id, as_request_error(error))
 
 
 def seek(session: Session, command: pb.CommandSeek) -> None:

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from magnetar.cursor.cursor import Cursor
     from magnetar.cursor.ranges import Range
     from magnetar.geo.origins.intervals import IntervalSet
+    from magnetar.metadata.store import OnDurable
 
 REPLICATED_PROPERTY = "pulsar.replicated.subscription"
 """Cursor property of a replicated subscription; only the value 1 counts (protocol: Replicated subscriptions)."""
@@ -85,8 +86,8 @@ class SubscribedTopic(DispatchedTopic, SharingTopic, Protocol):
         """Remove a non-durable subscription, whose consumer has left."""
         ...
 
-    def delete_subscription(self, subscription: Subscription) -> None:
-        """Delete a subscription, in all clusters if it is replicated; durable on return."""
+    def delete_subscription(self, subscription: Subscription, done: OnDurable) -> None:
+        """Delete a subscription, in all clusters if it is replicated; ``done`` is called when that is durable."""
         ...
 
 

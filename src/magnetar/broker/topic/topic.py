@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING
 
 import structlog
 
-from magnetar.base.errors import RequestError, ServerError
+from magnetar.base.errors import MagnetarError, RequestError, ServerError
 from magnetar.base.names import check_length
 from magnetar.base.parts import Part
 from magnetar.base.rates import Rates
@@ -36,7 +37,7 @@ from magnetar.wire.entries.markers import PROBE
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator
 
-    from magnetar.base.errors import MagnetarError, StorageError
+    from magnetar.base.errors import StorageError
     from magnetar.base.names import TopicName
     from magnetar.base.position import Position
     from magnetar.broker.environment import Environment
@@ -47,6 +48,7 @@ if TYPE_CHECKING:
     from magnetar.geo.origins.annotation import Annotation
     from magnetar.geo.progress.state import SubscriptionProgress
     from magnetar.ledger.managed_ledger import ManagedLedger
+    from magnetar.metadata.store import OnDurable
 
 log = structlog.get_logger(__name__)
 
@@ -204,9 +206,12 @@ class Topic(Part):
             check_room_for_subscription(self)
             self.create_subscription(name, self.log.before_first())
 
-    def delete_subscription(self, subscription: Subscription) -> None:
-        """Delete a subscription, in all clusters if it is replicated; durable on return."""
-        self.progress.delete_subscription(subscription)
+    def delete_subscription(self, subscription: Subscription, done: OnDurable) -> None:
+        """Delete a subscription, in all clusters if it is replicated (see ``remove_subscription``)."""
+        if self.subscriptions.get(subscription.name) is subscription:
+            self.progress.delete_subscription(subscription, done)
+        else:
+            self.environment.metadata.barrier(done)  # it is gone already, perhaps not durably
 
     def create_replicated(self, incoming: SubscriptionProgress) -> SharedProgress:
         """Create a subscription whose state arrived from another cluster, at the start that the state contains."""
@@ -219,19 +224,25 @@ class Topic(Part):
         note_protection(self, [subscription])
         return keeper
 
-    def remove_subscription(self, subscription: Subscription, tombstone: SubscriptionProgress | None = None) -> None:
-        """Remove a subscription and its cursor here, and store ``tombstone``, in one transaction; durable on return.
+    def remove_subscription(
+        self,
+        subscription: Subscription,
+        tombstone: SubscriptionProgress | None = None,
+        done: OnDurable = lambda _: None,
+    ) -> None:
+        """Remove a subscription and its cursor here, and store ``tombstone``, in one transaction.
 
-        A failed write changes nothing.
+        ``done`` is called when that is durable. If it cannot be stored, the topic is fenced: its next load finds the
+        subscription as it was. Raises MagnetarError where that is known at once.
         """
-        if tombstone is None:
-            self.cursors.mark_deleted(subscription.name)
-        else:
-            self.progress.tombstones.add(tombstone, self.cursors.deletion(subscription.name))
-        subscription.cursor.close()  # no later write may override the deletion
+        commit = None if tombstone is None else partial(self.progress.tombstones.add, tombstone)
         subscription.close()
-        self.subscriptions.pop(subscription.name, None)
-        self.cursors.finish_deletion(subscription.name)
+        del self.subscriptions[subscription.name]
+        try:
+            self.cursors.delete(subscription.name, done, commit)
+        except MagnetarError as error:
+            self.fence(error)
+            raise
         self.progress.changed()
         self.environment.retired.add(subscription)
 

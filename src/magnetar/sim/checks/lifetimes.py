@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
     from magnetar.broker.subscription.subscription import Subscription
     from magnetar.broker.topic.topic import Topic
@@ -13,6 +13,14 @@ if TYPE_CHECKING:
     from magnetar.sim.checks.checker import Checker
     from magnetar.sim.checks.model import Model, Starts
     from magnetar.sim.site import Replica
+
+
+class Unsubscribing(NamedTuple):
+    """The effects of an UNSUBSCRIBE: when the broker has handled it, and when it has answered with success or error."""
+
+    handled: Callable[[], None]
+    confirmed: Callable[[], None]
+    refused: Callable[[], None]
 
 
 class Lifetimes:
@@ -23,10 +31,12 @@ class Lifetimes:
         self._model = model
         self._checker = checker
         self._note = note
-        self._last_seen: dict[str, tuple[int, Topic]] = {}
-        """By cluster, the topic when it was last loaded, and the number of crashes at that time."""
+        self._last_seen: dict[str, tuple[int, Mapping[str, Subscription]]] = {}
+        """By cluster, the subscriptions of the topic when it was last loaded, and the number of crashes then."""
         self._doubtful: dict[str, tuple[object, str, Epoch]] = {}
         """By cluster, the newest deletion whose write is in doubt: the write, the subscription and the epoch."""
+        self._kept: list[tuple[str, Topic, str, Epoch]] = []
+        """Cluster, topic, subscription and epoch of failed deletions: the next load finds the subscription."""
         self._awaited: set[tuple[str, str]] = set()
         """Cluster and name of subscriptions requested while the topic was loading or being deleted: created later."""
         self._waiting: set[tuple[str, str]] = set()
@@ -36,6 +46,7 @@ class Lifetimes:
         """Forget a cluster that lost the topic."""
         self._last_seen.pop(cluster, None)
         self._doubtful.pop(cluster, None)
+        self._kept = [each for each in self._kept if each[0] != cluster]
         waiting = {each for each in self._waiting if each[0] == cluster}
         self._awaited |= waiting  # a waiting consumer may create it in the next life of the topic
         self._waiting -= waiting
@@ -44,11 +55,15 @@ class Lifetimes:
         """Record created subscriptions and the loaded topic."""
         if replica.topic is None:
             return
-        self._last_seen[replica.cluster] = replica.crashes, replica.topic
+        self._last_seen[replica.cluster] = replica.crashes, replica.topic.subscriptions
         write, buried, tombstone = self._doubtful.get(replica.cluster, (None, "", None))
         if tombstone is not None and replica.site.metadata.found is write:
             del self._doubtful[replica.cluster]
             self._model.delete_subscription(replica.cluster, buried, tombstone)
+        for kept in [each for each in self._kept if each[0] == replica.cluster and each[1] is not replica.topic]:
+            self._kept.remove(kept)
+            _, _, name, epoch = kept
+            self._model.keep_subscription(replica.cluster, name, epoch)
         for name in sorted(each for cluster, each in self._awaited if cluster == replica.cluster):
             if name in replica.topic.subscriptions:
                 self._awaited.discard((replica.cluster, name))
@@ -67,27 +82,48 @@ class Lifetimes:
         self._waiting.add((replica.cluster, name))
         return self._replicated(replica, existing) if existing.progress is None else None
 
-    def unsubscribe(self, replica: Replica, subscription: Subscription | None) -> Callable[[], None] | None:
+    def unsubscribe(self, replica: Replica, subscription: Subscription | None) -> Unsubscribing | None:
         """Handle UNSUBSCRIBE."""
         topic = replica.topic
         if subscription is None or subscription.progress is None or topic is None:
             return None
         name, tombstone = subscription.name, subscription.progress.state.epoch.raised_by(replica.cluster)
+        is_begun = is_refused = False
 
-        def unsubscribed() -> None:
-            if replica.topic is not topic:  # the process ended meanwhile, and the client got no response
-                self._model.delete_subscription(replica.cluster, name, tombstone)
-            elif name not in topic.subscriptions:
-                self._model.delete_subscription(replica.cluster, name, tombstone)
-                self._model.promise(replica.cluster, name).add(tombstone, {})
-                self._note(replica.cluster, "", f"{name} deleted, epoch {tombstone}")
-                if (replica.cluster, name) in self._waiting:
-                    self._waiting.discard((replica.cluster, name))
-                    self._awaited.add((replica.cluster, name))
-            elif replica.site.metadata.in_doubt is not None:
-                self._doubtful[replica.cluster] = replica.site.metadata.in_doubt, name, tombstone
+        def handled() -> None:
+            nonlocal is_begun
+            is_begun = replica.topic is not topic or name not in topic.subscriptions
+            if is_begun:
+                self._deleting(replica, name, tombstone)
+            if is_begun and is_refused:
+                self._keep(replica, topic, name, tombstone)
 
-        return unsubscribed
+        def confirmed() -> None:
+            self._model.promise(replica.cluster, name).add(tombstone, {})
+            self._note(replica.cluster, "", f"{name} deleted, epoch {tombstone}")
+
+        def refused() -> None:
+            nonlocal is_refused
+            is_refused = True
+            if is_begun:
+                self._keep(replica, topic, name, tombstone)
+
+        unless_lost = self._model.unless_lost
+        return Unsubscribing(handled, unless_lost(replica.cluster, confirmed), unless_lost(replica.cluster, refused))
+
+    def _deleting(self, replica: Replica, name: str, tombstone: Epoch) -> None:
+        """Record a deletion whose outcome is unknown until it is answered, and for ever if the process ends."""
+        self._model.delete_subscription(replica.cluster, name, tombstone)
+        self._note(replica.cluster, "", f"{name} is to be deleted, epoch {tombstone}")
+        if (replica.cluster, name) in self._waiting:
+            self._waiting.discard((replica.cluster, name))
+            self._awaited.add((replica.cluster, name))
+
+    def _keep(self, replica: Replica, topic: Topic, name: str, tombstone: Epoch) -> None:
+        """Record a failed deletion."""
+        self._kept.append((replica.cluster, topic, name, tombstone))
+        if replica.site.metadata.in_doubt is not None:
+            self._doubtful[replica.cluster] = replica.site.metadata.in_doubt, name, tombstone
 
     def outlived(self, replica: Replica, epochs: dict[str, Epoch]) -> None:
         """Handle progress from another cluster; ``epochs`` are those of the subscriptions before it.
@@ -104,11 +140,11 @@ class Lifetimes:
 
     def _was_there(self, replica: Replica, name: str) -> bool:
         """Return whether a topic had a subscription when it was last loaded, or may have got it before a crash."""
-        crashes, topic = self._last_seen.get(replica.cluster, (replica.crashes, None))
-        if topic is None:
+        crashes, subscriptions = self._last_seen.get(replica.cluster, (replica.crashes, None))
+        if subscriptions is None:
             return False
         in_doubt = crashes != replica.crashes and self._model.has_begun(replica.cluster, name)
-        return in_doubt or name in topic.subscriptions
+        return in_doubt or name in subscriptions
 
     def _created_or_awaited(self, replica: Replica, name: str) -> None:
         """Record a created subscription, or one that still waits for metadata."""

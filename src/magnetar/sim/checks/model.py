@@ -345,6 +345,10 @@ class Model:
         """Record the deletion of a subscription of ``cluster`` in this epoch."""
         self._tombstones.setdefault((self._scope(cluster), subscription), []).append(epoch)
 
+    def keep_subscription(self, cluster: str, subscription: str, epoch: Epoch) -> None:
+        """Note that a deletion of the subscription of ``cluster`` in this epoch failed."""
+        self._tombstones[self._scope(cluster), subscription].remove(epoch)
+
     def is_buried(self, cluster: str, subscription: str, epoch: Epoch) -> bool:
         """Return whether the subscription of ``cluster`` was deleted in this epoch or a later one."""
         return any(each >= epoch for each in self._tombstones.get((self._scope(cluster), subscription), []))

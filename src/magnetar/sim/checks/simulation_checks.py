@@ -28,7 +28,13 @@ if TYPE_CHECKING:
     Then = Callable[[], None]
 
 _CONFIRMED = frozenset(
-    {pb.BaseCommand.MESSAGE, pb.BaseCommand.ACK_RESPONSE, pb.BaseCommand.SEND_RECEIPT, pb.BaseCommand.SUCCESS}
+    {
+        pb.BaseCommand.MESSAGE,
+        pb.BaseCommand.ACK_RESPONSE,
+        pb.BaseCommand.SEND_RECEIPT,
+        pb.BaseCommand.SUCCESS,
+        pb.BaseCommand.ERROR,
+    }
 )
 
 
@@ -127,10 +133,7 @@ class SimulationChecks(Tap):
             case pb.BaseCommand.SEEK:
                 self._hear_seek(site, session, command.seek)
             case pb.BaseCommand.UNSUBSCRIBE:
-                subscription = _subscription(session, command.unsubscribe.consumer_id)
-                if subscription is not None:
-                    name = subscription.topic.name
-                    return self.topics[name].unsubscribed(site.replicas[name], subscription)
+                return self._hear_unsubscribe(site, session, command.unsubscribe)
             case _:
                 pass
         return None
@@ -150,6 +153,18 @@ class SimulationChecks(Tap):
             confirmed = self.topics[name].seeking(site.replicas[name], session, subscription, seek)
             if confirmed is not None:
                 self._open[session, pb.BaseCommand.SUCCESS, seek.request_id] = confirmed
+
+    def _hear_unsubscribe(self, site: Site, session: Session, command: pb.CommandUnsubscribe) -> Then | None:
+        subscription = _subscription(session, command.consumer_id)
+        if subscription is None:
+            return None
+        name = subscription.topic.name
+        unsubscribing = self.topics[name].unsubscribed(site.replicas[name], subscription)
+        if unsubscribing is None:
+            return None
+        self._open[session, pb.BaseCommand.SUCCESS, command.request_id] = unsubscribing.confirmed
+        self._open[session, pb.BaseCommand.ERROR, command.request_id] = unsubscribing.refused
+        return unsubscribing.handled
 
     def _hear_entry(self, site: Site, session: Session, send: pb.CommandSend, body: bytes) -> Then | None:
         producer = session.producers.get(send.producer_id)
@@ -187,6 +202,8 @@ class SimulationChecks(Tap):
                         confirmed = None
                 case pb.BaseCommand.SUCCESS:
                     confirmed = self._open.pop((session, command.type, command.success.request_id), None)
+                case pb.BaseCommand.ERROR:
+                    confirmed = self._open.pop((session, command.type, command.error.request_id), None)
                 case pb.BaseCommand.SEND_RECEIPT:
                     receipt = command.send_receipt
                     key = session, command.type, receipt.producer_id << 32 | receipt.sequence_id

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from magnetar.broker.session.session import Session
     from magnetar.broker.subscription.subscription import Subscription
     from magnetar.geo.progress.state import SubscriptionProgress
+    from magnetar.sim.checks.lifetimes import Unsubscribing
     from magnetar.sim.checks.model import Entry, Starts
     from magnetar.sim.clients.consumer import Held, SimConsumer
     from magnetar.sim.clients.reader import SimReader
@@ -154,8 +155,8 @@ class TopicChecks:
         """Handle SUBSCRIBE for a replicated subscription; the result is called after the broker handled it."""
         return self._lifetimes.subscribe(replica, subscription)
 
-    def unsubscribed(self, replica: Replica, subscription: Subscription) -> Then | None:
-        """Handle UNSUBSCRIBE; the result is called after the broker handled it."""
+    def unsubscribed(self, replica: Replica, subscription: Subscription) -> Unsubscribing | None:
+        """Handle UNSUBSCRIBE."""
         return self._lifetimes.unsubscribe(replica, subscription)
 
     def acknowledging(

@@ -69,7 +69,7 @@ def test_a_subscription_that_is_deleted_between_two_slices_does_not_end_the_roun
     topic = cluster.topic()
     doomed = topic.subscriptions[f"s{SUBSCRIPTIONS - 2}"]
     cluster.loop.create_task(work(Maintenance(cluster.environment, cluster.topics)))
-    cluster.loop.call_soon(topic.delete_subscription, doomed)
+    cluster.loop.call_soon(topic.delete_subscription, doomed, lambda _: None)
     cluster.loop.spin()
     assert backlogs(cluster) == [0] * (SUBSCRIPTIONS - 1)
     assert doomed.backlog == 1

@@ -72,7 +72,7 @@ def test_a_new_topic_that_is_still_empty_takes_nothing_over_from_the_old_one() -
 def test_a_tombstone_of_the_old_topic_leaves_alone_who_consumes_from_the_new_one() -> None:
     world = consumed("ewr", "jfk")
     topic = world["jfk"].topic()
-    world["jfk"].do(lambda: topic.delete_subscription(topic.subscriptions["worker"]))
+    world["jfk"].do(lambda: topic.delete_subscription(topic.subscriptions["worker"], lambda _: None))
     world.progress()
     assert "worker" not in world["ewr"].topic().subscriptions
     world.cut("ewr", "jfk")

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from magnetar.base.errors import DiskFullError
+from magnetar.base.errors import DiskFullError, StorageError
 from magnetar.base.limits import Limit
 from magnetar.base.position import EARLIEST
 from magnetar.broker.admin.administration import Administration
@@ -23,12 +23,14 @@ from tests.unit.broker.mesh import SECOND, Mesh
 from tests.unit.broker.world import Worker, World
 
 if TYPE_CHECKING:
-    from magnetar.metadata.store import Put
+    from magnetar.metadata.cached import Transaction
 
 
 def unsubscribe(world: World, name: str) -> None:
     topic = world[name].topic()
-    world[name].do(lambda: topic.delete_subscription(topic.subscriptions["worker"]))
+    outcomes: list[StorageError | None] = []
+    world[name].do(lambda: topic.delete_subscription(topic.subscriptions["worker"], outcomes.append))
+    assert outcomes == [None]
 
 
 def subscribed() -> World:
@@ -62,23 +64,31 @@ def test_a_subscription_deleted_during_a_partition_is_deleted_everywhere_and_sta
     assert exists(world) == []
 
 
-def test_a_deletion_is_one_write_and_one_that_fails_changes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_deletion_is_one_write_and_one_that_fails_leaves_the_subscription(monkeypatch: pytest.MonkeyPatch) -> None:
     world = subscribed()
-    ewr, writes = world["ewr"], []
-    topic = ewr.topic()
+    ewr, writes = world["ewr"], list[list[str]]()
+    topic, outcomes = ewr.topic(), list[StorageError | None]()
 
-    def refuse(puts: list[Put]) -> None:
-        writes.append([put.path for put in puts])
-        message = "metadata store: database or disk is full"
-        raise DiskFullError(message)
+    def refuse(transaction: Transaction) -> None:
+        writes.append([change.path for change in transaction.changes])
+        ewr.metadata._failed(DiskFullError("metadata store: database or disk is full"))
+
+    def delete() -> None:
+        try:
+            topic.delete_subscription(topic.subscriptions["worker"], outcomes.append)
+        except StorageError as error:
+            outcomes.append(error)
 
     with monkeypatch.context() as disk_full:
-        disk_full.setattr(ewr.metadata, "put_many", refuse)
-        with pytest.raises(DiskFullError):
-            topic.delete_subscription(topic.subscriptions["worker"])
-    assert len(writes) == 1
+        disk_full.setattr(ewr.metadata, "_submit", refuse)
+        ewr.loop.call_soon(delete)
+        ewr.loop.spin()
+    assert [type(outcome) for outcome in outcomes] == [DiskFullError]
     assert any(path.endswith("/cursors/worker") for path in writes[0])
-    ewr.do(topic.ledger.close)
+    assert all("/cursors/worker" not in path for write in writes[1:] for path in write)
+    ewr.settle()
+    assert ewr.topic() is not topic, "the topic was fenced"
+    assert exists(world) == ["ewr", "jfk"]
     ewr.crash()
     assert exists(world) == ["ewr", "jfk"]
     unsubscribe(world, "ewr")
@@ -256,7 +266,7 @@ def test_an_update_of_pip_33_from_before_a_deletion_does_not_bring_the_subscript
     mesh.clusters["ewr"].settle()  # the update is on its way
     topic = mesh.clusters["jfk"].topic(TOPIC)
     assert topic.subscriptions["worker"].backlog == 3
-    mesh.clusters["jfk"].do(lambda: topic.delete_subscription(topic.subscriptions["worker"]))
+    mesh.clusters["jfk"].do(lambda: topic.delete_subscription(topic.subscriptions["worker"], lambda _: None))
     mesh.second()
     assert "worker" not in mesh.clusters["jfk"].topic(TOPIC).subscriptions
     mesh.publish("ewr", "d")

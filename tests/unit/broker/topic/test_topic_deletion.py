@@ -106,7 +106,7 @@ def test_the_end_of_a_deletion_waits_for_a_metadata_store_that_takes_writes() ->
     topic = cluster.topic()
     cursors = f"{managed_ledger_path(TOPIC)}/cursors"
     cluster.prompt = False
-    cluster.do(lambda: topic.delete_subscription(topic.subscriptions["worker"]))
+    cluster.do(lambda: topic.delete_subscription(topic.subscriptions["worker"], lambda _: None))
     store.fail_writes = True
     cluster.prompt = True
     cluster.settle()

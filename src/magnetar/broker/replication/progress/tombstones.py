@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from magnetar.broker.resources.limit_hits import LimitHits
     from magnetar.ledger.managed_ledger import ManagedLedger
-    from magnetar.metadata.store import Put
+    from magnetar.metadata.store import OnDurable, Put
 
 log = structlog.get_logger(__name__)
 
@@ -75,10 +75,15 @@ class Tombstones:
         found = self._tombstones.get(name)
         return FIRST_EPOCH if found is None else found.epoch.created_after()
 
-    def add(self, tombstone: SubscriptionProgress, along_with: Sequence[Put] = ()) -> None:
+    def add(
+        self,
+        tombstone: SubscriptionProgress,
+        along_with: Sequence[Put] = (),
+        on_durable: OnDurable = lambda _: None,
+    ) -> None:
         """Store a tombstone, which replaces an older one of the same subscription.
 
-        It is durable on return, in one transaction with ``along_with``. A failed write changes nothing.
+        It is written in one transaction with ``along_with``. A failed write changes nothing.
         """
         tombstones = {name: each for name, each in self._tombstones.items() if name != tombstone.name}
         tombstones[tombstone.name] = _Tombstone(*tombstone.epoch, *self._ledger.last_confirmed_entry)
@@ -90,3 +95,4 @@ class Tombstones:
         if forgotten is not None:
             self._limit_hits.hit(Limit.TOMBSTONES)
             log.warning("tombstone_forgotten", topic=self._ledger.name, subscription=forgotten)
+        on_durable(None)

@@ -25,12 +25,14 @@ from magnetar.geo.protection import ProgressFacts
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
+    from magnetar.base.errors import StorageError
     from magnetar.base.life import Life
     from magnetar.broker.publish.interfaces import Producer
     from magnetar.broker.subscription.shared_progress import SharedProgress
     from magnetar.broker.subscription.subscription import Subscription
     from magnetar.geo.progress.codec import ProgressReport
     from magnetar.geo.progress.confirmations import Unconfirmed
+    from magnetar.metadata.store import OnDurable
 
 log = structlog.get_logger(__name__)
 
@@ -48,8 +50,13 @@ class ProgressTopic(MarkedTopic, LosingTopic, ReplicatingTopic, Protocol):
         """Connected producers, including links, by name."""
         ...
 
-    def remove_subscription(self, subscription: Subscription, tombstone: SubscriptionProgress | None = None) -> None:
-        """Remove a subscription here, and store ``tombstone``; durable on return."""
+    def remove_subscription(
+        self,
+        subscription: Subscription,
+        tombstone: SubscriptionProgress | None = None,
+        done: OnDurable = ...,
+    ) -> None:
+        """Remove a subscription here, and store ``tombstone``; ``done`` is called when that is durable."""
         ...
 
     def follow_snapshots(self) -> None:
@@ -176,14 +183,22 @@ class TopicProgress(Part):
                 subscription.shared_progress.note_applied(source, delay_s)
             subscription.flushes.now()
 
-    def delete_subscription(self, subscription: Subscription) -> None:
-        """Delete a subscription; if it is replicated, store a tombstone and inform the other clusters."""
+    def delete_subscription(self, subscription: Subscription, done: OnDurable) -> None:
+        """Delete a subscription; if it is replicated, store a tombstone and inform the other clusters.
+
+        ``done`` is called when that is durable.
+        """
         if subscription.shared_progress is None:
-            self._topic.remove_subscription(subscription)
+            self._topic.remove_subscription(subscription, done=done)
             return
         tombstone = subscription.shared_progress.state.tombstone(self._environment.cluster)
-        self._topic.remove_subscription(subscription, tombstone)
-        self.publish(tombstone, 0, None)
+
+        def deleted(error: StorageError | None) -> None:
+            if error is None:
+                self.publish(tombstone, 0, None)
+            done(error)
+
+        self._topic.remove_subscription(subscription, tombstone, deleted)
 
     def unconfirmed(self, keeper: SharedProgress) -> dict[str, Unconfirmed | None]:
         """Return the entries of a subscription that each other cluster has not confirmed; None: unknown."""
@@ -264,7 +279,10 @@ class TopicProgress(Part):
         elif newer:
             self._topic.create_replicated(incoming).heard_from(source)
         elif tombstone is not None and not incoming.deleted:
-            self.publish(tombstone, 0, None)  # the sender does not know the deletion yet
+            # The sender does not know the deletion yet; it may know it when it is durable here.
+            self._environment.metadata.barrier(
+                lambda error: self.publish(tombstone, 0, None) if error is None else None
+            )
 
     def _delete(self, subscription: Subscription, incoming: SubscriptionProgress) -> None:
         """Delete a subscription that was deleted in another cluster, unless it is a different one or in use.

@@ -1,0 +1,133 @@
+"""Deletion of subscriptions: it is answered when it is durable, and the topic goes on meanwhile."""
+
+from __future__ import annotations
+
+from http import HTTPStatus
+
+import pytest
+
+from magnetar.base.errors import AdminError, StorageError
+from magnetar.broker.admin.administration import Administration
+from magnetar.sim.cluster import TOPIC, Cluster
+from magnetar.sim.virtual.loop import HandClock
+from magnetar.sim.virtual.metadata import COMMIT_S, FaultyMetadataStore
+from magnetar.wire import commands
+
+LATER_S = 10 * COMMIT_S
+
+
+class World:
+    """A topic with an entry and a subscription, on a metadata store whose commits take a while."""
+
+    def __init__(self) -> None:
+        self.cluster = Cluster()
+        self.store = FaultyMetadataStore(HandClock(self.cluster.loop))
+        self.store._tree = self.cluster.metadata._tree
+        self.use(self.store)
+        self.publisher = self.cluster.client()
+        self.publisher.produce()
+        self.publisher.send("a")
+        self.consumer = self.cluster.client()
+        self.consumer.subscribe()
+        self.store.serve(self.cluster.loop)
+
+    def use(self, store: FaultyMetadataStore) -> None:
+        """Start the broker on ``store``."""
+        self.cluster.metadata = self.store = store
+        self.cluster.resources = type(self.cluster.resources).over(store)
+        self.cluster.crash()
+
+    def wait(self) -> None:
+        """Let commits become durable, and those that follow them."""
+        for _ in range(4):
+            self.cluster.loop.advance(LATER_S)
+            self.cluster.settle()
+
+    def unsubscribe(self) -> None:
+        self.consumer.names()
+        self.consumer.say(commands.unsubscribe(consumer_id=1, request_id=self.consumer.request_id(), force=True))
+
+
+def test_unsubscribe_is_answered_when_the_deletion_is_durable() -> None:
+    world = World()
+    world.unsubscribe()
+    assert world.consumer.names() == []
+    world.publisher.names()
+    world.publisher.send("b", first=1)
+    assert world.publisher.names() == ["SEND_RECEIPT"], "nobody else waits"
+    world.wait()
+    assert world.consumer.names() == ["SUCCESS"]
+    assert world.cluster.topic().subscriptions == {}
+
+
+def test_a_crash_before_the_deletion_is_durable_leaves_the_subscription() -> None:
+    world = World()
+    world.consumer.ack(world.cluster.topic().ledger.last_confirmed_entry)
+    world.unsubscribe()
+    world.use(world.store.reopened())
+    assert world.cluster.subscription().backlog == 0, "what was acknowledged before is known"
+
+
+def test_a_consumer_that_comes_meanwhile_gets_a_new_subscription() -> None:
+    world = World()
+    world.consumer.ack(world.cluster.topic().ledger.last_confirmed_entry)
+    world.unsubscribe()
+    other = world.cluster.client()
+    other.subscribe(permits=0)
+    assert other.names() == []
+    world.wait()
+    assert other.names() == ["SUCCESS"]
+    other.say(commands.flow(consumer_id=1, message_permits=10))
+    assert other.messages() == ["a"]
+    world.use(world.store.reopened())
+    assert world.cluster.subscription().backlog == 1
+
+
+def test_a_deletion_that_fails_is_an_error_and_the_subscription_goes_on() -> None:
+    world = World()
+    topic = world.cluster.topic()
+    world.consumer.ack(topic.ledger.last_confirmed_entry)
+    world.unsubscribe()
+    other = world.cluster.client()
+    other.subscribe()
+    world.store.fail_in(1)
+    world.wait()
+    assert world.consumer.names() == ["ERROR"]
+    assert other.names() == ["ERROR"], "it waited for the same commit"
+    assert world.cluster.topic() is not topic
+    assert world.cluster.subscription().backlog == 0
+
+
+@pytest.mark.parametrize("fails", [True, False])
+def test_the_admin_api_waits_for_the_deletion(*, fails: bool) -> None:
+    world = World()
+    admin = Administration(world.cluster.environment, world.cluster.topics, "").subscriptions
+    task = world.cluster.loop.create_task(admin.delete(TOPIC, "worker", force=True))
+    world.cluster.settle()
+    assert not task.done()
+    if fails:
+        world.store.fail_in(1)
+    world.wait()
+    assert isinstance(task.exception(), StorageError) is fails
+    again = world.cluster.loop.create_task(admin.delete(TOPIC, "worker", force=True))
+    world.wait()
+    error = again.exception()
+    if fails:
+        assert error is None
+    else:
+        assert isinstance(error, AdminError)
+        assert error.status == HTTPStatus.NOT_FOUND
+
+
+def test_a_consumer_of_a_subscription_that_is_gone_does_not_delete_its_successor() -> None:
+    world = World()
+    topic, gone = world.cluster.topic(), world.cluster.subscription()
+    outcomes: list[StorageError | None] = []
+    world.cluster.do(lambda: topic.delete_subscription(gone, outcomes.append))
+    world.cluster.do(lambda: topic.create_subscription("worker", topic.log.before_first()))
+    world.cluster.do(lambda: topic.delete_subscription(gone, outcomes.append))
+    world.wait()
+    assert outcomes == [None, None]
+    assert list(topic.subscriptions) == ["worker"]
+    world.use(world.store.reopened())
+    assert list(world.cluster.topic().subscriptions) == ["worker"]
