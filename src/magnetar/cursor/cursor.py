@@ -72,7 +72,6 @@ class Cursor(Part):
         self._closed = False
         self._waiting: list[OnDurable] = []
         """Told of the flush that follows when the cursor's record in the metadata store is durable."""
-        self._failure: StorageError | None = None  # of the last write, unless the metadata store took all of it
 
     @property
     def is_being_recorded(self) -> bool:
@@ -130,11 +129,6 @@ class Cursor(Part):
         else:
             self.properties[name] = value
         self._change.properties = True
-
-    def set_subscription_properties(self, properties: Mapping[str, str]) -> None:
-        """Replace the subscription's properties; durable on return."""
-        self._info.subscription_properties = dict(properties)
-        self._info.save()
 
     def attach(self, data: bytes) -> None:
         """Have the next flush write ``data`` of the owner with it; there must be an owner."""
@@ -213,7 +207,9 @@ class Cursor(Part):
         elif self.changed:
             self._write(on_durable, checkpoint=self._checkpoint_due or self.sizes.is_outgrown)
         else:
-            self._home.store.barrier(lambda error: on_durable(error and self._failure))
+            self._home.store.barrier(
+                lambda error: on_durable(None) if error is None else self._fallbacks.then(on_durable)
+            )
 
     def checkpoint(self, on_durable: OnDurable) -> None:
         """Write everything anew, so that older records need no space any more."""
@@ -236,11 +232,11 @@ class Cursor(Part):
         def written(error: StorageError | None) -> None:
             if error is not None:
                 self._failed(change, error)
-                on_durable(self._failure)
+                self._fallbacks.then(on_durable)
                 return
             self._unconfirmed = [each for each in self._unconfirmed if each is not change]
-            self._failure = None
             if checkpoint:
+                self._fallbacks.contained(fallbacks)
                 with suppress(StorageError):  # the cursor was deleted meanwhile
                     store.trim(ledger_id, first)
                 if self._info.fallback is not None:
@@ -293,8 +289,7 @@ class Cursor(Part):
             lost.merge(each)
         lost.deleted = list(entries_beyond(self.state.mark_delete_position, lost.deleted))
         self._unconfirmed, self._change, self._checkpoint_due = [], lost, True
-        left_out = self._fallbacks.write(self.state, lost, self.properties, self._whole_attachment)
-        self._failure = error if left_out else None
+        self._fallbacks.write(self.state, lost, self.properties, self._whole_attachment, error)
 
     def _forget_fallbacks(self, number: int) -> None:
         """A checkpoint is durable that holds the first ``number`` of them.

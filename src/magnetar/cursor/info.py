@@ -81,20 +81,17 @@ class CursorInfo:
         if refusal is not None:
             raise refusal
 
-    def save(self) -> None:
-        """Write the value; durable on return."""
-        if self.home.path is not None:
-            self.home.metadata.put(self.home.path, self._content())
+    def save(self, on_durable: OnDurable) -> None:
+        """Write the value, unless the cursor was deleted; ``on_durable`` is called when that is durable."""
+        metadata, path = self.home.metadata, self.home.path
+        if path is not None and self._is_stored(path):
+            metadata.commit([Put(path, self._content())], on_durable)
+        else:
+            metadata.barrier(on_durable)  # the deletion may be on its way
 
-    def save_later(self) -> None:
-        """Write the value, where it does no harm if the old one stays."""
-        if self.home.path is not None:
-            self.home.metadata.commit([Put(self.home.path, self._content())])
-
-    @property
-    def is_stored(self) -> bool:
+    def _is_stored(self, path: str) -> bool:
         """Whether the cursor is still there: a write may be reported after it was deleted, or even made anew."""
-        stored = self.home.metadata.get(self.home.path) if self.home.path is not None else None
+        stored = self.home.metadata.get(path)
         value = json.loads(stored.value) if stored is not None else {}
         return value.get("cursorsLedgerId") == self.ledger_id and not value.get("deleted")
 

@@ -8,8 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from magnetar.base.errors import StorageError
+from magnetar.base.errors import DiskFullError, StorageError
 from magnetar.base.names import TopicName
+from magnetar.base.position import Position
 from magnetar.cursor import fallback
 from magnetar.cursor.limits import CursorLimits
 from magnetar.metadata.resources import managed_ledger_path
@@ -17,7 +18,6 @@ from tests.unit.cursor.fakes import singly
 from tests.unit.cursor.support import TOPIC, Setup, same
 
 if TYPE_CHECKING:
-    from magnetar.base.position import Position
     from magnetar.cursor.cursor import Cursor
     from magnetar.ledger.store import Run
 
@@ -142,6 +142,92 @@ def test_all_that_waits_for_the_same_outage_hears_the_same() -> None:
     assert same(setup.crash(), cursor)
 
 
+def falling_back(setup: Setup) -> tuple[Cursor, list[StorageError | None]]:
+    """A cursor whose last record failed, and is on its way to the metadata store."""
+    cursor, outcomes = setup.cursors.create("worker", setup.start), list[StorageError | None]()
+    setup.flush(cursor)
+    cursor.acknowledge_ranges(singly(setup.positions[3:9:2]))
+    setup.metadata.holds = True
+    cursor.flush(outcomes.append)
+    cursor.flush(outcomes.append)
+    setup.store.fail()
+    assert outcomes == [], "it is not durable anywhere"
+    return cursor, outcomes
+
+
+def test_a_fallback_is_reported_when_it_is_durable() -> None:
+    setup = Setup()
+    cursor, outcomes = falling_back(setup)
+    setup.metadata.release()
+    assert outcomes == [None, None]
+    assert same(setup.crash(), cursor)
+
+
+def test_a_fallback_that_cannot_be_stored_is_an_error_and_the_next_flush_writes_all() -> None:
+    setup = Setup()
+    cursor, outcomes = falling_back(setup)
+    cursor.acknowledge_ranges(singly(setup.positions[21:29:2]))
+    setup.metadata.full = True
+    setup.metadata.release()
+    assert [type(each) for each in outcomes] == [DiskFullError, DiskFullError]
+    setup.metadata.full = False
+    setup.flush(cursor)
+    assert same(setup.crash(), cursor)
+
+
+def test_a_crash_before_a_fallback_is_durable_takes_what_it_holds() -> None:
+    setup = Setup()
+    _, outcomes = falling_back(setup)
+    recovered = setup.crash()
+    assert outcomes == []
+    assert (recovered.state.mark_delete_position, list(recovered.state.deleted())) == (setup.start, [])
+
+
+def test_a_checkpoint_that_is_durable_before_the_fallback_makes_it_needless() -> None:
+    setup = Setup()
+    cursor, outcomes = falling_back(setup)
+    cursor.reset(setup.positions[1])
+    cursor.flush(outcomes.append)
+    setup.store.settle()
+    assert outcomes == [None, None, None]
+    setup.metadata.full = True
+    setup.metadata.release()
+    assert outcomes == [None, None, None]
+    assert same(setup.crash(), cursor)
+
+
+def test_outcomes_of_several_fallbacks_come_in_order() -> None:
+    setup = Setup()
+    cursor, outcomes = falling_back(setup)
+    told: list[str] = []
+    for name in ("second", "third"):
+        cursor.acknowledge_ranges(singly(setup.positions[len(told) + 31 : 40 : 2]))
+        cursor.flush(lambda error, name=name: told.append(f"{name} {error}"))  # type: ignore[misc]
+        setup.store.fail()
+    assert (outcomes, told) == ([], [])
+    setup.metadata.release()
+    assert (outcomes, told) == ([None, None], ["second None", "third None"])
+    assert same(setup.crash(), cursor)
+
+
+@pytest.mark.parametrize("is_stored", [True, False])
+def test_a_record_that_fails_while_its_cursor_is_deleted_waits_for_the_deletion(*, is_stored: bool) -> None:
+    setup = Setup()
+    cursor, outcomes = setup.cursors.create("worker", setup.start), list[StorageError | None]()
+    setup.flush(cursor)
+    cursor.acknowledge_ranges(singly(setup.positions[3:9:2]))
+    cursor.flush(outcomes.append)
+    setup.metadata.holds = True
+    setup.cursors.delete("worker")
+    cursor.close()
+    setup.store.fail()
+    assert outcomes == [], "the deletion may fail, and the record is nowhere"
+    setup.metadata.full = not is_stored
+    setup.metadata.release()
+    assert [each is None for each in outcomes] == [is_stored]
+    assert setup.cursors.names() == [] if is_stored else ["worker"]
+
+
 def test_a_write_that_fails_after_the_cursor_was_deleted_does_not_bring_it_back() -> None:
     setup = Setup()
     cursor = setup.cursors.create("worker", setup.start)
@@ -192,6 +278,47 @@ def test_whatever_was_confirmed_survives(steps: list[tuple[str, int]], outcomes:
             cursor.checkpoint_attachment = lambda: b"|".join(attached) or None
     assert fail(setup, cursor) == [None]
     assert same(setup.crash(), cursor)
+
+
+STEPS = ["acknowledge", "flush", "settle", "fail", "release", "refuse", "crash"]
+
+
+@given(st.lists(st.tuples(st.sampled_from(STEPS), st.integers(0, 99)), max_size=40))
+def test_whatever_was_confirmed_survives_whenever_fallbacks_become_durable(steps: list[tuple[str, int]]) -> None:
+    setup = Setup()
+    cursor = setup.cursors.create("worker", setup.start)
+    asked, confirmed = set[Position](), set[Position]()
+
+    def flush(cursor: Cursor) -> None:
+        written = asked.copy()
+        cursor.flush(lambda error: confirmed.update(written) if error is None else None)
+
+    def crashed() -> Cursor:
+        recovered = setup.crash()
+        kept = {position for position in setup.positions if recovered.state.is_deleted(position)}
+        assert confirmed <= kept <= asked
+        asked.intersection_update(kept)
+        return recovered
+
+    for what, index in steps:
+        setup.metadata.holds = True
+        match what:
+            case "acknowledge":
+                cursor.acknowledge_ranges(singly([setup.positions[index]]))
+                asked.add(setup.positions[index])
+            case "flush":
+                flush(cursor)
+            case "settle":
+                setup.store.settle()
+            case "fail":
+                setup.store.fail()
+            case "release" | "refuse":
+                setup.metadata.full = what == "refuse"
+                setup.metadata.release()
+                setup.metadata.full = False
+            case "crash":
+                cursor = crashed()
+    crashed()
 
 
 def test_a_cursor_that_was_closed_does_not_put_its_own_old_state_over_what_its_successor_wrote() -> None:

@@ -174,10 +174,15 @@ class TopicLoader:
         if topic.lifecycle.apply(Event.CLOSED):
             del self._closing[topic]
             self.when_closed(topic)
-            topic.log.barrier(lambda _: self._settled(topic))
+            self._settle(topic)
+
+    def _settle(self, topic: Topic) -> None:
+        """Wait until all writes of the topic are durable or have failed; a failed one of the log may cause another."""
+        metadata = self._environment.metadata
+        topic.log.barrier(lambda _: metadata.barrier(lambda _: self._settled(topic)))
 
     def _settled(self, topic: Topic) -> None:
-        """Handle that all writes of the topic are durable or have failed."""
+        """Release a topic without pending writes."""
         self._environment.retired.add(topic)
         if topic.lifecycle.apply(Event.SETTLED):
             self.failures.unloaded(topic.name, topic.unstored, topic.loaded_at)
@@ -203,7 +208,7 @@ class TopicLoader:
         except BaseException:
             close_each(loop, topic.name, steps)
             topic.lifecycle.apply(Event.DELETION_FAILED)
-            topic.log.barrier(lambda _: self._settled(topic))
+            self._settle(topic)
             raise
         finally:
             self._closing.pop(topic, None)
