@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import random
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING
@@ -204,6 +204,23 @@ def test_a_shortage_fails_all_that_is_in_flight_and_nothing_of_it_remains() -> N
             assert await read_all(store, ledger_id) == [entry(number) for number in range(3)]
             with pytest.raises(StorageError, match="is sealed"):
                 store.append(sealed, [b"more"], lambda _error: None)
+
+    asyncio.run(story())
+
+
+def test_ids_that_a_shortage_kept_from_being_reserved_are_reserved_after_it() -> None:
+    async def story() -> None:
+        async with opened(Kept()) as (store, medium):
+            medium.error = StorageShortageError(SHORT)
+            with suppress(StorageError):
+                while True:
+                    store.create()
+                    await turns()
+            medium.error = None
+            with pytest.raises(StorageError, match="used up"):
+                store.create()  # nobody else asks anything of the store
+            await turns()
+            store.create()
 
     asyncio.run(story())
 

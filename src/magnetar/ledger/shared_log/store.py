@@ -143,7 +143,12 @@ class SharedLogStore:
 
     def create(self) -> int:
         """See LedgerStore; raises StorageError when ids are asked for faster than they can be reserved durably."""
-        ledger_id = self._ids.give(self._reserve)
+        try:
+            ledger_id = self._ids.give(self._reserve)
+        except StorageError:
+            if self._deferred:  # the reservation may be one of them, and nobody may ask for anything else
+                self.barrier(lambda _error: None)
+            raise
         self._ledgers[ledger_id] = _Ledger()
         return ledger_id
 
