@@ -184,7 +184,7 @@ class LogReader:
 
 
 def kill(broker: Broker, chance: random.Random) -> str:
-    """Kill the broker after a random time, sometimes again during recovery, and check its data; return a description."""
+    """Kill the broker after a random time, sometimes again during recovery; check its data; describe what was done."""
     time.sleep(chance.uniform(0.0, 1.0))
     broker.kill()
     said = "killed"

@@ -30,7 +30,23 @@ def test_the_first_client_publishes_at_once(tmp_path: Path) -> None:
         broker.__exit__()
 
 
-def test_a_later_start_changes_nothing(tmp_path: Path) -> None:
+def test_a_start_on_other_ports_registers_them(tmp_path: Path) -> None:
+    first = Broker(tmp_path, "lone")
+    first.start()
+    first.__exit__()
+    second = Broker(tmp_path, "lone")
+    assert second.service_url != first.service_url
+    second.start()
+    try:
+        assert second.rest.get("clusters/lone")["brokerServiceUrl"] == second.service_url
+        client = connect(second.service_url)
+        client.create_producer(TOPIC).send(b"hello")
+        client.close()
+    finally:
+        second.__exit__()
+
+
+def test_a_later_start_changes_nothing_that_an_operator_set(tmp_path: Path) -> None:
     broker = Broker(tmp_path, "lone")
     broker.start()
     try:

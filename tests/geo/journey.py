@@ -350,7 +350,7 @@ def standing(group: Group, topic: str, name: str) -> Json:
 
 
 def unconfirmed_s(group: Group, topic: str, source: str, target: str) -> float | None:
-    """Return the age of the oldest acknowledgement of ``source`` unconfirmed by ``target``; None: unknown, 0.0: none."""
+    """Return the age of the oldest acknowledgement unconfirmed by ``target``; None: unknown, 0.0: none."""
     age: float | None = standing(group, topic, source)["progressAgeSeconds"].get(target)
     return age
 

@@ -17,7 +17,7 @@ MOVER = "tower"
 
 
 def publish(client: pulsar.Client, topic: str, first: int, last: int) -> int:
-    """Send messages ``first`` to ``last`` with the producer name of the test; return the last sequence id that it got."""
+    """Send messages ``first`` to ``last`` as the producer MOVER; return the last sequence id that it got."""
     producer = client.create_producer(topic, producer_name=MOVER, block_if_queue_full=True)
     told: int = producer.last_sequence_id()
     send_all(producer, [(b"%d" % number, {"sequence_id": number}) for number in range(first, last + 1)])

@@ -1,4 +1,4 @@
-"""The first start of a cluster: like Pulsar's standalone, it accepts publishes without configuration."""
+"""Registration of the broker's own cluster, so that a client can publish at once, as with Pulsar's standalone."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ NAMESPACE = NamespaceName(TENANT, "default")
 async def register_cluster(resources: Resources, cluster: str, data: ClusterData) -> bool:
     """Register ``cluster`` and create ``public/default`` unless a cluster is registered; return whether it did.
 
-    The cluster is registered last, so the next start completes an interrupted one. Later starts change nothing: an
-    operator may have deleted the namespace, or changed the addresses.
+    The cluster is registered last, so a start that was interrupted is completed by the next one. Later starts create
+    nothing, because an operator may have deleted the namespace.
     """
     if resources.clusters.names():
         return False
@@ -30,3 +30,20 @@ async def register_cluster(resources: Resources, cluster: str, data: ClusterData
         await resources.namespaces.create(NAMESPACE, Policies(replication_clusters=[cluster], bundles=bundles))
     await resources.clusters.create(cluster, data)
     return True
+
+
+async def update_addresses(resources: Resources, cluster: str, data: ClusterData) -> bool:
+    """Register the broker's present addresses if it registered the stored ones; return whether they changed.
+
+    Addresses that an operator set stay, since clients may reach the broker through a proxy. The broker keeps a copy of
+    the addresses that it registered; addresses that differ from the copy are an operator's.
+    """
+    registered, copy = resources.clusters.get(cluster), resources.own_addresses.get(cluster)
+    is_changed = registered is not None and registered == copy and registered != data
+    if is_changed:
+        await resources.clusters.update(cluster, lambda _: data)
+    if registered is not None and (is_changed or registered == data) and copy != data:
+        # Behind the cluster's data: after a crash in between, the next start finds these equal to ``data``.
+        own = resources.own_addresses
+        await (own.create(cluster, data) if copy is None else own.update(cluster, lambda _: data))
+    return is_changed

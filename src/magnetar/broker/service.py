@@ -21,7 +21,7 @@ from magnetar.broker.admin.administration import Administration
 from magnetar.broker.delayed.store import DELAYED, DelayedStore
 from magnetar.broker.delayed.thread import StoreThread
 from magnetar.broker.environment import Environment
-from magnetar.broker.first_start import NAMESPACE, register_cluster
+from magnetar.broker.first_start import NAMESPACE, register_cluster, update_addresses
 from magnetar.broker.housekeeping.maintenance import Maintenance
 from magnetar.broker.loop.cycles import CycleCollector
 from magnetar.broker.loop.stack_sampler import StackSampler
@@ -160,6 +160,8 @@ class Broker:
         data = ClusterData(serviceUrl=admin_url, brokerServiceUrl=self.topics.service_url)
         if await register_cluster(environment.resources, config.clusterName, data):
             log.info("cluster_registered", cluster=config.clusterName, namespace=str(NAMESPACE))
+        if await update_addresses(environment.resources, config.clusterName, data):
+            log.info("cluster_addresses_updated", cluster=config.clusterName, **data.model_dump(exclude_none=True))
         loaded = self.topics.linked.load_all(lambda done, total: starting.told("topics", done, total))
         administration = Administration(environment, self.topics, admin_url)
         app = build_app(administration, environment.resources)

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from magnetar.metadata.store import Change, MetadataStore
 
 _CLUSTERS = "/admin/clusters"
+_OWN_ADDRESSES = "/magnetar/own-addresses"
 _POLICIES = "/admin/policies"
 _PARTITIONED_TOPICS = "/admin/partitioned-topics"
 _TOPIC_POLICIES = "/admin/topic-policies"
@@ -107,6 +108,15 @@ class Clusters(Documents[str, ClusterData]):
 
     def _path(self, key: str) -> str:
         return f"{_CLUSTERS}/{key}"
+
+
+class OwnAddresses(Documents[str, ClusterData]):
+    """The addresses of this cluster that the broker registered itself; not part of Pulsar's tree."""
+
+    _kind = ClusterData
+
+    def _path(self, key: str) -> str:
+        return f"{_OWN_ADDRESSES}/{key}"
 
 
 class Tenants(Documents[str, TenantInfo]):
@@ -230,6 +240,7 @@ class Resources:
     partitioned_topics: PartitionedTopics
     topics: Topics
     topic_policies: TopicPoliciesOf
+    own_addresses: OwnAddresses
 
     @classmethod
     def over(cls, store: MetadataStore) -> Self:
@@ -241,6 +252,7 @@ class Resources:
             PartitionedTopics(store),
             Topics(store),
             TopicPoliciesOf(store),
+            OwnAddresses(store),
         )
 
 
