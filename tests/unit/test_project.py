@@ -1,4 +1,4 @@
-"""What the whole tree promises, whoever writes in it."""
+"""Rules for the whole source tree."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def test_functions_are_short() -> None:
 
 
 def oversized(path: Path) -> list[str]:
-    """What is over a limit in one module."""
+    """Return the limits that a module exceeds."""
     text = path.read_text(encoding="utf-8")
     name, lines = path.relative_to(SOURCE).as_posix(), text.count("\n")
     found = [f"{name}: {lines} lines"] if lines > MODULE_LINES_MAX else []
@@ -162,7 +162,7 @@ def test_the_glossary_is_sorted_and_names_modules_that_are_there() -> None:
 
 
 def test_no_module_imports_itself_by_way_of_others() -> None:
-    graph = build_graph("magnetar")  # with imports that are for types only
+    graph = build_graph("magnetar")  # including imports for types only
     imported = {module: graph.find_modules_directly_imported_by(module) for module in graph.modules}
     assert sum(map(len, imported.values())) > 1_000
-    TopologicalSorter(imported).prepare()  # raises CycleError, which names the modules
+    TopologicalSorter(imported).prepare()  # raises CycleError with the modules

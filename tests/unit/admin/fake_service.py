@@ -1,4 +1,4 @@
-"""A broker made of dictionaries, with the admin API in front of it."""
+"""A fake broker with dictionaries behind the admin API."""
 
 from __future__ import annotations
 
@@ -268,7 +268,7 @@ class FakeSubscriptionOperations:
 
 
 class FakeAdminService:
-    """An AdminService whose only ledger is number 3."""
+    """An AdminService with ledger 3 only."""
 
     cluster_name = "A"
     service_url = "pulsar://127.0.0.1:16650"
@@ -322,7 +322,7 @@ class FakeAdminService:
 
 
 class AppTransport(httpx.BaseTransport):
-    """Carries requests into an ASGI application, without a network."""
+    """A transport that passes requests to an ASGI application without a network."""
 
     def __init__(self, service: FakeAdminService) -> None:
         self._app = build_app(service, service.resources)
@@ -339,7 +339,7 @@ class AppTransport(httpx.BaseTransport):
 
 
 def new_service() -> FakeAdminService:
-    """Cluster A with B beside it and the namespace nyc/flights between them, as in the observation."""
+    """Return cluster A with the namespace nyc/flights, replicated with B, as in the recorded conversation."""
     resources = Resources.over(MemoryMetadataStore(SystemClock()))
     urls = {"serviceUrl": "http://127.0.0.1:18080", "brokerServiceUrl": "pulsar://127.0.0.1:16650"}
     for name in ("A", "B"):

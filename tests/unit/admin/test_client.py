@@ -1,4 +1,4 @@
-"""The client tells a refusal from silence, and reads Apache Pulsar's answers too."""
+"""The client distinguishes refusals from missing responses, and also parses Apache Pulsar's responses."""
 
 from __future__ import annotations
 

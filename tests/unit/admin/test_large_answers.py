@@ -1,4 +1,4 @@
-"""Few large answers are made at the same time, and every request gets its own in the end."""
+"""The number of concurrent large responses is limited, and every request gets its response."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ REQUESTS = 20
 
 
 class Noun:
-    """Counts the answers that are being made."""
+    """Counts the responses in progress."""
 
     def __init__(self) -> None:
         nothing: Any = None

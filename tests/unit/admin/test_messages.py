@@ -1,4 +1,4 @@
-"""Entries as peek answers them, whatever their publisher wrote."""
+"""Peeked entries, with arbitrary contents."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Metrics carry Pulsar's names and labels."""
+"""Metrics have Pulsar's names and labels."""
 
 from __future__ import annotations
 

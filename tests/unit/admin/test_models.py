@@ -1,4 +1,4 @@
-"""Statistics have the fields that Apache Pulsar 4.0.7 answered with, and those of ours."""
+"""Statistics have the fields of Apache Pulsar 4.0.7, and Magnetar's own."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ OBS = "persistent://nyc/flights/obs"
 
 
 def kinds(value: Any) -> Any:  # noqa: ANN401 - any JSON value
-    """The same JSON with each number, text and truth value replaced by the name of its type."""
+    """Return the JSON value with each number, text and boolean replaced by the name of its type."""
     if isinstance(value, dict):
         return {key: kinds(each) for key, each in value.items()}
     return [kinds(each) for each in value] if isinstance(value, list) else type(value).__name__

@@ -1,4 +1,4 @@
-"""The conversation that was held with Apache Pulsar 4.0.7, held again: same statuses, reasons and JSON."""
+"""A recorded conversation with Apache Pulsar 4.0.7, replayed: equal statuses, reasons and JSON."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ PARTITIONED = (
     "delete-partitioned-topic."
 )
 
-# Method, path below /admin/v2/, body (None: none), status, answer (None: empty), as they were exchanged.
+# Method, path below /admin/v2/, body (None: none), status, response (None: empty), as recorded.
 CONVERSATION: list[tuple[str, str, Any, int, Any]] = [
     ("GET", "brokers/A", None, 200, ["127.0.0.1:18080"]),
     ("GET", "brokers/leaderBroker", None, 200, {"serviceUrl": "http://127.0.0.1:18080", "brokerId": "127.0.0.1:18080"}),

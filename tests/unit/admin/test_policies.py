@@ -1,4 +1,4 @@
-"""Policies of namespaces and topics: what an Apache Pulsar 4.0.7 answered to the same requests, in the same order."""
+"""Policies of namespaces and topics: recorded responses of Apache Pulsar 4.0.7 to the same requests, in order."""
 
 from __future__ import annotations
 
@@ -206,7 +206,7 @@ PROPOSED: list[tuple[str, str, object, int, object]] = [
     ("DELETE", f"{N}/{FREQUENCY}", None, 204, None),
     ("GET", f"{N}/{FREQUENCY}", None, 204, None),
 ]
-"""PIP-398, which no release of Apache Pulsar has yet, and what Magnetar adds to it."""
+"""PIP-398, which no release of Apache Pulsar has yet, and Magnetar's additions."""
 
 
 def test_what_is_proposed_for_pulsar_and_not_in_it_yet(http: httpx.Client) -> None:

@@ -1,4 +1,4 @@
-"""What is not granted is refused with Pulsar's status and a reason, and changes nothing."""
+"""Refused requests get Pulsar's status and a reason, and change nothing."""
 
 from __future__ import annotations
 

@@ -19,7 +19,7 @@ def test_only_one_holds_a_directory_and_the_other_learns_who(tmp_path: Path) -> 
 
 def test_a_released_directory_and_one_whose_holder_died_are_free(tmp_path: Path) -> None:
     DirectoryLock(tmp_path).release()
-    (tmp_path / "lock").write_text("1\n")  # what a killed process leaves
+    (tmp_path / "lock").write_text("1\n")  # the remains of a killed process
     with DirectoryLock(tmp_path):
         assert (tmp_path / "lock").read_text() == f"{os.getpid()}\n"
 

@@ -1,4 +1,4 @@
-"""How many log lines of one event pass."""
+"""The rate limit of log lines for each event."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from magnetar.base.log_limit import EVENTS_MAX, LINES_MAX, PERIOD_S, LogLimit
 
 
 class Log:
-    """A clock, a limit, and the lines that passed."""
+    """A clock, a limit, and the passed lines."""
 
     def __init__(self) -> None:
         self.now = 0.0
         self.limit = LogLimit(lambda: self.now)
 
     def say(self, event: str, times: int = 1, level: str = "warning") -> list[int | None]:
-        """For each line that passes, what it says was dropped before it."""
+        """Log an event; return, for each passed line, the number of lines dropped before it."""
         passed: list[int | None] = []
         for _ in range(times):
             try:

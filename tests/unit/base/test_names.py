@@ -1,4 +1,4 @@
-"""Names of topics and clusters: which are partitions, and how long they may be."""
+"""Names of topics and clusters: partitions and maximum lengths."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The file system as it is."""
+"""The real file system."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 MIB = 1 << 20
 BLOCK = 512
-"""Bytes of a block in what ``stat`` tells."""
+"""Bytes per block in ``stat``."""
 
 
 def test_room_is_set_aside_without_a_change_of_the_length_and_given_back(tmp_path: Path) -> None:

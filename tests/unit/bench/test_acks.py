@@ -1,4 +1,4 @@
-"""The benchmark of acknowledgements: its figures are of what it did."""
+"""The benchmark of acknowledgements: consistency of its figures."""
 
 from __future__ import annotations
 

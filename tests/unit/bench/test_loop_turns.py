@@ -1,4 +1,4 @@
-"""The longest turn of each phase, without the time in which the loop waited for a processor."""
+"""The longest turn of each phase, without time of waiting for a processor."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The verdict on the broker's memory: what it grew by after it had settled."""
+"""The verdict about the broker's memory: the growth after it has settled."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ RATE = 500.0
 
 
 def samples(before: float, after: float, backlog: int = 10) -> list[Sample]:
-    """An hour in which a broker of 20 MiB reaches ``before`` MiB at once and goes to ``after`` steadily."""
+    """Return an hour of samples: a broker of 20 MiB grows to ``before`` MiB at once and to ``after`` MiB steadily."""
     return [
         Sample(
             seconds,
@@ -31,7 +31,7 @@ def test_a_broker_that_stays_as_it_is_did_not_grow() -> None:
 
 
 def test_some_bytes_for_each_message_are_found() -> None:
-    mib = 89 * 3600 * RATE / MIB  # what the order of eviction once kept for each run
+    mib = 89 * 3600 * RATE / MIB  # an earlier leak: the order of eviction kept this much per run
     found = verdict(samples(110, 110 + mib), RATE, 600)
     assert found["grew"]
     assert found["brokers"]["ewr"]["bytes_per_message"] == pytest.approx(89, rel=0.01)

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 @pytest.fixture
 def store(tmp_path: Path) -> Store:
-    """Three rounds of publishing, and one of a planned and an unplanned switch."""
+    """Return three rounds of publishing, and one of a planned and an unplanned switch."""
     kept = Store(tmp_path / "samples.json", {"scale": "full", "rounds": 3}, resume=False)
     for number, (apache, magnetar) in enumerate(zip((13.1, 12.4, 14.0), (2.95, 3.0, 2.9), strict=True)):
         kept.add(_publish(System.APACHE, number, (80_000 + 10_000 * number, apache)))

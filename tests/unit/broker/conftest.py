@@ -23,7 +23,7 @@ def _loops_closed() -> Iterator[None]:
 
 @pytest.fixture
 def left_to_the_collector() -> Iterator[Callable[[], list[FrameType]]]:
-    """Disable the collector of cycles; return what it would have to free of Magnetar's calls, and free it.
+    """Disable the cyclic garbage collector; return a function that collects and returns Magnetar's frames in cycles.
 
     Other threads of the test process, such as those of Spark, leave cycles of their own.
     """

@@ -1,6 +1,6 @@
-"""A peer of progress links that answers when the test says so, and is gone when the test says so."""
+"""A manually driven peer of progress links."""
 
-# ruff: noqa: ANN401 - the parts of a connection and a producer that a link needs
+# ruff: noqa: ANN401 - stands for a connection and a producer
 
 from __future__ import annotations
 
@@ -29,9 +29,9 @@ class HandPeer(ProgressLinks):
         self._served = cluster
         self.is_up = True
         self.prompt = True
-        """Whether what is sent is answered at once."""
+        """Whether markers are confirmed at once."""
         self.received: list[Any] = []
-        """Markers, in order."""
+        """Received markers, in order."""
         self._producers: list[_HandProducer] = []
 
     async def connection(self, peer: str) -> Any:
@@ -46,19 +46,19 @@ class HandPeer(ProgressLinks):
         return self._producers[-1]
 
     def answer(self) -> None:
-        """Confirm all that was sent."""
+        """Confirm all received markers."""
         for producer in self._producers:
             self._served.do(producer.answer)
 
     def go(self) -> None:
-        """Be gone."""
+        """Disconnect, and refuse connections."""
         self.is_up = False
         producers, self._producers = self._producers, []
         for producer in producers:
             self._served.do(producer.end)
 
     def come(self) -> None:
-        """Be there again; those who wait come within some seconds."""
+        """Accept connections again; links reconnect within some seconds."""
         self.is_up = True
         for _ in range(10):
             self._served.loop.advance(1)
@@ -98,7 +98,7 @@ class _HandProducer:
 
 
 def linked_cluster(targets: str = "jfk", **settings: Any) -> tuple[Cluster, HandPeer]:
-    """A cluster and its peers, which are the same after a crash."""
+    """Create a cluster with its peers, which survive a crash."""
     peers: list[HandPeer] = []
 
     def make(cluster: Cluster) -> ProgressLinks:

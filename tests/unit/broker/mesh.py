@@ -1,4 +1,4 @@
-"""Some clusters that replicate to each other, every link carried by hand."""
+"""Clusters that replicate to each other over manually driven links."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ if TYPE_CHECKING:
 
 MARKERS: dict[str, Any] = {"replicatedSubscriptionSync": "markers"}
 SECOND = 1.01
-"""A little more than the time between two snapshots."""
+"""Slightly more than the interval of snapshots."""
 
 
 class Mesh:
-    """Clusters by name; each has a client, and there is a pipe for each two of them."""
+    """Clusters by name, with a client each, and a pipe for each ordered pair."""
 
     def __init__(self, *names: str, settings: dict[str, Any] | None = None, permits: int = 1000) -> None:
-        """Begin with all links attached; each asks for so many entries ahead."""
+        """Attach all links, each with ``permits`` permits."""
         self.loop = HandLoop()
         self.settings = MARKERS if settings is None else settings
         self.clusters = {
@@ -45,13 +45,13 @@ class Mesh:
         client.leave()
 
     def subscribe(self, name: str, *, replicate: bool = True, permits: int = 1000) -> Client:
-        """A consumer of the subscription "worker" that has its messages; the client's ``messages()`` are new ones."""
+        """Create a consumer of the subscription "worker"; its ``messages()`` are the new ones."""
         client = self.clusters[name].client()
         client.subscribe(replicate_subscription_state=replicate, permits=permits)
         return client
 
     def carry(self, rounds: int = 3) -> None:
-        """Carry everything there is, and what follows from it, over all links that are attached."""
+        """Carry all entries, and their consequences, over all attached links."""
         for _ in range(rounds):
             for cluster in self.clusters.values():
                 cluster.settle()
@@ -60,40 +60,40 @@ class Mesh:
                 pipe.run()
 
     def second(self, rounds: int = 3) -> None:
-        """Let a second pass, and carry what comes of it."""
+        """Advance a second, and carry all entries."""
         self.loop.advance(SECOND)
         self.carry(rounds)
 
     def mark(self, name: str, subscription: str = "worker") -> Position:
-        """Where the subscription's mark-delete position is."""
+        """Return the subscription's mark-delete position."""
         return self.clusters[name].subscription(subscription).cursor.state.mark_delete_position
 
     def backlog(self, name: str, subscription: str = "worker") -> int:
-        """Entries that the subscription has not acknowledged."""
+        """Return the number of unacknowledged entries of the subscription."""
         return self.clusters[name].subscription(subscription).backlog
 
     def end(self, name: str) -> Position:
-        """The newest entry of a cluster's log."""
+        """Return the newest entry of a cluster's log."""
         return self.clusters[name].topic(TOPIC).ledger.last_confirmed_entry
 
     def entries(self, name: str) -> int:
-        """How many entries a cluster's log holds."""
+        """Return the number of entries in a cluster's log."""
         return self.clusters[name].topic(TOPIC).ledger.entries
 
     def texts(self, name: str) -> dict[Position, str]:
-        """What a cluster's log holds."""
+        """Return the contents of a cluster's log."""
         ledger = self.clusters[name].topic(TOPIC).ledger
         found = ledger.read_cached(ledger.first_position, ledger.entries, 1 << 30) if ledger.entries else []
         assert found is not None
         return {position: bytes(payload_of(entry)).decode().rstrip("\0") for position, entry in found}
 
     def acknowledged(self, name: str, subscription: str = "worker") -> set[str]:
-        """Which of that the subscription has acknowledged; nothing while it does not exist."""
+        """Return the texts that the subscription has acknowledged; empty if it does not exist."""
         found = self.clusters[name].topic(TOPIC).subscriptions.get(subscription)
         if found is None:
             return set()
         return {text for position, text in self.texts(name).items() if found.unread.is_finished(position)}
 
     def problems(self) -> list[dict[str, Any]]:
-        """What callbacks raised."""
+        """Return the exceptions of callbacks."""
         return self.loop.problems

@@ -1,4 +1,4 @@
-"""A broker closes everything it opened: after a failed start, after a failed stop, and when stopped twice."""
+"""A broker closes all resources: after a failed start, after a failed stop, and when stopped twice."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def config(tmp_path: Path) -> BrokerConfig:
 
 
 def assert_closed(config: BrokerConfig) -> None:
-    """Nobody holds the data directory, and a broker can start on it."""
+    """Check that the data directory is not locked, and that a broker can start with it."""
     DirectoryLock(config.dataDirectory).release()
 
     async def run() -> None:

@@ -1,4 +1,4 @@
-"""An entry and an acknowledgement go through the packages as ARCHITECTURE.md draws it."""
+"""An entry and an acknowledgement pass the packages in the order of the drawings in ARCHITECTURE.md."""
 
 from __future__ import annotations
 
@@ -30,13 +30,13 @@ TOPIC = "persistent://public/walk/t"
 SUBSCRIPTION = "worker"
 
 NOT_DRAWN = {
-    *("broker", "broker/loop", "broker/resources", "broker/settings", "broker/delayed"),  # all others use them
-    *("broker/web", "broker/admin"),  # the test asks for statistics meanwhile
+    *("broker", "broker/loop", "broker/resources", "broker/settings", "broker/delayed"),  # used by all others
+    *("broker/web", "broker/admin"),  # the test requests statistics meanwhile
 }
 
 
 class Tracer:
-    """Notes which functions are called by the threads that are started within it."""
+    """Records the functions called by threads that start within the context."""
 
     def __init__(self) -> None:
         self._codes: list[CodeType] | None = None
@@ -54,7 +54,7 @@ class Tracer:
 
     @contextmanager
     def on(self, codes: list[CodeType]) -> Iterator[None]:
-        """Add to ``codes`` what is called meanwhile."""
+        """Add the functions called within the context to ``codes``."""
         self._codes = codes
         try:
             yield
@@ -63,20 +63,20 @@ class Tracer:
 
 
 def walk_of(codes: list[CodeType]) -> list[str]:
-    """The packages that functions are in, each once for calls in a row."""
+    """Return the packages of functions, each once for consecutive calls."""
     files = [code.co_filename for code in codes]
     folders = [str(Path(file).parent).removeprefix(SOURCE) for file in files if file.startswith(SOURCE)]
     return [package for package, _ in groupby(map(package_of, folders))]
 
 
 def package_of(folder: str) -> str:
-    """A package of the broker, or one that is beside it."""
+    """Return the package of the broker, or another one, for a directory."""
     parts = folder.split("/")
     return "/".join(parts[:2]) if parts[0] == "broker" else parts[0]
 
 
 def drawn(first_words: str) -> list[str]:
-    """The packages of the walk that begins with these words, from top to bottom."""
+    """Return the packages of the drawing that begins with these words, from top to bottom."""
     text = (Path(__file__).parents[3] / "ARCHITECTURE.md").read_text(encoding="utf-8")
     match = re.search(rf"^{first_words}.*?```\n(.*?)```", text, re.MULTILINE | re.DOTALL)
     assert match is not None
@@ -85,7 +85,7 @@ def drawn(first_words: str) -> list[str]:
 
 
 def assert_walked(walk: list[str], drawing: list[str]) -> None:
-    """The drawing is in the walk, in its order, and has all packages of the broker that are to be drawn."""
+    """Check that the walk contains the drawing in order, and that the drawing has all packages of the broker."""
     rest = iter(walk)
     for number, package in enumerate(drawing):
         assert package in rest, f"{package} does not follow {drawing[:number]} in {walk}"
@@ -93,7 +93,7 @@ def assert_walked(walk: list[str], drawing: list[str]) -> None:
 
 
 class Mesh:
-    """Two brokers that replicate to each other; the test is the pipeline."""
+    """Two brokers that replicate to each other; the test acts as the pipeline."""
 
     def __init__(self, directory: Path) -> None:
         self.brokers = {
@@ -166,12 +166,12 @@ def carry(
 
 
 def subscriptions(mesh: Mesh, name: str) -> dict[str, dict[str, object]]:
-    """The statistics of the topic's subscriptions in a cluster."""
+    """Return the statistics of the topic's subscriptions in a cluster."""
     found: dict[str, dict[str, object]] = mesh.brokers[name].rest.stats(TOPIC)["subscriptions"]
     return found
 
 
 def is_told_to_ewr(mesh: Mesh) -> bool:
-    """Whether ewr has confirmed everything that jfk acknowledged."""
+    """Return whether ewr has confirmed all acknowledgements of jfk."""
     unconfirmed = subscriptions(mesh, "jfk")[SUBSCRIPTION]["progressUnconfirmed"]
     return unconfirmed == {"ewr": 0}

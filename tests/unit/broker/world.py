@@ -1,4 +1,4 @@
-"""Clusters of one namespace without sockets: entries carried by hand, progress over wires that may be cut."""
+"""Clusters with a replicated namespace and without sockets: manual links, and progress links that can be cut."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ FULL_STATE_INTERVAL_S = 30.0
 
 
 class Wire:
-    """Both ends of one connection: its opener's transport, and what the broker's session writes to."""
+    """Both ends of one connection: the transport of its client, and the protocol of the broker's session."""
 
     def __init__(self, cluster: Cluster, opened: PulsarConnection) -> None:
         self.opened = opened
@@ -67,7 +67,7 @@ class _OpenersEnd:
 
 
 class WiredLinks(ProgressLinks):
-    """Progress links to the clusters of a world."""
+    """Progress links between the clusters of a network."""
 
     def __init__(self, world: World, cluster: Cluster) -> None:
         options = LinkOptions(interval_s=0.05, full_state_interval_s=FULL_STATE_INTERVAL_S)
@@ -89,7 +89,7 @@ class WiredLinks(ProgressLinks):
 
 
 class World:
-    """Clusters that replicate a namespace to each other; nothing moves between them before a test says so."""
+    """Clusters that replicate a namespace to each other; the test controls all traffic."""
 
     def __init__(self, *names: str, **options: Any) -> None:  # noqa: ANN401 - a cluster's
         self.loop = HandLoop()
@@ -105,7 +105,7 @@ class World:
 
     def add(self, name: str, **options: Any) -> Cluster:  # noqa: ANN401 - a cluster's
         cluster = Cluster(name, loop=self.loop, links=lambda made: WiredLinks(self, made), **options)
-        # A real store's ids begin at its birth: no two clusters, and no two lives of one, have them in common.
+        # Ledger ids of a real store begin at its creation time: no two clusters or lives of one share ids.
         cluster.store.begin_at(100 * (len(self.clusters) + 1))
         self.clusters[name] = cluster
         for other in self.clusters:
@@ -140,20 +140,20 @@ class World:
         assert self.loop.problems == []
 
     def progress(self, seconds: float = 1.0) -> None:
-        """Let acknowledgements travel: time passes in small steps, and everything becomes durable at once."""
+        """Run progress links: time passes in small steps, and everything becomes durable at once."""
         for _ in range(int(seconds / 0.1)):
             self.settle()
             self.loop.advance(0.1)
         self.settle()
 
     def full_states(self) -> None:
-        """Let every link send its full state once more."""
+        """Make every link send its full state again."""
         self.progress(FULL_STATE_INTERVAL_S + 1)
 
     # -- entries ----------------------------------------------------------------------------------------------------
 
     def carry(self, source: str | None = None, target: str | None = None) -> None:
-        """Carry everything there is, of all links or of those named."""
+        """Carry all entries, of all links or of the given ones."""
         for (one, other), pipe in self.pipes.items():
             wanted = source in (None, one) and target in (None, other) and self.is_reachable(one, other)
             if wanted and other in self.clusters[one].topic().replicators:
@@ -169,7 +169,7 @@ class World:
 
 
 class Worker:
-    """A consumer of a replicated subscription in one cluster, which remembers where each message is."""
+    """A consumer of a replicated subscription in one cluster, with the positions of its messages."""
 
     _ids = itertools.count(1)
 
@@ -180,7 +180,7 @@ class Worker:
         self.client.subscribe(replicate_subscription_state=True, **fields)
 
     def read(self) -> list[str]:
-        """What came since the last look."""
+        """Return the messages since the last call."""
         self.world.settle()
         heard = [frame for frame in self.client.heard if frame.command.HasField("message")]
         texts = self.client.messages()

@@ -1,4 +1,4 @@
-"""``magnetar broker``: its settings, and what is wrong with them."""
+"""``magnetar broker``: its settings, and errors in them."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def test_the_configuration_is_checked_without_a_start(tmp_path: Path, capsys: py
 def test_a_data_directory_that_cannot_be_made_is_named(
     command: str, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(broker, "_log_to_stderr", lambda _: None)  # it holds for all tests behind this one
+    monkeypatch.setattr(broker, "_log_to_stderr", lambda _: None)  # it would affect all later tests
     in_the_way = tmp_path / "file"
     in_the_way.touch()
     assert main([command, "--dataDirectory", str(in_the_way / "data")]) is ExitCode.FAILED

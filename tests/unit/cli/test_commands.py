@@ -1,4 +1,4 @@
-"""Every command against a cluster made of dictionaries."""
+"""Every command with a fake cluster."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A command loads what it needs: a broker's start does not pay for the simulator, the demo and Spark."""
+"""A command imports only its needs: a broker's start excludes the simulator, the demo and Spark."""
 
 from __future__ import annotations
 

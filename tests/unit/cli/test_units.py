@@ -1,4 +1,4 @@
-"""Times, sizes and places as people type them."""
+"""Times, sizes and positions on the command line."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A broker that answers as its script says, in threads of its own."""
+"""A broker with scripted responses, in threads."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from magnetar.wire.frame import Frame
 from magnetar.wire.proto import pulsar_api_pb2 as pb
 
 Answer = Callable[[Frame], bytes | None]
-"""What to send for a command; None closes the connection."""
+"""Returns the response to a command; None closes the connection."""
 
 
 class ScriptedBroker:
-    """Answers like an ordinary broker, but for the commands that ``script`` answers."""
+    """Responds like a broker, except for the commands in ``script``."""
 
     def __init__(self) -> None:
         self.script: dict[int, Answer] = {}
@@ -34,7 +34,7 @@ class ScriptedBroker:
         self._start(self._listen)
 
     def push(self, frame: bytes) -> None:
-        """Send something unasked on the newest connection."""
+        """Send an unsolicited frame on the newest connection."""
         self._sockets[-1].sendall(frame)
 
     def drop(self) -> None:
@@ -109,7 +109,7 @@ class ScriptedBroker:
         return answer
 
     def receipt(self, frame: Frame) -> bytes:
-        """The receipt of a SEND, for the next entry of ledger 1."""
+        """Return the receipt of a SEND, for the next entry of ledger 1."""
         return commands.send_receipt(
             producer_id=frame.command.send.producer_id,
             sequence_id=frame.command.send.sequence_id,

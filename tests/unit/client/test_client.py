@@ -1,4 +1,4 @@
-"""The connections to one cluster."""
+"""Connections of a client to one cluster."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def connects(broker: ScriptedBroker) -> int:
 
 
 class Consumer:
-    """Notes what comes."""
+    """Records events."""
 
     def __init__(self) -> None:
         self.entries: list[bytes] = []
@@ -235,7 +235,7 @@ def test_the_owner_of_a_dropped_consumer_hears_nothing_more(broker: ScriptedBrok
         connection, consumer = await client.connect(), Consumer()
         await connection.open_consumer(7, asked(), consumer)
         connection.drop_consumer(7)
-        await connection.ask_owner(TOPIC)  # answered behind what comes late
+        await connection.ask_owner(TOPIC)  # answered after the late frames
         assert (consumer.entries, consumer.failures) == ([], [])
 
     with_client(broker, use)

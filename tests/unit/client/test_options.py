@@ -1,4 +1,4 @@
-"""What a client brings along."""
+"""The options of a client."""
 
 from __future__ import annotations
 

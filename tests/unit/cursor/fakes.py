@@ -1,4 +1,4 @@
-"""A log of positions and a ledger store in memory, for tests of cursors and of what stands on them."""
+"""A log of positions and a ledger store in memory, for tests of cursors."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ if TYPE_CHECKING:
 
 
 def singly(positions: Iterable[Position]) -> list[Range]:
-    """Each position as a range of its own."""
+    """Return each position as a range."""
     return [Range(position, position) for position in positions]
 
 
 class Log:
-    """The positions of a topic, as the plainest list."""
+    """The positions of a topic as a list."""
 
     def __init__(self, first_ledger_id: int = 3, step: int = 4) -> None:
         self.positions: list[Position] = []
@@ -57,7 +57,7 @@ class Log:
 
 
 class MemoryLedgerStore:
-    """A ledger store that is durable when the test says so, and forgets the rest when it crashes."""
+    """A ledger store with manual commits, which loses uncommitted data in a crash."""
 
     def __init__(self) -> None:
         self.state = StoreState()
@@ -99,7 +99,7 @@ class MemoryLedgerStore:
         self.pending.append((None, None, on_durable))
 
     def settle(self) -> None:
-        """Everything asked until now becomes durable."""
+        """Make all requests durable."""
         pending, self.pending = self.pending, []
         for ledger_id, run, _ in pending:
             if ledger_id is not None and run is not None and ledger_id in self.lengths:
@@ -108,7 +108,7 @@ class MemoryLedgerStore:
             on_durable(None)
 
     def fail(self) -> None:
-        """Nothing asked until now fits on the disk."""
+        """Fail all requests because the disk is full."""
         pending, self.pending = self.pending, []
         for ledger_id, run, _ in pending:
             if ledger_id in self.lengths and run is not None:
@@ -117,7 +117,7 @@ class MemoryLedgerStore:
             on_durable(DiskFullError("no space"))
 
     def crash(self) -> None:
-        """Forget what was not durable, ledgers that were never written to included."""
+        """Drop everything that is not durable, including ledgers without entries."""
         self.pending.clear()
         self.lengths = {ledger_id: runs[-1].first_entry_id + 1 for ledger_id, runs in self.runs_of.items()}
 

@@ -1,4 +1,4 @@
-"""A topic with cursors, whose broker can crash and whose disk can be full."""
+"""A topic with cursors, with crashes of the broker and a disk that may be full."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ TOPIC = "persistent://public/default/orders"
 
 
 class FillingMetadataStore(MemoryMetadataStore):
-    """A metadata store whose disk may be full."""
+    """A metadata store on a disk that may be full."""
 
     full = False
     holds = False
-    """Whether nothing is reported before ``release``."""
+    """Whether results are held back until ``release``."""
 
     def crash(self) -> None:
         """Lose what is not durable."""
@@ -77,7 +77,7 @@ class Setup:
         return cursor
 
     def records(self, cursor: Cursor) -> list[int]:
-        """The sizes of the records that recovery would read."""
+        """Return the sizes of the records that recovery would read."""
         assert cursor.ledger_id is not None
         return [len(run.annotation) for run in self.store.runs(cursor.ledger_id)]
 

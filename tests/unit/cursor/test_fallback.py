@@ -1,4 +1,4 @@
-"""While a cursor's ledger cannot be written the metadata store takes over, as far as that goes."""
+"""While a cursor's ledger cannot be written, the metadata store is used, within its limits."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 def fail(setup: Setup, cursor: Cursor, *, full: bool = False) -> list[StorageError | None]:
-    """Flush while nothing can be written to the ledger, nor to the metadata store if that is full too."""
+    """Flush while the ledger cannot be written, and the metadata store neither if it is ``full``."""
     outcomes: list[StorageError | None] = []
     setup.metadata.full = full
     cursor.flush(outcomes.append)
@@ -68,7 +68,7 @@ def test_a_cursor_that_never_had_a_ledger_lives_in_the_metadata_store() -> None:
     assert fail(setup, cursor) == [None]
     recovered = setup.crash()
     assert same(recovered, cursor)
-    assert same(setup.crash(), cursor)  # it has a new ledger by now, and nothing in it
+    assert same(setup.crash(), cursor)  # it has a new, empty ledger by now
 
 
 def test_a_later_checkpoint_wins_over_what_the_metadata_store_has() -> None:
@@ -358,7 +358,7 @@ def test_the_metadata_store_keeps_its_part_until_the_trim_behind_the_checkpoint_
 
 
 def lose_power(setup: Setup, synced: dict[int, list[Run]]) -> Cursor:
-    """Start again with the records that were synced."""
+    """Start again with the synced records."""
     setup.store.runs_of = synced
     return setup.crash()
 

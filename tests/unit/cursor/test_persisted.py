@@ -1,4 +1,4 @@
-"""Limits of what is persisted: chosen as a naive twin chooses, and what was announced comes again, no more, no less."""
+"""Limits of persisted state: equal to a reference, and exactly the announced entries are delivered again."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def ids_of(entries: DeletedEntries) -> set[int]:
 
 
 def runs(ids: set[int]) -> list[set[int]]:
-    """The maximal runs, ascending."""
+    """Return the maximal runs, ascending."""
     found: list[set[int]] = []
     for entry_id in sorted(ids):
         if entry_id - 1 in ids:
@@ -32,7 +32,7 @@ def runs(ids: set[int]) -> list[set[int]]:
 
 
 def admit(persisted: set[int], deleted: set[int], newly: list[int], ranges_max: int) -> set[int]:
-    """The naive twin: which of ``deleted`` are persisted, when ``newly`` came last, in this order."""
+    """Return the persisted ones of ``deleted`` by a reference algorithm, when ``newly`` came last, in this order."""
     waiting = [run for entry_id in newly for run in runs(deleted) if entry_id in run] + runs(deleted)
     for run in waiting:
         if run & persisted or len(runs(persisted)) < ranges_max:

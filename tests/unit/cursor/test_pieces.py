@@ -1,4 +1,4 @@
-"""Records that are larger than one write may be: all of their pieces count, or none."""
+"""Records above the size of one write: all of their pieces count, or none."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Ranges: the fewest that hold given entries."""
+"""Ranges: the minimum number for given entries."""
 
 from __future__ import annotations
 

@@ -11,7 +11,7 @@ from magnetar.cursor.state import CursorState
 from magnetar.ledger.chain import ChainLedger, LedgerChain
 from tests.unit.cursor.fakes import Log
 
-LEDGERS = (7, 3, 1, 9)  # entries of the log's ledgers
+LEDGERS = (7, 3, 1, 9)  # number of entries in each ledger
 
 
 def make_log() -> Log:
@@ -33,7 +33,7 @@ steps = st.lists(
 
 
 def ranges_of(positions: list[Position]) -> list[Range]:
-    """Each position with the two entries after it, where its ledger has them."""
+    """Return each position with the two entries after it, if its ledger has them."""
     return [
         Range(
             position,
@@ -163,7 +163,7 @@ def test_deleting_through_very_many_holes_names_the_ledgers_stretches(monkeypatc
 
 
 class Chained(LedgerChain):
-    """A chain of ledgers as a cursor sees it."""
+    """A chain of ledgers in the interface of a cursor."""
 
     def count(self, after: Position, through: Position) -> int:
         return max(0, self.rank_after(through) - self.rank_after(after))
@@ -171,7 +171,7 @@ class Chained(LedgerChain):
 
 @pytest.mark.parametrize("held", [0, 4])
 def test_entries_behind_the_last_ledger_are_not_sought_for_ever(held: int) -> None:
-    """A power loss may take acknowledgements of ledgers that were trimmed before; the log's end is still known."""
+    """A power loss may remove acknowledgements of ledgers that were trimmed before; the log's end is still known."""
     chain = Chained()
     if held:
         chain.add(ChainLedger(5, 0, held))

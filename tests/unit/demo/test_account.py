@@ -31,7 +31,7 @@ def test_latency_leaves_out_what_the_outage_held_up() -> None:
 def test_late_is_what_was_published_before_the_outage_and_came_after_it() -> None:
     account = Account()
     account.outage = Outage("jfk", began_ms=1_000.0)
-    account.take(Arrived([Arrival("jfk", 990.0, 1_002.0)]))  # was under way
+    account.take(Arrived([Arrival("jfk", 990.0, 1_002.0)]))  # was in flight
     assert account.late == 0
     account.outage.ended_ms = 5_000.0
     account.take(Arrived([Arrival("jfk", 999.0, 5_050.0), Arrival("jfk", 2_000.0, 5_060.0)]))

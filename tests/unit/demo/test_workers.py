@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Counting:
-    """Reports once at its start, and once more, with what it knows, when it is stopped."""
+    """Reports once at its start, and once with a result when it is stopped."""
 
     def __call__(self, controls: Controls, report: Callable[[Report], None]) -> None:
         report(Published("started", 1))
@@ -23,7 +23,7 @@ class Counting:
 
 @dataclass(frozen=True, slots=True)
 class Failing:
-    """Does not know what to do."""
+    """Fails at once."""
 
     def __call__(self, controls: Controls, report: Callable[[Report], None]) -> None:
         raise RuntimeError("no idea")  # noqa: EM101, TRY003 - a test's error

@@ -1,4 +1,4 @@
-"""Operations on many intervals at once: the same as one by one, and in linear time."""
+"""Operations on many intervals: equal to single operations, and in linear time."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def holes(count: int) -> SubscriptionProgress:
 
 
 def work(count: int) -> list[int]:
-    """Lines that each operation runs on so many holes."""
+    """Return the executed lines of each operation on ``count`` holes."""
     index = OriginIndex("ewr")
     index.append("ewr", Position(5, 0), 2 * count + 2, Position(5, 0))
     state, half = holes(count), holes(count)

@@ -1,4 +1,4 @@
-"""What a peer has not confirmed, against a twin that remembers every single acknowledgement."""
+"""Unconfirmed acknowledgements of a peer, compared with a reference that stores every acknowledgement."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from magnetar.geo.progress.confirmations import Acknowledged, Confirmations, Unc
 
 
 def both(writes: int = 1) -> tuple[Acknowledged, Confirmations]:
-    """A subscription that acknowledged an entry at each of the times 1.0, 2.0, … and published each by itself."""
+    """Return a subscription that acknowledged an entry at each of the times 1.0, 2.0, … and published each alone."""
     made, peer = Acknowledged(), Confirmations()
     for number in range(1, writes + 1):
         made.add(1, float(number))
@@ -85,7 +85,7 @@ def test_a_subscription_of_the_same_name_begins_at_nothing() -> None:
 @given(st.lists(st.sampled_from(["ack", "write", "durable", "failed", "send", "confirm", "lose"]), max_size=60))
 def test_as_if_every_acknowledgement_was_remembered(moves: list[str]) -> None:
     made, peer = Acknowledged(), Confirmations()
-    # The twin: the times of acknowledgements, in the stage that each has reached.
+    # The reference: the times of acknowledgements, by stage.
     fresh: list[float] = []
     writing: list[tuple[int, float | None, list[float]]] = []
     waiting: list[float] = []
@@ -97,7 +97,7 @@ def test_as_if_every_acknowledgement_was_remembered(moves: list[str]) -> None:
         elif move == "write" and fresh:
             writing.append((made.count, made.writing(), fresh))
             fresh = []
-        elif move == "durable" and len(writing) == 1:  # a later write does not hold what an earlier one lost
+        elif move == "durable" and len(writing) == 1:  # a later write does not include entries that an earlier one lost
             count, oldest, times = writing.pop(0)
             made.written(durable=True)
             peer.published("worker", count, oldest)

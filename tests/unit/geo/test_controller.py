@@ -1,4 +1,4 @@
-"""When snapshots of PIP-33 are begun."""
+"""The schedule of PIP-33's snapshots."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def test_one_more_snapshot_follows_the_first_that_nothing_came_after_and_then_no
 
 
 def test_no_more_snapshots_are_begun_than_answers_come_for() -> None:
-    """Where answers take long, more requests would wait before them until all time out."""
+    """With slow answers, more requests would queue before them until all expire."""
     controller = new_controller()
     controller.tick(1.0, 0.0, THERE)
     for cluster in ("jfk", "lga", "jfk", "lga"):
@@ -82,7 +82,7 @@ def test_no_more_snapshots_are_begun_than_answers_come_for() -> None:
 
 
 def test_a_snapshot_is_due_when_a_cluster_that_was_left_out_is_back() -> None:
-    """Nothing else would tell it what is acknowledged while no messages come."""
+    """Without messages, nothing else would report the acknowledgements to it."""
     numbers = count(1)
     controller = SnapshotController(SnapshotOptions(timeout_s=30.0, without_after_s=5.0), lambda: f"s{next(numbers)}")
     away: dict[str, float | None] = {"jfk": None, "lga": 6.0}
@@ -98,7 +98,7 @@ def test_a_snapshot_is_due_when_a_cluster_that_was_left_out_is_back() -> None:
 
 @pytest.mark.parametrize("is_pending", [False, True])
 def test_a_snapshot_is_due_when_a_cluster_lost_entries(is_pending: bool) -> None:
-    """Those are sent there again, to positions that no snapshot names."""
+    """They are sent again to positions that no snapshot has."""
     controller = new_controller()
     for number, now in enumerate((1.0, 2.0)):
         assert controller.tick(now, 0.5, THERE) == ask(f"s{number}")

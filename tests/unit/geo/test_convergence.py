@@ -21,7 +21,7 @@ def steps(commands: list[str]) -> st.SearchStrategy[list[Step]]:
 
 
 def run(names: str, subscribed: int, commands: list[Step]) -> World:
-    """``subscribed`` has a bit for each cluster where the subscription is created at the very beginning."""
+    """Run the commands; ``subscribed`` has a bit for each cluster whose subscription is created at the beginning."""
     world = World(names)
     for number, cluster in enumerate(world.clusters.values()):
         if subscribed >> number & 1:
@@ -89,7 +89,7 @@ def subscription_step(
 
 
 def heal(world: World) -> None:
-    """Everything replicates, and everybody hears everybody's whole state."""
+    """Replicate everything, and send every whole state to all others."""
     clusters = list(world.clusters.values())
     for _ in range(2):
         for source in clusters:

@@ -1,4 +1,4 @@
-"""What the extents of an origin take in memory (docs/guides/storage.md), and that trimming frees it."""
+"""The memory of an origin's extents (docs/guides/storage.md), which trimming frees."""
 
 from __future__ import annotations
 
@@ -13,26 +13,27 @@ from magnetar.geo.origins.extents import Track
 
 EXTENTS = 50 * BLOCK_EXTENTS
 UNPACKED_BLOCK_BYTES = 30_000
-"""More than a block takes that was asked for."""
+"""More than the size of an unpacked block."""
 
 OURS = "*/magnetar/geo/*"
-"""The code whose memory counts."""
+"""The measured code."""
 
 END = Position(7, 2 * EXTENTS)
 
 
 def a_track(*, with_floors: bool = False) -> Track:
-    """Another cluster's entries, each behind one of this cluster, as two that publish in turn leave them."""
+    """Return another cluster's entries that alternate with local ones, as with two active producers."""
     track = Track(None)
     for number in range(EXTENTS):
         entry_id = 2 * number
-        floor = entry_id - 1 if with_floors else entry_id - 2  # the entry in between is not meant for here, or no entry
+        # the entry in between is not meant for this cluster, or does not exist
+        floor = entry_id - 1 if with_floors else entry_id - 2
         track.append(Position(9, entry_id), 1, Position(7, 2 * number), Position(9, floor))
     return track
 
 
 def used_by(*, with_floors: bool, before: Position | None) -> int:
-    """Bytes that a track takes after the entries before that place were trimmed."""
+    """Return the bytes of a track after trimming the entries before ``before``."""
     gc.collect()
     tracemalloc.start()
     try:
@@ -40,7 +41,7 @@ def used_by(*, with_floors: bool, before: Position | None) -> int:
         if before is not None:
             track.trim(before)
         gc.collect()
-        # Threads that earlier tests left behind may allocate memory meanwhile.
+        # Threads of earlier tests may allocate memory meanwhile.
         taken = tracemalloc.take_snapshot().filter_traces([tracemalloc.Filter(inclusive=True, filename_pattern=OURS)])
         return sum(trace.size for trace in taken.traces)
     finally:

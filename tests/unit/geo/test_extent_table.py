@@ -1,4 +1,4 @@
-"""Extents in compressed blocks: what they say is what plain lists say, in a fraction of the memory."""
+"""Compressed blocks of extents: equal to plain lists, with a fraction of the memory."""
 
 from __future__ import annotations
 
@@ -34,42 +34,42 @@ def place(number: int) -> Position:
 
 
 class Twin:
-    """A table beside plain lists."""
+    """A table and plain lists with the same contents."""
 
     def __init__(self) -> None:
-        """Both are empty."""
+        """Begin empty."""
         self.table = ExtentTable()
         self.rows: list[tuple[Position, Position, int]] = []
         self.number = 0
 
     def append(self, step: int) -> None:
-        """Add an extent some places behind the last one."""
+        """Append an extent after a gap."""
         self.number += step
         row = place(self.number), place(3 * self.number), 10 * self.number
         self.rows.append(row)
         self.table.append(*row)
 
     def grow(self, count: int) -> None:
-        """Let the last extent grow, if there is one."""
+        """Extend the last extent, if there is one."""
         if self.rows:
             local, origin, through = self.rows[-1]
             self.rows[-1] = local, origin, through + count
             self.table.grow_last(count)
 
     def trim(self, count: int) -> None:
-        """Remove the oldest."""
+        """Remove the oldest extents."""
         count = min(count, len(self.rows))
         del self.rows[:count]
         self.table.delete_first(count)
 
     def cut(self, count: int) -> None:
-        """Remove the newest."""
+        """Remove the newest extents."""
         kept = max(0, len(self.rows) - count)
         del self.rows[kept:]
         self.table.keep_first(kept)
 
     def check(self) -> None:
-        """Compare all answers."""
+        """Compare all queries."""
         table, rows = self.table, self.rows
         assert len(table) == len(rows)
         for index, (local, origin, through) in enumerate(rows):

@@ -1,4 +1,4 @@
-"""A progress link that is closed ends, whatever came in the same turn of the loop."""
+"""A closed progress link ends, whatever happened in the same turn of the loop."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 class Peer:
-    """A connection, and its producer, that takes everything."""
+    """A connection with its producer that accepts everything."""
 
     peer_is_magnetar = True
     peer_life = ""
@@ -52,7 +52,7 @@ async def turns(count: int) -> None:
 
 
 async def closed_when_news_is(turns_after_news: int) -> tuple[bool, int, int]:
-    """Close a link so many turns after news came: whether it ended, and what was sent until then and afterwards."""
+    """Close a link ``turns_after_news`` turns after news; return whether it ended, and the messages before and then."""
     peer = Peer()
 
     async def full_states() -> list[SubscriptionProgress]:

@@ -1,4 +1,4 @@
-"""A progress link never ends in silence, and never ends while it should exist."""
+"""A progress link never ends without a log line, and never ends while it is needed."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ RETRY_S = RETRY_DELAY_MAX_S + 0.1
 
 
 class Peer:
-    """A connection, and its producer, that takes everything."""
+    """A connection with its producer that accepts everything."""
 
     peer_is_magnetar = True
     peer_life = ""
@@ -30,14 +30,14 @@ class Peer:
         return self
 
     async def send(self, entry: bytes, *, marker: bool) -> None:
-        """Take it."""
+        """Accept the marker."""
 
     async def wait_ended(self) -> None:
-        """Say that it ended at once; ``failure`` says whether it did."""
+        """Return at once; ``failure`` tells whether the producer ended."""
 
 
 class Links(ProgressLinks):
-    """A peer that is reached once ``error`` is None."""
+    """A peer that is reachable when ``error`` is None."""
 
     def __init__(self, loop: HandLoop) -> None:
         super().__init__("ewr", lambda _: None, HandClock(loop), LinkOptions(0.05, 60.0))

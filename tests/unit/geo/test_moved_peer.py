@@ -1,4 +1,4 @@
-"""A peer whose broker URL changes is reached at the new one, also by links that are up."""
+"""A peer whose broker URL changes is connected at the new one, also by links that are up."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from magnetar.geo.progress.link import LinkOptions, ProgressLinks
 
 
 class Connection:
-    """A connection that is open until it is closed."""
+    """A connection that is open until ``close``."""
 
     failure: Exception | None = None
 

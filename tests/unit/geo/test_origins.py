@@ -19,7 +19,7 @@ Entry = tuple[Position, str, Position]
 
 
 def build(plan: list[tuple[str, int, bool]]) -> tuple[OriginIndex, list[Entry]]:
-    """Runs of entries of cluster a (own), b or c; True begins a new ledger on both sides."""
+    """Build runs of entries of cluster a (local), b or c; True begins a new ledger on both sides."""
     index, entries = OriginIndex("a"), []
     local, remote = Position(5, 0), {"b": Position(70, 0), "c": Position(8, 3)}
     for cluster, count, rolls in plan:

@@ -1,4 +1,4 @@
-"""A state of progress that is merged in parts has the effect of the whole."""
+"""Merging a state of progress in parts has the effect of merging the whole."""
 
 from __future__ import annotations
 

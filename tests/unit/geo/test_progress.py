@@ -257,7 +257,7 @@ def test_any_set_of_intervals_comes_back_from_its_bytes(positions: list[tuple[in
 
 
 def marker_with(field: str, name: str) -> bytes:
-    """A marker with one name of another kind than the others."""
+    """Return a marker with one invalid name."""
     names = {"source": "jfk", "life": "jfk", "epoch": "jfk", "origin": "jfk", "subscription": "worker", field: name}
     message = pb.ProgressMarker(source_cluster=names["source"])
     message.lives.add(cluster=names["life"], life="x@1")

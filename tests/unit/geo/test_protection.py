@@ -1,4 +1,4 @@
-"""What follows from the facts, each judgement by itself."""
+"""The protection status for given facts."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which entries an update claims, compared with looking at each entry of the log."""
+"""The claims of an update, compared with a check of each entry of the log."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from tests.unit.geo.test_origins import Entry, build, flat, plans
 
 
 class Log:
-    """The positions that a log has."""
+    """The positions of a log."""
 
     def __init__(self, entries: list[Entry]) -> None:
         self.places = [local for local, _, _ in entries]
@@ -93,7 +93,7 @@ def test_no_claim_is_new_before_the_place_from_which_claims_changed(
 
 
 def intervals_of(entries: list[Entry], cluster: str, places: list[int]) -> IntervalSet:
-    """The intervals between pairs of the entries of a cluster at these places; -1: before the first."""
+    """Return the intervals between pairs of a cluster's entries at these indexes; -1: before the first."""
     held = [EARLIEST, *(origin for _, name, origin in entries if name == cluster)]
     bounds = sorted({held[(place + 1) % len(held)] for place in places})
     return IntervalSet.from_bounds(bounds[: len(bounds) // 2 * 2])

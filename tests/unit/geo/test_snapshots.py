@@ -1,4 +1,4 @@
-"""Snapshots of PIP-33: when one is complete, and which of them a subscription keeps."""
+"""Snapshots of PIP-33: their completion, and their eviction from a subscription's cache."""
 
 from __future__ import annotations
 

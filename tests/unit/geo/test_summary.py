@@ -42,7 +42,7 @@ def stretches(summary: OriginSummary) -> list[Stretch]:
 
 
 def entry_by_entry(stretches: list[Stretch]) -> list[tuple[str, Position, Position] | None]:
-    """The origin and floor of each entry, spelled out."""
+    """Return the origin and floor of each entry."""
     found: list[tuple[str, Position, Position] | None] = []
     for count, origin in stretches:
         if origin is None:

@@ -1,4 +1,4 @@
-"""A peer that is not Magnetar's: what it cannot have is said, once."""
+"""A peer that is not Magnetar: the missing feature is logged once."""
 
 from __future__ import annotations
 

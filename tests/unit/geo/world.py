@@ -1,7 +1,7 @@
-"""Clusters that publish, replicate, acknowledge and exchange progress, each beside a naive twin.
+"""Clusters that publish, replicate, acknowledge and exchange progress, each with a reference model.
 
-The twin of a subscription is a set of entries, one by one. After every step it must say exactly what the real state
-says, in origin positions and in the cursor's: an entry too many there would be skipped, one too few delivered again.
+The reference of a subscription is a set of entries. After every step it must equal the real state, in origin positions
+and in the cursor: an additional entry there would be skipped, a missing one delivered again.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ Entry = tuple[str, Position]  # origin cluster and origin position
 
 @dataclass
 class Twin:
-    """One subscription, entry by entry."""
+    """The reference model of one subscription: sets of entries."""
 
     epoch: Epoch = FIRST_EPOCH
     starts: dict[str, Position] = field(default_factory=dict)
@@ -71,7 +71,7 @@ class Twin:
 
 @dataclass
 class Message:
-    """A marker on its way, with what its parts mean, entry by entry."""
+    """A marker in transit, with the entries that its parts acknowledge."""
 
     target: str
     payload: bytes
@@ -93,7 +93,7 @@ class Cluster:
         self.progress: SubscriptionProgress | None = None
         self.twin = Twin()
         self.durable_twin = Twin()
-        self.targets: dict[Position, set[str]] = {}  # own entries and the clusters that they are meant for
+        self.targets: dict[Position, set[str]] = {}  # own entries with their target clusters
 
     # --- the log ---------------------------------------------------------------------------------------------------
 
@@ -220,7 +220,7 @@ class Cluster:
         return not self.twin.outside(entry) and entry not in self.twin.acknowledged
 
     def is_after(self, entry: Entry, mark_delete: Position, to_end: bool) -> bool:
-        """Whether an entry that is not held is wanted as what lies behind the new place is."""
+        """Return whether an entry that is not held counts as after the new position."""
         cluster, position = entry
         held = [
             origin for local, (source, origin) in self.entries.items() if source == cluster and local <= mark_delete
@@ -264,7 +264,7 @@ class Cluster:
         self.cursor.reset(Position(1, -1), effects.ranges, effects.partial)
 
     def flush(self) -> None:
-        """Write, and once that is durable, speak."""
+        """Write, and publish after the write is durable."""
         twin, deltas = deepcopy(self.twin), self.deltas
         self.world.deltas[self.name] = []
 
@@ -295,9 +295,9 @@ class Cluster:
         self.cursor.checkpoint_attachment = self.state_bytes
         self.twin = deepcopy(self.durable_twin)
         assert self.progress is not None
-        self.take(effects_of_all(self.index, self.progress))  # what arrived after the last record was written
+        self.take(effects_of_all(self.index, self.progress))  # entries that arrived after the last record was written
 
-    # --- what must hold --------------------------------------------------------------------------------------------
+    # --- checks ----------------------------------------------------------------------------------------------------
 
     def check(self) -> None:
         for local, (cluster, position) in self.entries.items():
@@ -322,7 +322,7 @@ class Cluster:
 
 
 class World:
-    """All clusters, and the markers between them."""
+    """All clusters, and the markers in transit."""
 
     def __init__(self, names: str) -> None:
         self.published: list[Entry] = []
@@ -331,13 +331,15 @@ class World:
         self.clusters = {name: Cluster(name, self, number) for number, name in enumerate(names)}
 
     def send(self, source: Cluster, state: SubscriptionProgress, twin: Twin, bytes_max: int = 150) -> None:
-        """Put a state on its way to all others, in small parts; each part's twin is what of ``twin`` is in it."""
+        """Send a state to all others in small parts, each with the corresponding part of the reference ``twin``."""
         for payload in encode_markers(source.name, [state], bytes_max=bytes_max):
             meant = [self.meaning(part, twin) for part in decode_marker(payload).states]
             self.messages += [Message(name, payload, meant) for name in self.clusters if name != source.name]
 
     def meaning(self, part: SubscriptionProgress, twin: Twin) -> Twin:
-        """A part entry by entry, which must be true: acknowledged in the sender's twin, unless that has moved on."""
+        """Return the entries that a part acknowledges; check them against the sender's reference if the epoch is the
+        same.
+        """
         meant = Twin(part.epoch, part.starts())
         for entry in self.published:
             origin = part.origin(entry[0])
@@ -353,7 +355,7 @@ class World:
         self.clusters[message.target].receive(message)
 
     def replicate(self, source: Cluster, target: Cluster, begin: int, count: int, *, link_start: bool) -> None:
-        """Send own entries meant for ``target`` from the ``begin``-th on, as a link does after a restart."""
+        """Send own entries meant for ``target`` from index ``begin``, as a link does after a restart."""
         own = [position for cluster, position in self.published if cluster == source.name]
         meant = [position for position in own if target.name in source.targets[position]]
         for position in meant[begin : begin + count]:

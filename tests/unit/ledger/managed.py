@@ -41,7 +41,7 @@ class FakeClock:
 
 
 class World:
-    """A store, metadata and a clock."""
+    """A managed ledger's environment: a store, metadata and a clock."""
 
     def __init__(self, store: LocalLedgerStore, metadata: MemoryMetadataStore, clock: FakeClock) -> None:
         self.store = store
@@ -76,7 +76,7 @@ async def a_world(directory: Path, metadata: MemoryMetadataStore | None = None) 
 
 
 def serving() -> FaultyMetadataStore:
-    """A metadata store that reports in later turns of the loop that runs."""
+    """Return a metadata store that reports in later turns of the running loop."""
     metadata = FaultyMetadataStore(FakeClock())
     metadata.commit_s = 0.05
     metadata.serve(asyncio.get_running_loop())

@@ -1,4 +1,4 @@
-"""A medium in memory that does not block: several groups are in flight, and a test says what becomes of them."""
+"""A non-blocking medium in memory with several groups in flight, whose results the test determines."""
 
 from __future__ import annotations
 
@@ -20,16 +20,16 @@ if TYPE_CHECKING:
 
 @dataclass
 class Kept:
-    """What outlives the process of a writer."""
+    """The state that survives the process of a writer."""
 
     segments: dict[int, bytes] = field(default_factory=dict)
     notes: dict[str, bytes] = field(default_factory=dict)
     writer: MemoryMedium | None = None
-    """Who opened the log last; all others are fenced."""
+    """The writer that opened the log last; all others are fenced."""
 
 
 async def turn() -> None:
-    """Let everything else on the event loop have a turn."""
+    """Yield a turn of the event loop."""
     loop = asyncio.get_running_loop()
     future: asyncio.Future[None] = loop.create_future()
     loop.call_soon(future.set_result, None)
@@ -43,20 +43,20 @@ class MemoryMedium:
     watches_shortage = True
 
     def __init__(self, kept: Kept, *, prompt: bool = True) -> None:
-        """Keep segments in ``kept``. What is ``prompt`` acknowledges each group in a later turn of the event loop."""
+        """Store segments in ``kept``. A ``prompt`` medium acknowledges each group in a later turn of the event loop."""
         self.kept = kept
         self.prompt = prompt
         self.in_flight: deque[bytes] = deque()
         self.error: StorageError | None = None
-        """What every write fails with."""
+        """The error of every write, if set."""
         self.reserve = False
-        """Whether room is held back."""
+        """Whether space is reserved."""
         self.segment: MemorySegment | None = None
         self.seals_refused = 0
-        """How often a segment could not be sealed."""
+        """Number of refused seals."""
 
     def acknowledge(self, count: int = 1) -> None:
-        """Make the oldest groups durable, unless that fails."""
+        """Make the oldest groups durable, unless a fault is set."""
         for _ in range(min(count, len(self.in_flight))):
             error = self.refusal
             if error is not None:
@@ -73,7 +73,7 @@ class MemoryMedium:
         self.segment.listener.failed(error)
 
     def crash(self, chance: Random) -> None:
-        """End the writer: of the groups in flight some are found later, the last of them maybe torn."""
+        """End the writer: some of the groups in flight survive, the last of them maybe torn."""
         found = b"".join(self.in_flight)
         if found and self.segment is not None:
             self.kept.segments[self.segment.sequence] += found[: chance.randint(0, len(found))]
@@ -81,7 +81,7 @@ class MemoryMedium:
 
     @property
     def refusal(self) -> StorageError | None:
-        """Why nothing can be written."""
+        """Return why nothing can be written, if so."""
         if self.kept.writer is not self:
             return StoreFencedError("another writer has the log")
         return self.error
@@ -150,14 +150,14 @@ class MemoryMedium:
         """See SegmentMedium."""
 
     def give_reserve(self) -> bool:
-        """See SegmentMedium; what is urgent can be written then."""
+        """See SegmentMedium; urgent data can be written then."""
         given, self.reserve = self.reserve, False
         if given:
             self.error = None
         return given
 
     async def written(self) -> None:
-        """Return when something could be written; raises if it cannot."""
+        """Wait for the next possible write; raises if it is impossible."""
         await turn()
         error = self.refusal
         if error is not None:
@@ -225,17 +225,17 @@ class MemoryReader:
 
 
 class LoopCommitter(Committer):
-    """See Committer: without a thread, for a medium that does not block."""
+    """See Committer: without a thread, for a non-blocking medium."""
 
     def __init__(self, groups_max: int, log: Log, group_bytes: int, report: Report) -> None:
-        """Have up to ``groups_max`` groups in flight."""
+        """Allow up to ``groups_max`` groups in flight."""
         super().__init__(log, group_bytes, report)
         self._groups_max = groups_max
         self._queue: deque[Operation] = deque()
         self._committed = self._told = 0
-        """Operations that were committed, and those that were reported."""
+        """Numbers of committed and of reported operations."""
         self._groups: deque[int] = deque()
-        """How many operations had been committed with each group in flight."""
+        """The number of committed operations at each group in flight."""
         self._changed = asyncio.Event()
 
     def start(self) -> None:

@@ -1,4 +1,4 @@
-"""A store on a directory, opened and closed around a test, and ways to wait for it."""
+"""A store in a directory, opened and closed around a test, with functions that wait for it."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ if TYPE_CHECKING:
     from magnetar.ledger.store import LedgerStore
 
 SMALL = LocalStoreOptions(segment_bytes=2000, tail_cache_bytes=3000, table_cache_bytes=320, ledger_id_block=8)
-"""Small enough for a few entries to fill segments and caches."""
+"""Small, so that a few entries fill segments and caches."""
 
 
 @asynccontextmanager
 async def opened(
     directory: Path, options: LocalStoreOptions = SMALL, files: Files | None = None
 ) -> AsyncIterator[LocalLedgerStore]:
-    """Open a store, close it, and check what it leaves behind."""
+    """Open a store, close it, and check its directory."""
     files = files or SystemFiles()
     store = LocalLedgerStore(directory, files, asyncio.get_running_loop(), options)
     await store.open()
@@ -39,14 +39,14 @@ async def opened(
 
 
 async def barrier(store: LedgerStore) -> StorageError | None:
-    """Wait until all that was asked before has been reported."""
+    """Wait until all earlier requests have been reported."""
     reported: asyncio.Future[StorageError | None] = asyncio.get_running_loop().create_future()
     store.barrier(reported.set_result)
     return await reported
 
 
 async def append(store: LedgerStore, ledger_id: int, entries: Sequence[bytes], annotation: bytes = b"") -> int:
-    """Append a run, wait until it is durable, and return its first entry id; raises what was reported instead."""
+    """Append a run, wait until it is durable, and return its first entry id; raises the reported error."""
     reported: asyncio.Future[StorageError | None] = asyncio.get_running_loop().create_future()
     first = store.append(ledger_id, entries, reported.set_result, annotation)
     error = await reported
@@ -58,7 +58,7 @@ async def append(store: LedgerStore, ledger_id: int, entries: Sequence[bytes], a
 async def read_all(
     store: LedgerStore, ledger_id: int, first: int = 0, *, max_entries: int = 3, max_bytes: int = 100
 ) -> list[bytes]:
-    """Return all entries from ``first`` on, in small reads."""
+    """Return all entries from ``first``, in small reads."""
     entries: list[bytes] = []
     while found := await store.read(ledger_id, first + len(entries), max_entries, max_bytes):
         entries += found

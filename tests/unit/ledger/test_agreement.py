@@ -94,7 +94,7 @@ def test_nothing_is_garbage_where_log_and_metadata_do_not_belong_together(confir
 
 
 async def publish(ledger: ManagedLedger, store: LocalLedgerStore, count: int) -> list[Position]:
-    """Append entries one by one, each when the one before was reported."""
+    """Append entries one by one, each after the report of the previous one."""
     positions = []
     for number in range(count):
         positions.append(ledger.append([b"entry %d" % number], lambda _position, _error: None))
@@ -113,7 +113,7 @@ def open_topic(store: LocalLedgerStore, metadata: MemoryMetadataStore) -> Manage
 
 
 def without_unsynced_bytes(disk: FaultyDisk) -> FaultyDisk:
-    """The disk after a power loss that nothing survived but what was synced."""
+    """Return the disk after a power loss in which only synced data survives."""
     after = FaultyDisk()
     after.nodes = {path: Node(node.synced) for path, node in disk.nodes.items()}
     after.sync_directory(DIRECTORY)
@@ -121,7 +121,7 @@ def without_unsynced_bytes(disk: FaultyDisk) -> FaultyDisk:
 
 
 async def power_loss_without_syncs(entries: int) -> tuple[FaultyDisk, MemoryMetadataStore, list[Position]]:
-    """A topic whose list says more than its log holds, and the positions that were confirmed."""
+    """Return a topic whose list has more entries than its log, and the confirmed positions."""
     disk, metadata = FaultyDisk(), MemoryMetadataStore(CLOCK)
     store = await open_store(disk, UNSYNCED)
     bring_to_agreement(store, metadata, read_named_ledgers(metadata))
@@ -308,7 +308,7 @@ def test_power_loss_without_syncs_loses_the_end_and_gives_no_id_twice(seed: int)
 
 
 class CrampedMetadata(MemoryMetadataStore):
-    """A metadata store that finds room only where the store holds none back."""
+    """A metadata store that finds space only if the store has released its reserve."""
 
     def __init__(self, disk: FaultyDisk) -> None:
         super().__init__(CLOCK)
@@ -395,7 +395,7 @@ def test_the_log_of_a_lost_metadata_store_is_never_deleted() -> None:
             await publish(open_topic(store, metadata), store, 10)
             held = store.list()
         older = MemoryMetadataStore(CLOCK)
-        for _ in range(3):  # topics are made on top of it
+        for _ in range(3):  # topics are created on top of it
             async with opened(DIRECTORY, SYNCED, disk) as store:
                 bring_to_agreement(store, older, read_named_ledgers(older))
                 await publish(open_topic(store, older), store, 5)
@@ -420,7 +420,7 @@ def test_a_list_that_cannot_be_read_keeps_every_ledger() -> None:
 
 
 def with_record(path: str, value: bytes, look: Callable[[LocalLedgerStore, MemoryMetadataStore], None]) -> None:
-    """``look`` at a store with a topic, a ledger that nothing lists, and ``value`` in place of a record."""
+    """Call ``look`` with a store that has a topic, an unlisted ledger, and ``value`` in place of a record."""
 
     async def story() -> None:
         disk, metadata = FaultyDisk(), MemoryMetadataStore(CLOCK)

@@ -1,4 +1,4 @@
-"""Bounds of append times, against the exact times."""
+"""Bounds of append times, compared with the exact times."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ STEPS = st.lists(st.tuples(st.floats(0.0, 5.0), st.integers(1, 3), st.booleans()
 
 
 def appended(steps: list[tuple[float, int, bool]]) -> tuple[AppendTimes, list[tuple[Position, float]]]:
-    """Runs of entries after pauses, each in the ledger of the last one or in a new one; and when each was appended."""
+    """Append runs of entries after pauses, each in the last ledger or a new one; return the exact times too."""
     times, exact, now, ledger_id, entry_id = AppendTimes(), [], 0.0, 1, 0
     for pause, count, is_rollover in steps:
         now += pause

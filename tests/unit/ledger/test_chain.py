@@ -11,7 +11,7 @@ POSITIONS = st.one_of(st.builds(Position, st.integers(-1, 20), st.integers(-1, 6
 
 
 def chain_of(lengths: list[int], removed: int = 0) -> tuple[LedgerChain, list[Position]]:
-    """A chain with ledgers 3, 6, 9... of these lengths, and all its entries."""
+    """Return a chain with ledgers 3, 6, 9... of these lengths, and all its entries."""
     chain = LedgerChain()
     for number, length in enumerate(lengths, 1):
         ledger = ChainLedger(3 * number, created_ms=0)

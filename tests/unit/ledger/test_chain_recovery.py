@@ -63,9 +63,9 @@ def test_what_the_store_has_beyond_the_list_counts_and_what_it_lacks_is_named(tm
             ledger = world.open()
             await world.append(ledger, [b"x"])
             last = await world.append(ledger, [b"x"])
-            crashed = world.open()  # the list still says that nothing was durable
+            crashed = world.open()  # the list still has no entry count
             assert crashed.last_confirmed_entry == last
-            crashed.set_property("key", "value")  # writes a list that says how much was
+            crashed.set_property("key", "value")  # writes a list with the entry count
             world.store.delete(last.ledger_id)
             with pytest.raises(DataLossError, match=f"ends at {last.ledger_id}:-1, entries up to {last} were durable"):
                 world.open()

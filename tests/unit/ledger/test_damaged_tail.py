@@ -1,4 +1,4 @@
-"""Damaged records of the unsealed segment: a log with damage of entries only opens; other damage is refused."""
+"""Damaged records of the unsealed segment: a log opens with damaged entries only; other damage is refused."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def entry(number: int, size: int = 12) -> bytes:
 
 
 HIT_ENTRIES = [entry(number, number * 7) for number in range(6)]
-"""Of the ledger that is damaged: three runs of two."""
+"""Entries of the damaged ledger: three runs of two."""
 
 OTHER_ENTRIES = [entry(100 + number) for number in range(3)]
 
@@ -47,7 +47,7 @@ def commit(log: Log, ledger_id: int, first: int, entries: Sequence[bytes], annot
 
 
 def written(entries: Sequence[bytes] = HIT_ENTRIES) -> tuple[FaultyDisk, int, int]:
-    """A log that was killed; the offsets [start, end) of the record that a test damages, the second run of HIT."""
+    """Return the log of a killed process, and the offsets [start, end) of the second run of HIT, which tests damage."""
     disk = FaultyDisk()
     log = reopened(disk)
     run_blocking(log.commit, [without_entries(Kind.RESERVE, 100)])
@@ -63,7 +63,7 @@ def written(entries: Sequence[bytes] = HIT_ENTRIES) -> tuple[FaultyDisk, int, in
 
 
 def with_bytes(disk: FaultyDisk, changes: dict[int, int]) -> FaultyDisk:
-    """A copy of the disk on which the segment's bytes at these offsets were flipped with these masks."""
+    """Return a copy of the disk with the segment's bytes at these offsets flipped by these masks."""
     copy = FaultyDisk()
     for path, node in disk.nodes.items():
         copy.nodes[path] = Node(bytes(node.data))
@@ -79,7 +79,7 @@ def reopened(disk: FaultyDisk) -> Log:
 
 
 def readable(disk: FaultyDisk, index: LogIndex, ledger_id: int, runs: list[Run] | None = None) -> dict[int, bytes]:
-    """The entries of a ledger that can be read, past those that are said to be damaged."""
+    """Return the readable entries of a ledger, without those that are reported as damaged."""
     reader = LogReader(LocalMedium(DIRECTORY, disk), index, 10_000)
     if runs is not None:
         runs += reader.runs(ledger_id)
@@ -98,7 +98,7 @@ def readable(disk: FaultyDisk, index: LogIndex, ledger_id: int, runs: list[Run] 
 
 
 def entry_at(disk: FaultyDisk, offset: int) -> int | None:
-    """The id of the entry of HIT that has a byte at ``offset``."""
+    """Return the id of the entry of HIT with a byte at ``offset``."""
     data = bytes(disk.nodes[SEGMENT].data)
     starts = [data.index(each) for each in HIT_ENTRIES]
     hit = [number for number, at in enumerate(starts) if at <= offset < at + len(HIT_ENTRIES[number])]
@@ -141,7 +141,7 @@ def test_the_damage_stays_as_it_is_while_the_log_goes_on_and_is_sealed() -> None
     log = reopened(broken)
     commit(log, HIT, 6, [entry(6)])
     run_blocking(log.abandon)
-    for _ in range(2):  # walked the first time, of the index the second time
+    for _ in range(2):  # a walk the first time, the index the second time
         log = reopened(broken)
         assert readable(broken, log.index, HIT) == kept
         run_blocking(log.close, 100)

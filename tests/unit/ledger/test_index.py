@@ -1,4 +1,4 @@
-"""The index of the log: which segments nobody needs, and which runs."""
+"""The index of the log: unused segments and runs."""
 
 from __future__ import annotations
 

@@ -267,7 +267,7 @@ def test_what_was_trimmed_in_the_newest_segment_needs_no_memory(tmp_path: Path) 
             with pytest.raises(StorageError, match="trimmed"):
                 await store.read(ledger_id, 96, 1, 1)
             assert await store.read(ledger_id, 97, 9, 9) == [b""] * 3
-        for _ in range(2):  # sealed, and then with a newer segment behind it
+        for _ in range(2):  # sealed, and then with a newer segment after it
             async with opened(tmp_path, options) as store:
                 assert [(run.first_entry_id, run.annotation) for run in store.runs(ledger_id)] == [
                     (number, entry(number)) for number in (97, 98, 99)
@@ -377,7 +377,7 @@ def test_a_small_read_costs_no_more_than_its_limits(tmp_path: Path) -> None:
         async with opened(tmp_path) as store:
             ledger_id = store.create()
             await append(store, ledger_id, [entry(number) for number in range(40)])
-            await append(store, ledger_id, [b"z" * 600])  # more than the cache holds
+            await append(store, ledger_id, [b"z" * 600])  # more than the cache can hold
             assert store.read_cached(ledger_id, 0, 1, 1) is None
             assert await store.read(ledger_id, 7, 2, 1000) == [entry(7), entry(8)]
             assert await store.read(ledger_id, 7, 100, 20) == [entry(7), entry(8)]

@@ -1,4 +1,4 @@
-"""The shared log on a medium that does not block: groups in flight, and all that may become of them."""
+"""The shared log on a non-blocking medium: groups in flight, and all their possible results."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ async def turns(count: int = 20) -> None:
 
 
 class Reports:
-    """What was told of the runs that were appended, in order."""
+    """The reports about appended runs, in order."""
 
     def __init__(self) -> None:
         self.told: list[tuple[int, type[StorageError] | None]] = []
@@ -375,15 +375,15 @@ def test_a_log_that_cannot_be_written_is_not_opened(error: StorageError) -> None
 
 @dataclass
 class Known:
-    """What a ledger must hold: entries that were confirmed, and behind them those that may have survived."""
+    """The expected contents of a ledger: confirmed entries, then those that may have survived."""
 
     confirmed: list[bytes] = field(default_factory=list)
     asked: list[bytes] = field(default_factory=list)
-    """All entries of the ledger, as far as none was refused."""
+    """All entries of the ledger, up to the first refused one."""
 
 
 class Turmoil:
-    """Writers one after the other on one medium, with shortages, errors, crashes and take-overs."""
+    """Writers one after the other on one medium, with shortages, errors, crashes and fencing."""
 
     def __init__(self, seed: int) -> None:
         self.chance = random.Random(seed)
@@ -451,7 +451,7 @@ class Turmoil:
             known.asked += run
 
     async def check(self, store: SharedLogStore) -> None:
-        """What was confirmed is there, and nothing that was not appended, or that was refused."""
+        """Check that confirmed entries exist, and no entries that were never appended or were refused."""
         for ledger_id, known in list(self.ledgers.items()):
             if ledger_id not in store.list():
                 assert known.confirmed == []

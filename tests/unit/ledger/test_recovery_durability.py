@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 
 class Watched(SystemFiles):
-    """Files of the operating system that remember which directories were made and synced, in order."""
+    """Files of the operating system with a record of created and synced directories, in order."""
 
     def __init__(self) -> None:
         self.done: list[tuple[str, str]] = []

@@ -7,7 +7,7 @@ from magnetar.wire.proto import pulsar_api_pb2 as pb
 
 ANNOTATION = b"note"
 HEAD = 24 + len(ANNOTATION)
-"""Bytes of the body in front of the lengths."""
+"""Bytes of the body before the lengths."""
 
 
 def entry(number: int) -> bytes:

@@ -1,4 +1,4 @@
-"""The store against a dictionary: whatever is asked of it, in whatever order."""
+"""The store compared with a dictionary, for random operations."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from tests.unit.ledger.support import SMALL, append, barrier, read_all
 
 @dataclass
 class Model:
-    """What a ledger should be."""
+    """The expected contents of a ledger."""
 
     entries: list[bytes] = field(default_factory=list)
     runs: list[Run] = field(default_factory=list)

@@ -17,7 +17,7 @@ def add(cache: TailCache, ledger_id: int, first: int, entries: list[bytes]) -> N
 
 
 def cost(*entries: bytes) -> int:
-    """What a ledger of these entries takes, if they are one chunk."""
+    """Return the size of a ledger with these entries in one chunk."""
     return CHUNK_OVERHEAD_BYTES + sum(ENTRY_OVERHEAD_BYTES + len(entry) for entry in entries)
 
 

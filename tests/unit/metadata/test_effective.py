@@ -1,4 +1,4 @@
-"""Topic before namespace before broker, policy by policy."""
+"""The topic's policy overrides the namespace's, which overrides the broker's."""
 
 from __future__ import annotations
 

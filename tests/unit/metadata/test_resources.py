@@ -22,7 +22,7 @@ from magnetar.metadata.resources import Resources, managed_ledger_path
 
 FLIGHTS = NamespaceName("nyc", "flights")
 
-# Answered by a running Apache Pulsar 4.0.7 for a namespace that replicates between A and B.
+# Response of Apache Pulsar 4.0.7 for a namespace that replicates between A and B.
 OBSERVED_POLICIES = """
 {"auth_policies": {"namespace_auth": {}, "destination_auth": {}, "subscription_auth_roles": {}}, "replication_clusters":
 ["A", "B"], "allowed_clusters": [], "bundles": {"boundaries": ["0x00000000", "0xffffffff"], "numBundles": 1},
@@ -35,7 +35,7 @@ OBSERVED_POLICIES = """
 
 
 def test_policies_are_written_as_pulsar_writes_them() -> None:
-    """Defaults and the order of fields are those observed."""
+    """Defaults and the order of fields equal the recorded ones."""
     policies = Policies(replication_clusters=["A", "B"], bundles=BundlesData.of(1))
     assert json.dumps(policies.to_json()) == json.dumps(json.loads(OBSERVED_POLICIES))
 
@@ -48,17 +48,17 @@ def test_policies_are_written_as_pulsar_writes_them() -> None:
     ],
 )
 def test_bundles_are_cut_as_pulsar_cuts_them(count: int, boundaries: list[str]) -> None:
-    """The boundaries are those observed."""
+    """The boundaries equal the recorded ones."""
     assert BundlesData.of(count) == BundlesData(boundaries=boundaries, numBundles=count)
 
 
 def test_unknown_fields_are_kept() -> None:
-    """A field of a newer release survives being read and stored."""
+    """A field of a newer release survives reading and writing."""
     assert ClusterData.from_json(b'{"later": {"a": 1}}').to_json()["later"] == {"a": 1}
 
 
 def test_documents() -> None:
-    """Create once, update what is there, delete what is there."""
+    """Create once, update and delete existing documents."""
     resources = Resources.over(MemoryMetadataStore(SystemClock()))
     resources.clusters.create("A", ClusterData(serviceUrl="http://a:8080"))
     with pytest.raises(BadVersionError):
@@ -73,7 +73,7 @@ def test_documents() -> None:
 
 
 def test_namespace_changes_are_watched() -> None:
-    """The watcher hears of namespaces, not of tenants, and finds the new policies."""
+    """The watcher is notified of namespaces, not of tenants, and finds the new policies."""
     resources = Resources.over(MemoryMetadataStore(SystemClock()))
     heard: list[tuple[NamespaceName, Policies | None]] = []
     resources.namespaces.watch(lambda name: heard.append((name, resources.namespaces.get(name))))
@@ -88,7 +88,7 @@ def test_namespace_changes_are_watched() -> None:
 
 
 def test_topics_are_those_with_a_managed_ledger() -> None:
-    """Names that a path cannot hold are encoded as Pulsar encodes them."""
+    """Names with special characters are encoded as in Pulsar."""
     store = MemoryMetadataStore(SystemClock())
     resources = Resources.over(store)
     topic = TopicName.parse("persistent://nyc/flights/ä b")

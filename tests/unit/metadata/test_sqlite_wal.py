@@ -17,7 +17,7 @@ WAL = Path("/data/metadata.sqlite-wal")
 
 
 def failed(content: bytes, failing: bytes) -> FaultyDisk:
-    """A disk with a write-ahead log whose end was written and could not be synced."""
+    """Return a disk with a write-ahead log whose end was written but not synced."""
     disk = FaultyDisk()
     file = disk.open(WAL)
     disk.sync_directory(WAL.parent)

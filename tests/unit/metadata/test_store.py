@@ -1,4 +1,4 @@
-"""Both stores keep the same promises; the local one also keeps what it was given."""
+"""Both stores have the same guarantees; the local one is also durable."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[MetadataSt
 
 
 def test_versions_count_changes(store: MetadataStore) -> None:
-    """A path starts at version 0 and is dated by the clock."""
+    """A path starts at version 0, with the time of the clock."""
     assert store.get("/a") is None
     assert store.put("/a", b"1") == 0
     assert store.put("/a", b"2") == 1
@@ -52,7 +52,7 @@ def test_versions_count_changes(store: MetadataStore) -> None:
 
 
 def test_compare_and_set(store: MetadataStore) -> None:
-    """A write that expects another version changes nothing."""
+    """A write with another expected version changes nothing."""
     store.put("/a", b"1", ABSENT)
     with pytest.raises(BadVersionError, match=r"version of /a is 0, expected -1"):
         store.put("/a", b"2", ABSENT)
@@ -68,7 +68,7 @@ def test_compare_and_set(store: MetadataStore) -> None:
 
 
 def test_many_puts_are_one(store: MetadataStore) -> None:
-    """All writes of a transaction happen, or none; a path may come twice."""
+    """A transaction is atomic; it may contain a path twice."""
     heard: list[str] = []
     store.watch("/", lambda change: heard.append(change.path))
     with pytest.raises(BadVersionError):
@@ -80,7 +80,7 @@ def test_many_puts_are_one(store: MetadataStore) -> None:
 
 
 def test_children_are_one_level_below(store: MetadataStore) -> None:
-    """Also those that only have grandchildren; never those of a path that merely starts alike."""
+    """Including those with only grandchildren, and excluding paths with only the same prefix."""
     for path in ("/p/b", "/p/a/x", "/p/a/y", "/p", "/pq/z", "/p/a0", "/p-/k"):
         store.put(path, b"")
     assert store.children("/p") == ["a", "a0", "b"]
@@ -90,7 +90,7 @@ def test_children_are_one_level_below(store: MetadataStore) -> None:
 
 
 def test_watch_covers_a_subtree_until_it_ends(store: MetadataStore) -> None:
-    """The path itself and those below it are reported once they can be read back."""
+    """The path and its descendants are reported after they can be read."""
     heard: list[tuple[str, bool]] = []
     end = store.watch("/p", lambda change: heard.append((change.path, store.get(change.path) is not None)))
     store.put("/p", b"")
@@ -104,7 +104,7 @@ def test_watch_covers_a_subtree_until_it_ends(store: MetadataStore) -> None:
 
 
 def test_a_commit_deletes_with_checks(store: MetadataStore) -> None:
-    """Removals are part of a transaction; watches hear the old and the new version."""
+    """Removals are part of a transaction; watches get the old and the new version."""
     heard: list[Change] = []
     store.put("/a", b"1")
     store.watch("/", heard.append)
@@ -121,7 +121,7 @@ def test_a_commit_deletes_with_checks(store: MetadataStore) -> None:
 
 
 def test_a_barrier_with_nothing_pending_is_passed(store: MetadataStore) -> None:
-    """Whoever asks need not wait."""
+    """A barrier does not wait."""
     store.put("/a", b"1")
     passed: list[StorageError | None] = []
     store.barrier(passed.append)
@@ -129,7 +129,7 @@ def test_a_barrier_with_nothing_pending_is_passed(store: MetadataStore) -> None:
 
 
 def test_a_store_that_serves_reports_in_order(tmp_path: Path) -> None:
-    """Reads see what is pending; reports and watches come in later turns, in the order of the commits."""
+    """Reads include pending commits; reports and watches come in later turns, in commit order."""
 
     async def story() -> None:
         path = tmp_path / "metadata.db"
@@ -160,7 +160,7 @@ def test_a_store_that_serves_reports_in_order(tmp_path: Path) -> None:
 
 
 def test_a_failed_commit_takes_back_what_rests_on_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Everything pending fails with it, in order; afterwards the store goes on from what is durable."""
+    """All pending commits fail with it, in order; afterwards the store continues from the durable state."""
 
     async def story() -> None:
         store = LocalMetadataStore(tmp_path / "metadata.db", FixedClock())
@@ -189,7 +189,7 @@ def test_a_failed_commit_takes_back_what_rests_on_it(tmp_path: Path, monkeypatch
 
 
 def test_one_who_blocks_hears_of_earlier_commits_first(tmp_path: Path) -> None:
-    """A write that waits for the thread keeps the order of the reports, also out of a report."""
+    """A write that waits for the thread keeps the order of reports, also if it is made in a report."""
 
     async def story() -> None:
         store = LocalMetadataStore(tmp_path / "metadata.db", FixedClock())
@@ -217,7 +217,7 @@ def fail(_group: object) -> None:
 
 
 def test_local_store_keeps_everything(tmp_path: Path) -> None:
-    """What was stored is there after a restart."""
+    """Stored values survive a restart."""
     path = tmp_path / "metadata.db"
     first = LocalMetadataStore(path, FixedClock())
     first.put("/a", b"\x00\xff")
@@ -238,7 +238,7 @@ def test_local_store_has_one_owner(tmp_path: Path) -> None:
 
 
 def test_local_store_refuses_other_files(tmp_path: Path) -> None:
-    """A file that is no metadata store is named, and left alone."""
+    """A file that is no metadata store is named in the error, and not changed."""
     path = tmp_path / "metadata.db"
     path.write_bytes(b"no database" * 100)
     with pytest.raises(CorruptionError, match=r"metadata\.db"):
@@ -247,7 +247,7 @@ def test_local_store_refuses_other_files(tmp_path: Path) -> None:
 
 
 def test_local_store_syncs_every_commit(tmp_path: Path) -> None:
-    """The settings that durability rests on are in force (2: FULL)."""
+    """The settings for durability are active (2: FULL)."""
     store = LocalMetadataStore(tmp_path / "metadata.db", FixedClock())
     connection = store._connection
     assert connection.execute("PRAGMA synchronous").fetchone() == (2,)

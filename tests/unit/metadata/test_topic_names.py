@@ -1,4 +1,4 @@
-"""The names of a namespace's topics: what the store says, without asking it for all of them again."""
+"""The topic names of a namespace: equal to the store, without listing all of them again."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ PATHS = [
 
 
 class CountingStore(MemoryMetadataStore):
-    """Counts how often all names below a path are read."""
+    """Counts listings of all names below a path."""
 
     listed = 0
 

@@ -1,4 +1,4 @@
-"""Processes and a clock that do as the test says."""
+"""Fake processes and a manual clock."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ if TYPE_CHECKING:
 
 
 class FakeProcess:
-    """Runs until told otherwise."""
+    """Runs until ``end``."""
 
     def __init__(self, pid: int, *, obeys: bool = True) -> None:
         self.pid = pid
@@ -32,7 +32,7 @@ class FakeProcess:
 
 
 class FakeProcesses:
-    """Starts fakes and remembers them by name."""
+    """Starts fake processes and stores them by name."""
 
     def __init__(self) -> None:
         self.started: list[tuple[str, FakeProcess]] = []
@@ -55,7 +55,7 @@ class FakeProcesses:
 
 
 class FakeClock:
-    """Time passes only when somebody waits."""
+    """A clock that advances only in waits."""
 
     def __init__(self) -> None:
         self.now = 1000.0

@@ -1,4 +1,4 @@
-"""Nothing of the suites' own waits without a bound."""
+"""The suites' own threads have time limits."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from tests.kit.background import Background, within
 
 
 class Stuck(Background):
-    """Does not look at ``stopping``."""
+    """Ignores ``stopping``."""
 
     def __init__(self) -> None:
         super().__init__()

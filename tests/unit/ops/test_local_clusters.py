@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 class Stage:
-    """Two clusters whose processes, health and clock are the test's."""
+    """Two clusters with fake processes, health and clock."""
 
     def __init__(self, directory: Path, *, with_pipeline: bool = True) -> None:
         self.processes = FakeProcesses()

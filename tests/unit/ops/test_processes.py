@@ -128,7 +128,7 @@ def test_a_process_dies_with_its_parent(tmp_path: Path) -> None:
     ):
         assert held.readline() == "up\n"
         running.kill()
-        assert held.read() == ""  # the end comes when nobody holds the pipe any more
+        assert held.read() == ""  # the end of the file comes when no process has the pipe open
 
 
 def test_a_killed_group_leaves_nobody(tmp_path: Path) -> None:

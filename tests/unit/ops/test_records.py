@@ -17,7 +17,7 @@ PREFIX = "/admin/v2/"
 
 
 class Store(ThreadingHTTPServer):
-    """An admin API that keeps what it is given: PUT creates once, POST replaces, GET shows."""
+    """A fake admin API: PUT creates once, POST replaces, GET reads."""
 
     def __init__(self) -> None:
         super().__init__((LOOPBACK, 0), Handler)

@@ -1,4 +1,4 @@
-"""An event loop whose time is moved by hand, and a broker behind it that grants everything."""
+"""A manual event loop, and a broker behind it that grants everything."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class HandLoop(virtual.HandLoop):
-    """Connects to ``HandBroker``s by their URLs, which need no port."""
+    """Connects to ``HandBroker``s by their URLs, without ports."""
 
     def __init__(self, *brokers: HandBroker) -> None:
         super().__init__()
@@ -34,7 +34,7 @@ class HandLoop(virtual.HandLoop):
         return transport, protocol
 
     def run(self) -> None:
-        """Do all that can be done now."""
+        """Run all due callbacks."""
         self.spin()
         assert self.problems == []
 
@@ -78,7 +78,7 @@ class HandTransport(asyncio.Transport):
 
 
 class HandBroker:
-    """Grants lookups, producers and consumers, and receipts every entry; notes what came."""
+    """Grants lookups, producers and consumers, sends receipts for all entries, and records its input."""
 
     def __init__(self, url: str, max_message_size: int = 5 << 20) -> None:
         self.url = url
@@ -90,11 +90,11 @@ class HandBroker:
         self.life = ""
         self.version = "Magnetar by hand"
         self.bookmarks: list[str] = []
-        """Subscriptions whose end was asked for."""
+        """Subscriptions with a request for the last message id."""
         self.metadata: list[dict[str, str]] = []
-        """Metadata of the producers, in the order in which they came."""
+        """Metadata of the producers, in the order of their creation."""
         self.rival = ""
-        """The other pipeline that holds all links; empty where none does."""
+        """The other pipeline that holds all links; empty if none does."""
         self.newer_lease = False
         """Whether the next lease holds all links."""
         self.namespaces: dict[str, list[str]] = {}
@@ -109,7 +109,7 @@ class HandBroker:
         return self.connection
 
     def drop(self) -> None:
-        """End the connection."""
+        """Close the connection."""
         connection, self.connection = self.connection, None
         if connection is not None:
             connection.lose()

@@ -1,4 +1,4 @@
-"""Where the pipeline's clusters are found, whichever of them answer."""
+"""The addresses of the pipeline's clusters, with some clusters unavailable."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ Records = dict[str, dict[str, Any]]
 
 @pytest.fixture
 def records(monkeypatch: pytest.MonkeyPatch) -> Records:
-    """What each cluster that answers says of each that it knows."""
+    """By answering cluster, its records of the others."""
     found: Records = {}
 
     def answer(request: httpx.Request) -> httpx.Response:

@@ -30,7 +30,7 @@ def carried(entry: int) -> Carried:
 
 
 def metadata(entry: int | None, cluster: str = "ewr", messages: int = 1) -> pb.MessageMetadata:
-    """What the target's log says of the source's ``entry``; None is an entry that was published there."""
+    """Return the metadata in the target's log of the source's ``entry``; None: an entry published in the target."""
     plain = pb.MessageMetadata(producer_name="p", sequence_id=0, publish_time=1, num_messages_in_batch=messages)
     body = build_entry(plain, b"")
     if entry is not None:
@@ -101,29 +101,29 @@ def test_permits_are_for_messages() -> None:
 
 
 class Target:
-    """Apache Pulsar as its replicators see it: a log, what is on its way into it, and a bookmark."""
+    """A model of Apache Pulsar: a log, entries in flight to it, and a bookmark."""
 
     def __init__(self) -> None:
         self.log: list[int | None] = []
         self.arriving: list[int] = []
-        """Sent, perhaps by a writer that is gone by now, and not durable yet."""
+        """Sent, maybe by a writer that has ended, and not durable yet."""
         self.mark = -1
         self.older_mark = -1
 
     def settle(self, count: int | None = None) -> list[int]:
-        """Make what was sent durable, in order."""
+        """Make sent entries durable, in order."""
         done, self.arriving = (self.arriving, []) if count is None else (self.arriving[:count], self.arriving[count:])
         self.log += done
         return done
 
     def crash(self) -> None:
-        """Lose what was not durable; a bookmark is written now and then only."""
+        """Drop everything that is not durable; a bookmark is persisted only sometimes."""
         self.arriving.clear()
         self.mark = self.older_mark
 
 
 class Writer:
-    """The writer's side, as `magnetar.pipeline.writing.target` carries it out, from the source's cursor on."""
+    """A writer like `magnetar.pipeline.writing.target`, starting at the source's cursor."""
 
     def __init__(self, target: Target, cursor: int) -> None:
         self.target = target
@@ -158,7 +158,7 @@ class Writer:
             self.next = entry + 1
 
     def hear(self, count: int) -> int | None:
-        """Receive receipts; returns the newest entry that they were for."""
+        """Receive receipts; return the newest receipted entry."""
         done = self.target.settle(count)
         for offset, _ in enumerate(done):
             place = len(self.target.log) - len(done) + offset

@@ -19,7 +19,7 @@ def test_backoff_doubles_up_to_its_maximum_with_jitter_of_a_half() -> None:
 
 
 def measured(budget: Budget, size: int = 100) -> Window:
-    """Return a window that knows how large entries are and has no permits."""
+    """Return a window with a measured entry size and without permits."""
     window = Window(budget)
     window.passed_over(window.grant(), size)
     return window

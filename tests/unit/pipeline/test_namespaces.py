@@ -22,7 +22,7 @@ ORDERS, FLIGHTS, LOCAL = (NamespaceName.parse(f"shop/{name}") for name in ("orde
 
 
 class Admins:
-    """The policies of every cluster, and whether it answers."""
+    """The policies of every cluster, and its availability."""
 
     def __init__(self) -> None:
         self.policies: dict[str, dict[str, list[str]]] = {name: {} for name in ("ewr", "jfk", "apache", "other")}

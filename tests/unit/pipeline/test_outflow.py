@@ -65,7 +65,7 @@ def test_topics_alternate_within_one_burst() -> None:
 
 
 def under_way_of(topics: int, *, with_quiet: bool) -> int:
-    """Return how many entries are under way once ``topics`` with a backlog have sent 20,000 a second for 4 s."""
+    """Return the number of entries in flight after ``topics`` with a backlog have sent 20,000 a second for 4 s."""
     outflow = Outflow()
     for number in range(10, 10 + topics):
         put(outflow, number, 100_000 // topics)
@@ -183,7 +183,7 @@ def test_all_entries_are_handed_over_once_in_the_order_of_their_topic(
 
 
 class Way:
-    """What confirms ``rate`` bytes a second, after ``delay_s`` and after all that was handed over before."""
+    """A path that confirms ``rate`` bytes per second in order, with a delay of ``delay_s``."""
 
     def __init__(self, rate: float, delay_s: float) -> None:
         self.pace = Pace()
@@ -195,7 +195,7 @@ class Way:
         self.in_flight_bytes = 0
 
     def run(self, steps: int, *, is_backlog: bool = True) -> None:
-        """Hand over entries of 10 kB as the limit allows, or one at a time."""
+        """Pass on entries of 10 kB within the limit, or one at a time."""
         for _ in range(steps):
             while self.in_flight_bytes < (self.pace.limit if is_backlog else 1):
                 self.free_at = max(self.free_at, self.now) + 10_000 / self.rate

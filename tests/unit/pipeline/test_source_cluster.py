@@ -1,4 +1,4 @@
-"""The reader's view of a source, against a broker that grants or refuses its consumers."""
+"""The reader's state of a source, with a broker that grants or refuses its consumers."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ class Reader:
         self.forgotten.append(number)
 
     def metadata(self) -> list[dict[str, str]]:
-        """What the broker was told with each SUBSCRIBE."""
+        """Return the metadata of each SUBSCRIBE."""
         return [{each.key: each.value for each in asked.metadata} for asked in self.broker.subscribed]
 
     def pass_time(self, seconds: int) -> None:

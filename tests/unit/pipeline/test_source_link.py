@@ -171,7 +171,7 @@ def test_what_was_not_carried_in_an_earlier_stay_counts_no_more(source_link: Sou
 
 
 def test_what_was_confirmed_before_does_not_end_the_parking(source_link: SourceLink, rng: random.Random) -> None:
-    """A probe is confirmed with each stay, and what parked the link may be right behind it."""
+    """Each attachment confirms a probe, and the cause of the parking may follow it."""
     attached(source_link)
     source_link.arrived(Position(1, 0), 10, now=0)
     source_link.confirmed(Position(1, 0), now=0)
@@ -193,7 +193,7 @@ def test_what_was_confirmed_before_does_not_end_the_parking(source_link: SourceL
 def test_a_refused_link_first_acknowledges_what_the_target_has_confirmed(
     source_link: SourceLink, rng: random.Random
 ) -> None:
-    """The source would send it again in the next stay, and take its confirmation for the end of the parking."""
+    """Otherwise the source would send it again in the next attachment, and its confirmation would end the parking."""
     attached(source_link)
     source_link.arrived(Position(1, 0), 10, now=0)
     source_link.arrived(Position(1, 1), 10, now=0)

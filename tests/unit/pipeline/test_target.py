@@ -1,4 +1,4 @@
-"""The writer's view of its target, against a broker that grants everything."""
+"""The writer's state of its target, with a broker that grants everything."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ ORDERS, PAYMENTS = "persistent://public/default/orders", "persistent://public/de
 
 
 class Writer:
-    """A target, its broker, and what is reported."""
+    """A target, its broker, and the reports."""
 
     def __init__(self, *more: HandBroker, max_message_size: int = LIMIT, version: str = "Magnetar") -> None:
         self.broker = HandBroker("pulsar://jfk:6650", max_message_size)

@@ -117,7 +117,7 @@ def test_what_the_target_held_is_settled_behind_what_is_outstanding() -> None:
 
 
 def test_the_receipt_of_a_marker_names_its_send_and_of_an_entry_perhaps_its_place() -> None:
-    """Apache Pulsar's receipts for entries name their position at the source, and a marker has none of its own."""
+    """Apache Pulsar's receipts for entries have their position at the source, and a marker has none."""
     place = Position(1, 0)
     marker = Carried(Attachment(1, "ewr", TOPIC), place, Link(place, place), b"")
     assert not carried(1, 0).is_marker

@@ -1,4 +1,4 @@
-"""The event loops of a task's halves: how far the reader runs its own, and what a bug in one of them leads to."""
+"""The event loops of the reader and the writer of a task: how far they run, and the effects of bugs."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ LARGE, SMALL = 128 * 1024, 1024
 
 @pytest.fixture
 def reader() -> Iterator[LeaseReader]:
-    """A reader whose clusters are not there."""
+    """A reader with unavailable clusters."""
     ports = free_ports(4)
     ewr, jfk = (
         ClusterAddress(name, f"pulsar://127.0.0.1:{ports.pop()}", f"http://127.0.0.1:{ports.pop()}")
@@ -36,7 +36,7 @@ def reader() -> Iterator[LeaseReader]:
 
 
 def keep_coming(reader: LeaseReader, size: int) -> list[int]:
-    """Have an entry come in each turn of the event loop; returns the list of those that came."""
+    """Deliver an entry in each turn of the event loop; return the list of delivered ones."""
     came: list[int] = []
     attachment = Attachment(1, "ewr", "persistent://public/default/t")
 

@@ -1,4 +1,4 @@
-"""Temporary directories of processes that were killed are removed by the next one."""
+"""Temporary directories of killed processes are removed by the next process."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a consumer makes of chunks that repeat, begin anew or lack one before."""
+"""Assembly of chunks that repeat, restart or lack a predecessor."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The real store on a virtual disk and clock: what was reported durable survives the loss of power, at any time."""
+"""The real store on a virtual disk and clock: entries reported as durable survive a loss of power at any time."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def test_what_was_reported_is_there_after_power_was_lost() -> None:
 
 
 def lose_power(seed: int) -> tuple[int, int]:
-    """Append 60 entries and lose power; how many were reported to be durable, and how many there are."""
+    """Append 60 entries and lose power; return the number of reported ones, and of surviving ones."""
     chance, scheduler, disk = Random(seed), Scheduler(), FaultyDisk()
     store, (committer,) = opened(scheduler, disk, chance)
     ledger_id, durable = store.create(), [0]

@@ -6,7 +6,7 @@ from magnetar.sim.virtual.loop import HandClock
 
 
 class Passing:
-    """Time, moved by hand."""
+    """A manual source of time."""
 
     def __init__(self) -> None:
         self.now = 0.0

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 class Recorder(asyncio.Protocol):
-    """Keeps what comes."""
+    """Records received data."""
 
     def __init__(self) -> None:
         self.data = b""
@@ -33,7 +33,7 @@ class Recorder(asyncio.Protocol):
 
 
 class Places:
-    """Two machines, and a connection from one to the other."""
+    """Two machines with a connection from one to the other."""
 
     def __init__(self) -> None:
         self.scheduler = Scheduler()

@@ -20,7 +20,7 @@ EWR = cast("Replica", SimpleNamespace(cluster="ewr"))
 
 
 class StoppedReplica:
-    """A topic of ewr whose broker is about to start: the ledgers in its list, and what its log has of them."""
+    """A topic of ewr before the start of its broker: the ledgers in its list, and their entries in the log."""
 
     cluster = "ewr"
 
@@ -115,7 +115,7 @@ def test_a_file_is_synced_until_something_is_written_or_a_sync_fails() -> None:
 
 
 def lost_at_a_start(listed: list[int], *stored: Position, power: bool) -> tuple[Model, list[str]]:
-    """The model of two ledgers of two entries after a start, and what was found wrong."""
+    """Start with two ledgers of two entries; return the model and the violations."""
     model = known([*written(0, 1), *written(0, 1, ledger_id=6)])
     unsynced, wrong = Unsynced(model, sync=False), list[str]()
     checker = Checker(model, wrong.append, unsynced, deduplicated=False)

@@ -1,4 +1,4 @@
-"""Commands are what protobuf makes of them, also where prepared messages are filled."""
+"""Commands equal protobuf's encoding, also if prepared messages are filled."""
 
 from __future__ import annotations
 
@@ -40,12 +40,12 @@ def decode(frame: bytes) -> Frame:
 
 
 def split(frames: bytes) -> list[bytes]:
-    """Each of the frames that were joined."""
+    """Return each of the joined frames."""
     return [encode_command(frame.command, frame.body) for frame in FrameDecoder().feed(frames)]
 
 
 def body_of(frame: bytes) -> tuple[str, dict[str, object]]:
-    """The name of the command and its fields, those of messages inside as text."""
+    """Return the name of the command and its fields, with nested messages as text."""
     command = decode(frame).command
     (field,) = (field for field, _ in command.ListFields() if field.name != "type")
     assert field.number == command.type

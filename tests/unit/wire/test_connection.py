@@ -1,4 +1,4 @@
-"""The connection's states, as pairs of machines and as tables."""
+"""The states of a connection, tested with pairs of machines and with tables."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def types(frames: list[Frame]) -> list[str]:
 
 
 def size_of(frame_size: int) -> bytes:
-    """What a frame of so many bytes begins with."""
+    """Return the size field of a frame of ``frame_size`` bytes."""
     return struct.pack(">II", frame_size - 4, 16)
 
 

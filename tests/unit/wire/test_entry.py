@@ -28,7 +28,7 @@ def test_a_built_entry_reads_back() -> None:
 
 
 def test_the_checksum_is_crc32c() -> None:
-    # The check value of the catalogue of CRCs: CRC-32C of "123456789" is 0xE3069283.
+    # The check value of CRC-32C in the catalogue of CRCs: "123456789" has 0xE3069283.
     assert google_crc32c.value(b"123456789") == 0xE3069283
     entry = wire_entry.build_entry(METADATA, b"payload")
     assert entry[CHECKSUM_START:CHECKSUM_END] == google_crc32c.value(entry[CHECKSUM_END:]).to_bytes(4, "big")

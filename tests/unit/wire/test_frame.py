@@ -1,4 +1,4 @@
-"""Frames are found however the stream is split, and nothing but frames comes out of it."""
+"""Frames are found for any split of the stream, and nothing else is returned."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ Segment = Frame | dict[int, list[tuple[int, int, int, bytes]]]
 
 
 def segments(received: list[Received]) -> list[Segment]:
-    """What a stream means: per producer its SENDs in order, and all other commands where they stand between them."""
+    """Return the meaning of a stream: per producer its SENDs in order, and all other commands at their places."""
     found: list[Segment] = []
     for each in received:
         if isinstance(each, Frame) and each.command.type != pb.BaseCommand.SEND:

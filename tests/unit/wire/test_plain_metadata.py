@@ -1,4 +1,4 @@
-"""Plain metadata is readable, says how many messages there are, and has nothing else that dispatch must know."""
+"""Plain metadata is valid, has the number of messages, and no other field that affects dispatch."""
 
 from __future__ import annotations
 
@@ -50,12 +50,12 @@ metadata = st.fixed_dictionaries(REQUIRED, optional={**PLAIN, **OTHER}).map(buil
 
 
 def naive_messages(metadata: pb.MessageMetadata) -> int:
-    """No entry has more messages than the limit, whatever it says."""
+    """Return the number of messages, at most the limit."""
     return min(max(1, metadata.num_messages_in_batch), BATCH_MESSAGES_MAX)
 
 
 def naive_sticky_key(metadata: pb.MessageMetadata) -> bytes:
-    """The order in which Pulsar looks for a key."""
+    """Return the sticky key in Pulsar's order of preference."""
     given_key: str | bytes = metadata.partition_key
     partition_key = given_key if isinstance(given_key, bytes) else given_key.encode()
     if metadata.HasField("ordering_key"):
@@ -103,7 +103,7 @@ def test_dispatch_knows_what_the_metadata_says(data: bytes) -> None:
     except RemoteProtocolError:
         with pytest.raises(RemoteProtocolError):
             wire_entry.check(entry)
-        with contextlib.suppress(RemoteProtocolError):  # of metadata that were not checked, lists are skipped
+        with contextlib.suppress(RemoteProtocolError):  # lists in unchecked metadata are skipped
             wire_entry.messages_and_delivery(entry)
             wire_entry.messages_delivery_and_key(entry)
             wire_entry.publish_time_ms(entry)

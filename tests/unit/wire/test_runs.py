@@ -1,4 +1,4 @@
-"""Runs mean what their commands mean one by one, and take in what clients write."""
+"""Runs have the meaning of their single commands, and include all encodings of clients."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def runs_of(kind: st.SearchStrategy[bytes]) -> st.SearchStrategy[bytes]:
 
 
 def counted(first: int, count: int) -> bytes:
-    """What clients send most: the next number each time."""
+    """Return the most frequent input: consecutive numbers."""
     return b"".join(commands.send(producer_id=1, sequence_id=first + n, entry=b"e" * (n % 3)) for n in range(count)) + (
         b"".join(ack(1, 5, first + n) for n in range(count))
     )
@@ -85,7 +85,7 @@ Segment = Frame | dict[object, list[object]]
 
 
 def meaning(received: Iterable[Received]) -> list[Segment]:
-    """Per producer its SENDs, per consumer and ledger its single ACKs, in order; where they stand between the rest."""
+    """Return, per producer its SENDs, per consumer and ledger its single ACKs, in order, and their places."""
     found: list[Segment] = []
     for each in received:
         items: list[tuple[object, object]]
@@ -198,14 +198,14 @@ def test_a_frame_within_a_run_that_is_smaller_than_its_command_is_refused() -> N
 
 
 def send_of(number: bytes) -> bytes:
-    """A SEND of producer 1 with ``number`` in the place of its sequence id, and one message."""
+    """Return a SEND of producer 1 with ``number`` as its sequence id, and one message."""
     body = b"\x08\x01\x10" + number + b"\x18\x01"
     command = b"\x08\x06\x32" + bytes([len(body)]) + body
     return struct.pack(">II", 4 + len(command), len(command)) + command
 
 
 def ack_of(number: bytes) -> bytes:
-    """An ACK by consumer 1 with ``number`` in the place of its entry id."""
+    """Return an ACK by consumer 1 with ``number`` as its entry id."""
     place = b"\x08\x05\x10" + number
     body = b"\x08\x01\x10\x00\x1a" + bytes([len(place)]) + place
     command = b"\x08\x0a\x52" + bytes([len(body)]) + body
@@ -224,7 +224,7 @@ def test_a_send_with_a_chunk_a_repeated_number_or_a_transaction_is_left_to_proto
 def test_a_number_that_ends_elsewhere_is_not_taken_for_one_alike(
     frame_of: Callable[[bytes], bytes], number: bytes, stranger: bytes
 ) -> None:
-    """The low bits are the same; what says whether more follow is not."""
+    """The low bits are equal; the continuation bits are not."""
     assert len(FrameDecoder().feed_gathering(frame_of(number) * 2)) == 1
     with pytest.raises(RemoteProtocolError):
         FrameDecoder().feed(frame_of(stranger))

@@ -1,4 +1,4 @@
-"""A list of topics that is encoded in parts is the response that protobuf would write."""
+"""A list of topics encoded in parts equals protobuf's encoding of the response."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Numbers as protobuf writes them."""
+"""Protobuf's encoding of numbers."""
 
 from __future__ import annotations
 

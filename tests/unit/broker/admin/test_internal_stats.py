@@ -1,4 +1,4 @@
-"""What ``internalStats`` says of a topic's log."""
+"""The ``internalStats`` of a topic's log."""
 
 from __future__ import annotations
 

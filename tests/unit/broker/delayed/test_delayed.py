@@ -1,4 +1,4 @@
-"""Delayed messages: never early, never lost, once each, in the order of their times, whatever happens around them."""
+"""Delayed messages: never early, never lost, delivered once, in the order of delivery times, despite faults."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ EXACT = {"delayedDeliveryTickTimeMillis": 0}
 
 @pytest.fixture(autouse=True)
 def _small(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Pages so small that some messages fill several."""
+    """Small pages, so that some messages fill several."""
     monkeypatch.setattr(windows, "PAGE_MAX", PAGE)
     monkeypatch.setattr(due_windows, "PAGE_MAX", PAGE)
     monkeypatch.setattr(stores, "PAGE_MAX", PAGE)
@@ -74,7 +74,7 @@ def consumer(cluster: Cluster, name: str = "worker", **fields: object) -> Client
 
 @dataclass
 class Story:
-    """A cluster, two subscriptions, and what each of them must and must not see."""
+    """A cluster with two subscriptions, and the expected deliveries of each."""
 
     cluster: Cluster = field(default_factory=lambda: Cluster(settings=EXACT))
     due_at_ms: dict[str, int] = field(default_factory=dict)
@@ -98,7 +98,7 @@ class Story:
         return self.cluster.clock.now() * 1000
 
     def look(self) -> None:
-        """Take what came, and object to what must not."""
+        """Read received messages, and check that they are expected."""
         for name, client in self.consumers.items():
             taken = [frame for frame in client.heard if frame.command.HasField("message")]
             client.heard = []
@@ -111,7 +111,7 @@ class Story:
                 self.held[name].append(text)
 
     def publish(self, delays_s: list[float]) -> None:
-        """Publish a run."""
+        """Publish a run of messages."""
         frames = []
         for delay_s in delays_s:
             text = str(len(self.due_at_ms))
@@ -142,12 +142,12 @@ class Story:
         self.look()
 
     def leave(self, name: str) -> None:
-        """The consumer leaves, and another one comes."""
+        """Replace the consumer by another one."""
         self.consumers.pop(name).leave()
         self.subscribe(name)
 
     def reset(self, name: str) -> None:
-        """The subscription goes back to the beginning."""
+        """Reset the subscription to the beginning."""
         self.acknowledged[name], self.held[name] = set(), []
         self.cluster.do(lambda: self.cluster.loop.create_task(self._reset(name)))
         self.consumers.pop(name, None)
@@ -184,7 +184,7 @@ class Story:
         self.cluster.delayed.disk_full = full
 
     def hold(self, *, held: bool) -> None:
-        """Let the store be slow, or do all that waits."""
+        """Hold back requests to the store, or run all held ones."""
         self.cluster.delayed.prompt = not held
         if not held:
             self.cluster.do(self.cluster.delayed.answer)
@@ -197,7 +197,7 @@ class Story:
             assert subscription.delayed == len(waiting), name
 
     def end(self) -> None:
-        """When all is well again and all times have come, everybody has had everything."""
+        """Remove all faults, advance beyond all delivery times, and check that each subscription got every message."""
         self.fill_disk(full=False)
         self.hold(held=False)
         self.advance(2.5)
@@ -238,7 +238,7 @@ LOST_WHILE_WRITING: list[tuple[str, object]] = [
     ("unload", None),
     ("publish", [0.5] * 4),
 ]
-"""What was asked for before the file was lost, and vouches for what was in it, is done behind that."""
+"""Requests from before the loss of the file, which relied on its contents, run afterwards."""
 
 GIVEN_UP_BELOW_THE_WATERMARK: list[tuple[str, object]] = [
     ("publish", [0.5] * 9),
@@ -250,7 +250,7 @@ GIVEN_UP_BELOW_THE_WATERMARK: list[tuple[str, object]] = [
     ("redeliver", "a"),
     ("publish", [0.5] * 5),
 ]
-"""What was written and deleted waits again when the clock goes back, and may be given up before it is written again."""
+"""A written and deleted entry waits again after the clock goes back, and may be dropped before it is rewritten."""
 
 
 @settings(max_examples=250)
@@ -367,7 +367,7 @@ def test_exclusive_subscriptions_get_them_at_once() -> None:
     receiver = consumer(cluster, kind=Exclusive)
     publish(sender, "later", 60)
     assert receiver.messages() == ["later"]
-    assert cluster.subscription().delayed == 1  # nobody shares it yet, so it would wait
+    assert cluster.subscription().delayed == 1  # no Shared consumer yet, so it would wait
     cluster.loop.advance(100)
     tidy(cluster)
     assert cluster.delayed_store.entries == 0
@@ -494,11 +494,11 @@ def test_looks_for_what_is_due_are_a_tick_apart() -> None:
 
 
 def test_a_timer_that_cannot_say_when_it_comes_will_do(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What is to come within half a millisecond is a plain Handle to uvloop, which knows no time."""
+    """uvloop returns a plain Handle, without a time, for delays below half a millisecond."""
     timer_at = HandLoop.call_at
 
     class Plain(asyncio.Handle):
-        """What uvloop returns then."""
+        """The handle that uvloop returns."""
 
         def __init__(self, timer: asyncio.TimerHandle, loop: HandLoop) -> None:
             super().__init__(timer.cancel, (), loop)
@@ -566,7 +566,7 @@ def test_an_index_of_an_earlier_topic_of_that_name_is_not_believed() -> None:
     sender = producer(cluster)
     publish(sender, "old", 1000)
     cluster.loop.advance(2)
-    cluster.delayed.crashed = True  # what the deletion would have the store forget is lost
+    cluster.delayed.crashed = True  # the request of the deletion to the store is lost
     sender.leave()
     cluster.do(lambda: cluster.delete(TOPIC))
     cluster.crash()
@@ -665,7 +665,7 @@ def test_an_index_that_is_ahead_of_a_log_that_lost_entries_begins_anew() -> None
     cluster.loop.advance(2)
     tidy(cluster)
     incarnation = cluster.topic().ledger.properties[INCARNATION_PROPERTY]
-    lost = Position(999, 5)  # an entry that was written here, and that the log does not have after a power loss
+    lost = Position(999, 5)  # an entry that was stored here, and that the log does not have after a power loss
     request = stores.Request(None, [windows.Delayed(1, lost)], lost, (), None)
     cluster.delayed_store.turn(str(TOPIC), incarnation, request)
     assert cluster.delayed_store.entries == 2

@@ -1,4 +1,4 @@
-"""A window hands out every entry of the index once, in order, whatever comes while pages are read."""
+"""A window returns every entry of the index once, in order, despite additions during page reads."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Entries that wait to be written have a bound; what is given up is looked for in the log from before the first."""
+"""The number of unwritten entries is limited. Dropped ones are found again by scanning the log from the first one."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Subscriptions dispatch in as many turns of the loop as that takes, however often there is news meanwhile."""
+"""Dispatch takes as many turns of the loop as necessary, despite frequent notifications."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Who is active on a Failover subscription, and who is told."""
+"""The active consumer of a Failover subscription, and the notifications about it."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def test_the_place_on_the_ring_is_the_nearest_point_going_up(text: str, names: l
 
 
 def elected_by_rule(text: str, partition_index: int, candidates: Sequence[Candidate]) -> Candidate:
-    """The rule of election word for word, over all candidates in the order in which they came."""
+    """The election rule in its literal form, over all candidates in the order of their arrival."""
     level = min(candidate.priority_level for candidate in candidates)
     best = sorted([each for each in candidates if each.priority_level == level], key=lambda each: each.name)
     if partition_index >= 0:

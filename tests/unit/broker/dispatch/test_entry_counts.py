@@ -1,4 +1,4 @@
-"""Numbers of entries, against a dictionary by position."""
+"""Entry counts, compared with a dictionary by position."""
 
 from __future__ import annotations
 

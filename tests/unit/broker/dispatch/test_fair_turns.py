@@ -1,4 +1,4 @@
-"""Dispatchers take turns: a backlog of one does not keep the others waiting."""
+"""Dispatchers take turns: a backlog of one does not delay the others."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from magnetar.wire.proto import pulsar_api_pb2 as pb
 
 READ_BATCH = 100
-"""Entries of one read, and so of one turn (``dispatcherMaxReadBatchSize``)."""
+"""Entries per read, and so per turn (``dispatcherMaxReadBatchSize``)."""
 
 
 @pytest.mark.parametrize("kind", [Shared, Exclusive], ids=["Shared", "Exclusive"])

@@ -1,4 +1,4 @@
-"""Entries and their hashes, against plain dictionaries."""
+"""Hashed entries, compared with plain dictionaries."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Key_Shared: who gets what, what waits for whom, and what the stats say about it."""
+"""Key_Shared: assignment, waiting entries, and their statistics."""
 
 # ruff: noqa: ANN401 - commands have fields of every type
 
@@ -17,13 +17,13 @@ from magnetar.wire import commands
 from magnetar.wire.message_id import message_id, position_of
 from magnetar.wire.proto import pulsar_api_pb2 as pb
 
-# Of the consumers "one" and "two" (see key_shared_selectors.txt, which Apache Pulsar answered).
+# Keys of the consumers "one" and "two" (recorded from Apache Pulsar in key_shared_selectors.txt).
 OF_ONE = ("key-1", "key-2", "key-3")
 OF_TWO = ("key-0", "key-4", "key-5")
 
 
 def publish(client: Client, *keys: str, **metadata: Any) -> None:
-    """Entries that say their key and their place among all."""
+    """Publish entries with their key and index as the text."""
     entries = [entry(f"{key}#{index}", partition_key=key, **metadata) for index, key in enumerate(keys)]
     client.say(*[commands.send(producer_id=1, sequence_id=0, entry=each) for each in entries])
 
@@ -35,12 +35,12 @@ def producing(**settings: Any) -> Client:
 
 
 def join(client: Client, name: str, permits: int = 1000, **options: Any) -> None:
-    """A consumer of that name; its id is the number that the name is."""
+    """Subscribe a consumer with this name; its id is the number in its name."""
     client.subscribe(("one", "two").index(name) + 1, Key_Shared, permits, consumer_name=name, **options)
 
 
 def received(client: Client, consumer_id: int) -> list[str]:
-    """The keys of the messages that a consumer has been sent."""
+    """Return the keys of the messages sent to a consumer."""
     frames = [frame for frame in client.heard if frame.command.message.consumer_id == consumer_id]
     client.heard = [frame for frame in client.heard if frame not in frames]
     texts = [bytes(frame.body).decode(errors="replace") for frame in frames if frame.command.HasField("message")]
@@ -78,7 +78,7 @@ def test_a_slow_consumer_holds_up_its_own_keys_until_too_many_wait() -> None:
     client.say(commands.flow(consumer_id=1, message_permits=2))
     assert (received(client, 1), received(client, 2)) == (numbers(OF_ONE[:2]), [])
     assert subscription_stats(client)["msgInReplay"] == 4
-    assert counts()[Limit.LOOK_AHEAD_PER_SUBSCRIPTION] == 2  # reading went on and stopped again
+    assert counts()[Limit.LOOK_AHEAD_PER_SUBSCRIPTION] == 2  # reading resumed and stopped again
     client.say(commands.flow(consumer_id=1, message_permits=1))
     assert (received(client, 1), received(client, 2)) == (numbers(OF_ONE[2:]), numbers(OF_TWO))
 

@@ -1,4 +1,4 @@
-"""Key_Shared: whatever consumers do, each key is in order, with one consumer at a time, and nothing is stuck."""
+"""Key_Shared, with random actions: each key is in order, at one consumer at a time, and no message is stuck."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 KEYS = ("a", "b", "c", "d", "e", "f")
 STICKY_RANGES = ((0, 20_000), (20_001, 40_000), (40_001, 65_535))
-"""One for each consumer that there may be."""
+"""One for each possible consumer."""
 
 CONSUMERS_MAX = len(STICKY_RANGES)
 PERMITS_FOR_ALL = 10_000
@@ -31,18 +31,18 @@ DELAY_S = 3.0
 
 @dataclass
 class World:
-    """A cluster with one Key_Shared subscription, and what must be true of it."""
+    """A cluster with one Key_Shared subscription, and its expected state."""
 
     cluster: Cluster
     mode: pb.KeySharedMode.ValueType
     key_of: dict[Position, str] = field(default_factory=dict)
     delayed: set[Position] = field(default_factory=set)
-    """Those that come in their time, whatever was published before or behind them."""
+    """Delayed entries, which are exempt from the order."""
     acknowledged: set[Position] = field(default_factory=set)
     held: dict[int, dict[Position, None]] = field(default_factory=dict)
-    """What each consumer that is there has and did not acknowledge, by the consumer's id."""
+    """By consumer id, the entries that a connected consumer has not acknowledged."""
     ranges: dict[int, tuple[int, int]] = field(default_factory=dict)
-    """The range that each consumer asked for."""
+    """By consumer id, the requested hash range."""
     consumer_ids: int = 0
 
     def __post_init__(self) -> None:
@@ -51,7 +51,7 @@ class World:
         self.join("a", PERMITS_FOR_ALL)
         self.leave(1)
 
-    # what happens
+    # actions
 
     def publish(self, keys: Iterable[str], messages: int = 1, delay_s: float = 0.0) -> None:
         at = {"deliver_at_time": int((self.cluster.clock.now() + delay_s) * 1000)} if delay_s else {}
@@ -96,14 +96,14 @@ class World:
         self.client.say(commands.redeliver_unacknowledged_messages(consumer_id=consumer_id, message_ids=ids))
 
     def acknowledge_elsewhere(self, positions: list[Position]) -> None:
-        """As another cluster does."""
+        """Acknowledge entries as another cluster does."""
         subscription = self.cluster.subscription()
         ranges = [Range(position, position) for position in positions]
         self._forget(positions)
         self.cluster.do(lambda: subscription.free(subscription.cursor.acknowledge_ranges(ranges)))
 
     def go_back_to(self, position: Position) -> None:
-        """Everything from there on is wanted again, by whoever comes."""
+        """Reset the subscription to a position."""
         self.acknowledged -= {each for each in self.acknowledged if each >= position}
         self.acknowledged |= {each for each in self.key_of if each < position}
         self.held.clear()
@@ -113,11 +113,11 @@ class World:
         self.client.take("CLOSE_CONSUMER")
 
     def begin_again(self) -> None:
-        """All consumers ask for what they hold again, one after the other."""
+        """All consumers request redelivery, one after the other."""
         for consumer_id in self.held:
             self.held[consumer_id] = {}
             self.client.say(commands.redeliver_unacknowledged_messages(consumer_id=consumer_id, message_ids=[]))
-            self.look()  # others may have been sent more, which they ask for again in their turn
+            self.look()  # later consumers may have got more messages, which they request again in turn
 
     def _forget(self, positions: Iterable[Position]) -> None:
         self.acknowledged.update(positions)
@@ -125,10 +125,10 @@ class World:
             for position in positions:
                 held.pop(position, None)
 
-    # what must be true
+    # checks
 
     def look(self) -> None:
-        """Take what consumers were sent, each message as it would be seen then."""
+        """Read the messages of all consumers, and check each in the state at that time."""
         for message in self.client.take("MESSAGE"):
             position, receiver = position_of(message.message_id), message.consumer_id
             key = self.key_of[position]
@@ -143,7 +143,7 @@ class World:
         assert not self.cluster.loop.problems
 
     def finish(self) -> None:
-        """Everything that is left is delivered when those who are there take and acknowledge it."""
+        """Deliver and acknowledge everything that is left."""
         for name in "abcdef":
             self.join(name, PERMITS_FOR_ALL)
         for consumer_id in self.held:

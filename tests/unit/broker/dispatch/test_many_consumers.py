@@ -1,4 +1,4 @@
-"""Many consumers of one subscription come and go: the work grows with their number, no faster."""
+"""Many consumers of one subscription join and leave: the work grows linearly with their number."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ if TYPE_CHECKING:
 
 FEW, MANY = 20, 120
 GROWTH_MAX = 2 * MANY / FEW
-"""Twice what is linear; quadratic work would grow by three times as much."""
+"""Twice the linear growth; quadratic work would exceed it three times."""
 
 
 def work_to_leave(kind: pb.CommandSubscribe.SubType.ValueType, count: int) -> int:
-    """What it takes when so many consumers leave that hold ten entries each."""
+    """Return the work when ``count`` consumers leave that hold ten entries each."""
     cluster = Cluster()
     publisher, staying, leaving = cluster.client(), cluster.client(), cluster.client()
     publisher.produce()
@@ -77,7 +77,7 @@ def test_the_work_to_acknowledge_for_others_is_in_proportion(
 
 
 def work_to_join(kind: pb.CommandSubscribe.SubType.ValueType, count: int, topic: TopicName) -> int:
-    """What it takes when so many consumers come in one read of the socket, and each wants a message at once."""
+    """Return the work when ``count`` consumers subscribe in one read of the socket, each with permits."""
     cluster = Cluster()
     publisher, joining = cluster.client(), cluster.client()
     publisher.topic = joining.topic = topic
@@ -86,7 +86,7 @@ def work_to_join(kind: pb.CommandSubscribe.SubType.ValueType, count: int, topic:
     publisher.say(*[commands.send(producer_id=1, sequence_id=0, entry=each) for each in frames])
     joins: list[bytes] = []
     for number in range(1, count + 1):
-        # Each comes before the others in the order of names, so each in turn is the active one of a partition.
+        # Names are descending, so each new consumer becomes the active one of a partition.
         body = pb.CommandSubscribe(
             topic=str(topic),
             subscription="worker",
@@ -120,7 +120,7 @@ def test_the_work_of_joining_is_in_proportion(
 
 
 def work_of_one_more(keys: int) -> int:
-    """What it takes when a consumer joins a hundred that hold an entry of each key, and leaves again."""
+    """Return the work when a consumer joins a hundred that hold an entry of each key, and leaves again."""
     cluster = Cluster()
     publisher, client, guest = cluster.client(), cluster.client(), cluster.client()
     publisher.produce()

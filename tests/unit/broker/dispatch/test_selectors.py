@@ -1,4 +1,4 @@
-"""Selectors of Key_Shared: they choose as Apache Pulsar's do, and every hash has one owner at most."""
+"""Selectors of Key_Shared: they choose as Apache Pulsar's do, and every hash has at most one owner."""
 
 from __future__ import annotations
 
@@ -195,7 +195,7 @@ def test_there_are_no_more_consumers_than_hashes() -> None:
 
 
 def work_of_sticky_ranges(count: int) -> int:
-    """What it takes when two consumers come that share the hashes in so many ranges each, and both leave."""
+    """Return the work when two consumers subscribe with interleaved hash ranges, ``count`` each, and leave."""
     even, odd = (
         Person("even", tuple((4 * at, 4 * at + 1) for at in range(count))),
         Person("odd", tuple((4 * at + 2, 4 * at + 3) for at in range(count))),

@@ -1,4 +1,4 @@
-"""Shared: entries go out in runs, to the same consumers as if each had been dealt with on its own."""
+"""Shared: entries are sent in runs, to the same consumers as if each was dispatched separately."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 ROUND_ROBIN = 5
-"""Messages to one consumer before the next, here (``dispatcherMaxRoundRobinBatchSize``)."""
+"""Messages per consumer before the next one (``dispatcherMaxRoundRobinBatchSize``)."""
 
 
 @dataclass
 class Twin:
-    """A consumer as the naive dispatcher knows it."""
+    """A consumer in the reference dispatcher."""
 
     number: int
     permits: int
@@ -31,7 +31,7 @@ class Twin:
 
 
 def one_by_one(batches: Sequence[int], consumers: list[Twin], per_consumer: int, in_all: int) -> list[tuple[int, int]]:
-    """Who gets each entry, when everything is looked at before each: (consumer, entry)."""
+    """Return (consumer, entry) for each entry, from a reference dispatcher that decides entry by entry."""
     dealt: list[tuple[int, int]] = []
     turn = sent_in_turn = 0
     for index, messages in enumerate(batches):

@@ -1,4 +1,4 @@
-"""Exclusive: one consumer receives everything, as far as it permits."""
+"""Exclusive: one consumer receives everything within its permits."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from magnetar.wire.proto import pulsar_api_pb2 as pb
 
 
 def published(cluster: Cluster) -> Client:
-    """Three batches of three messages each."""
+    """Publish three batches of three messages each."""
     client = cluster.client()
     client.produce()
     client.say(

@@ -1,4 +1,4 @@
-"""A queue of topics by time, against a dictionary."""
+"""A queue of topics by time, compared with a dictionary."""
 
 from __future__ import annotations
 

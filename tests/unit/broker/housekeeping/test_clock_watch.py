@@ -1,4 +1,4 @@
-"""A wall clock that jumps is doubted, until it is back or has kept its time."""
+"""A wall clock that jumps is distrusted until it returns or stays stable."""
 
 from __future__ import annotations
 

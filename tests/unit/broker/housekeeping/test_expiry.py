@@ -1,4 +1,4 @@
-"""Messages expire by the time for which they have been in this cluster, whatever publish times and wall clocks say."""
+"""Messages expire by their time in this cluster, independent of publish times and wall clocks."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A trim whose list of ledgers cannot be written changes nothing, and the next trim does it."""
+"""A trim whose ledger list cannot be written changes nothing; the next trim repeats it."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def trim(cluster: Cluster) -> None:
 
 
 def listed(cluster: Cluster) -> set[int]:
-    """The ledgers that the metadata store names: those of the topic, and that of its cursor."""
+    """Return the ledgers in the metadata store: those of the topic and of its cursor."""
     stored = cluster.metadata.get(managed_ledger_path(TOPIC))
     assert stored is not None
     own = cluster.subscription().cursor.ledger_id

@@ -1,4 +1,4 @@
-"""Topics that nobody uses are unloaded, and are trimmed and expired all the same."""
+"""Idle topics are unloaded, and still trimmed and expired."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ if TYPE_CHECKING:
 
 HOUR_S = 3600.0
 CHECK_S = 120.0
-"""``retentionCheckIntervalInSeconds``: no topic is looked at more often."""
+"""``retentionCheckIntervalInSeconds``: the minimum interval between two checks of a topic."""
 
 
 class Idle:
-    """A cluster and its maintenance, by hand."""
+    """A cluster with manually driven maintenance."""
 
     def __init__(self, targets: tuple[str, ...] = (), **settings: Any) -> None:  # noqa: ANN401 - any setting
         config = ManagedLedgerConfig(max_entries_per_ledger=2, min_rollover_ms=0)
@@ -62,7 +62,7 @@ class Idle:
         self.cluster.settle()
 
     def left_alone(self, texts: int = 0, *, acknowledged: int = 0) -> None:
-        """Publish so many messages, acknowledge the first ones, leave, and let the topic be unloaded."""
+        """Publish messages, acknowledge the first ones, disconnect, and wait until the topic is unloaded."""
         client = self.cluster.client()
         client.subscribe(permits=0)
         client.produce()
@@ -80,12 +80,12 @@ class Idle:
 
     @property
     def entries(self) -> int:
-        """Entries of the topic's ledgers on the disk, without loading it."""
+        """Return the number of entries in the topic's ledgers on the disk without loading it."""
         return sum(each["entries"] for each in self.ledgers)
 
     @property
     def ledgers(self) -> list[dict[str, int]]:
-        """The topic's ledgers as the metadata store lists them."""
+        """Return the topic's ledgers in the metadata store."""
         stored = self.cluster.metadata.get(managed_ledger_path(TOPIC))
         assert stored is not None
         ledgers: list[dict[str, int]] = json.loads(stored.value)["ledgers"]
@@ -164,7 +164,8 @@ def test_a_client_that_comes_while_the_topic_is_unloaded_loses_nothing() -> None
     idle.cluster.settle()
     task.result()
     client.send("c", first=2)
-    client.say(commands.flow(consumer_id=1, message_permits=10))  # the first one came before the consumer was there
+    # the first one arrived before the consumer was created
+    client.say(commands.flow(consumer_id=1, message_permits=10))
     assert client.messages() == ["a", "b", "c"]
     assert idle.loaded == [TOPIC]
 

@@ -25,7 +25,7 @@ EVICTION = {"backlogQuotaDefaultLimitBytes": 1, "backlogQuotaDefaultRetentionPol
 
 
 def stage(monkeypatch: pytest.MonkeyPatch) -> Cluster:
-    """A topic with a message that no subscription has acknowledged, too old and too large."""
+    """A topic with a message that no subscription has acknowledged and that exceeds the TTL and the quota."""
     monkeypatch.setattr(slices, "SLICE_ITEMS_MAX", ITEMS)
     cluster = Cluster(settings={"ttlDurationDefaultInSeconds": 10, **EVICTION})
     topic = cluster.topic()

@@ -1,4 +1,4 @@
-"""Entries that rotted on the disk: nobody gets them, nobody acknowledges them, and nobody else has to wait."""
+"""Damaged entries are neither delivered nor acknowledged, and delay no others."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ TEXTS = [str(number) for number in range(250)]
 
 
 def on_disk(*damaged: str, **options: list[str]) -> tuple[Cluster, list[Position]]:
-    """A cluster whose topic is to be read from the disk, with damage in it."""
+    """Return a cluster with a topic that must be read from the disk, with damaged entries."""
     cluster = Cluster(**options)  # type: ignore[arg-type]
     client = cluster.client()
     client.produce()
@@ -53,7 +53,7 @@ def test_consumers_get_all_that_is_intact(damaged: list[str], kind: pb.CommandSu
 def test_a_seek_by_time_passes_over_what_is_damaged() -> None:
     cluster, positions = on_disk("0", "3")
     log = cluster.topic().log
-    task = cluster.loop.start(log.position_before_time(1_700_000_000_000))  # when all were published
+    task = cluster.loop.start(log.position_before_time(1_700_000_000_000))  # the publish time of all
     cluster.settle()
     assert task.result() == positions[0]
     task = cluster.loop.start(log.position_before_time(1_700_000_000_001))

@@ -1,4 +1,4 @@
-"""What is kept in short of a ledger's origins: the same as its runs say, found again, and never trusted over them."""
+"""Stored summaries of a ledger's origins equal those of its runs, are reused, and never override the runs."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ SMALL_LEDGERS = ManagedLedgerConfig(max_entries_per_ledger=6, min_rollover_ms=0)
 
 @pytest.fixture(autouse=True)
 def few_runs(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Have ledgers of three runs keep a summary."""
+    """Ledgers with three runs get a summary."""
     monkeypatch.setattr(origin_summaries, "SUMMARY_RUNS_MIN", 3)
 
 
 def mixed() -> Cluster:
-    """A cluster with entries of its own and of another, in some ledgers."""
+    """Return a cluster with own and replicated entries in several ledgers."""
     loop = HandLoop()
     cluster = Cluster("ewr", targets=["jfk"], loop=loop, ledger_config=SMALL_LEDGERS)
     other = Cluster("jfk", targets=["ewr"], loop=loop)

@@ -1,4 +1,4 @@
-"""What a broker drops is freed at once, and leaves nothing to the collector of reference cycles."""
+"""Dropped objects are freed by reference counting, without the cyclic garbage collector."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 @pytest.fixture
 def cluster() -> Iterator[Cluster]:
-    """A cluster with a link, in a process where nothing is freed but what nothing refers to."""
+    """A cluster with a link, in a process without garbage collection."""
     cluster = Cluster(targets=("jfk",))
     cluster.topic()
     cluster.settle()
@@ -42,7 +42,7 @@ def cluster() -> Iterator[Cluster]:
 
 
 def left_by(cluster: Cluster, work: Callable[[], None]) -> list[str]:
-    """Return the types of Magnetar's objects that ``work`` leaves to the collector when it is done a second time."""
+    """Return the types of Magnetar's objects in cycles after ``work`` ran a second time."""
     for _ in range(2):
         gc.collect()
         work()
@@ -96,7 +96,7 @@ def test_a_subscription_that_was_deleted_is_freed(
 
 
 class Thing(Part):
-    """Something with a part of its own that refers to it."""
+    """An object with a part that refers to it."""
 
     OWNS = ("inner", "named", "gone")
 
@@ -116,7 +116,7 @@ def test_what_was_closed_is_taken_apart_after_a_while() -> None:
     retired.add(first)
     loop.advance(RETIRED_S / 2)
     retired.add(second)
-    retired.add(inner)  # it is taken apart before its turn has come
+    retired.add(inner)  # cleared before its turn
     assert inner.of is first
     loop.advance(RETIRED_S / 2)
     assert [vars(each) for each in (first, inner, named)] == [{}, {}, {}]
@@ -186,7 +186,7 @@ def test_what_survives_is_set_aside_and_a_stop_leaves_the_process_as_it_was() ->
 
 @pytest.fixture
 def collector() -> Iterator[CycleCollector]:
-    """A collector that is started in a process where only ``look`` looks."""
+    """A collector in a process where only ``look`` collects."""
     collector = CycleCollector(HandLoop())
     collector.start()
     gc.disable()

@@ -1,4 +1,4 @@
-"""A connection with many producers and consumers ends in slices, and nobody takes those for alive that are left."""
+"""The producers and consumers of a closed connection are removed in slices, and none counts as alive meanwhile."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def small_slices(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def watch_leaving(cluster: Cluster, client: Client, count: Callable[[], int]) -> list[int]:
-    """How many were still there after each turn, from the end of the connection on."""
+    """Return the number of remaining ones after each turn, from the close of the connection."""
     seen: list[int] = []
 
     def look() -> None:
@@ -76,7 +76,7 @@ def test_consumers_leave_in_slices_and_what_they_held_is_sent_again_once(
 
 
 def ends_with(cluster: Cluster, client: Client, newcomer: Client, frame: bytes) -> None:
-    """The connection ends, and in the same turn a newcomer asks for something."""
+    """Close the connection, and send a request of a new client in the same turn."""
 
     def end() -> None:
         client.session.closed()

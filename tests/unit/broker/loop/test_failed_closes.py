@@ -1,4 +1,4 @@
-"""A part that cannot be closed keeps nothing else open, and no topic "being unloaded" for ever."""
+"""A part that fails to close does not keep other parts open, and no topic stays "being unloaded"."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ OTHER = TopicName.parse("persistent://public/default/other")
 
 
 class Failing:
-    """Raises ``error`` when it is called."""
+    """Raises ``error`` when called."""
 
     def __init__(self, error: Exception) -> None:
         self.error = error

@@ -1,4 +1,4 @@
-"""How late the event loop is, as a histogram, and where it was meanwhile."""
+"""The histogram of the event loop's delays, and the code locations of stalls."""
 
 from __future__ import annotations
 

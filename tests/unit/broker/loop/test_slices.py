@@ -1,4 +1,4 @@
-"""Work on many topics lets everybody else have a turn of the event loop in between."""
+"""Work on many topics yields the event loop to other work in between."""
 
 from __future__ import annotations
 
@@ -29,10 +29,10 @@ TOPICS = 30
 
 
 class Turns:
-    """Counts turns of an event loop while there is something else to do in it."""
+    """Counts the turns of an event loop with other work."""
 
     def __init__(self, loop: HandLoop) -> None:
-        """Count from now."""
+        """Start counting."""
         self.number = 0
         self._loop = loop
         self._left = 1_000

@@ -1,4 +1,4 @@
-"""The work of one turn of the event loop is bounded, and a client that asks for little does not wait for others."""
+"""The work of one turn is limited, and a client with few requests does not wait for others."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 class Stage:
-    """Turns on a loop, and what was done in which of them."""
+    """Turns on a loop, with the work done in each."""
 
     def __init__(self) -> None:
         self.loop = HandLoop()
@@ -30,7 +30,7 @@ class Stage:
         return do
 
     def count_turns(self) -> None:
-        """Count the turns of the loop for as long as something happens in them."""
+        """Count the turns of the loop while it is active."""
         self._turn += 1
         if self._turn < 20:
             self.loop.call_soon(self.count_turns)
@@ -53,7 +53,7 @@ def test_work_is_done_in_order_in_as_many_turns_as_it_takes(stage: Stage) -> Non
 
 
 def test_work_that_asks_for_more_turns_gets_one_in_each_turn_of_the_loop(stage: Stage) -> None:
-    """Two chains of turns in one turn of the loop would be four in the next."""
+    """Two chains of turns in one turn of the loop would become four in the next."""
     share = Share()
 
     def part() -> None:
@@ -141,7 +141,7 @@ def test_an_error_of_one_does_not_keep_the_others_from_being_done(stage: Stage) 
 
 
 def test_work_that_is_added_in_a_turn_comes_in_the_next_one(stage: Stage) -> None:
-    """What a turn has written goes out before more is done."""
+    """The output of a turn is sent before the next work."""
 
     def again() -> None:
         stage.work("first")()
@@ -155,7 +155,7 @@ def test_work_that_is_added_in_a_turn_comes_in_the_next_one(stage: Stage) -> Non
 
 
 class Client:
-    """A client that asks ``rate`` times a second, or without end, for work of ``cost_s``; and how long it waited."""
+    """A client that requests work of ``cost_s``, ``rate`` times a second or continuously, and its waiting times."""
 
     def __init__(self, stage: Stage, cost_s: float, rate: float = 0.0) -> None:
         self._stage, self._cost_s, self._rate = stage, cost_s, rate
@@ -165,7 +165,7 @@ class Client:
         self.waits: list[float] = []
 
     def start(self) -> None:
-        """Ask for the first time now."""
+        """Start requesting."""
         self._ask(self._stage.loop.time())
 
     def _ask(self, due: float) -> None:
@@ -199,7 +199,7 @@ class Client:
 
 
 END_S = 2.0
-"""When clients end."""
+"""The end of the clients."""
 
 
 def run(stage: Stage) -> None:
@@ -209,7 +209,7 @@ def run(stage: Stage) -> None:
 
 @pytest.mark.parametrize("rate", [100, 1000])
 def test_a_client_that_asks_for_little_does_not_notice_many_that_ask_without_end(stage: Stage, rate: float) -> None:
-    """Each of the many has a smaller part of the processor than it has."""
+    """Each of the many has a smaller share of the processor than it has."""
     little = Client(stage, 0.0001, rate)
     little.start()
     floods = [Client(stage, 0.00005) for _ in range(300)]
@@ -222,7 +222,7 @@ def test_a_client_that_asks_for_little_does_not_notice_many_that_ask_without_end
 
 
 def test_a_client_that_was_held_up_comes_before_those_that_ask_without_end(stage: Stage) -> None:
-    """Else what arrives while it waits makes it wait for ever."""
+    """Otherwise requests that arrive while it waits could delay it for ever."""
     little = Client(stage, 0.0001, 100)
     little.start()
     for _ in range(300):
@@ -238,7 +238,7 @@ def test_a_client_that_was_held_up_comes_before_those_that_ask_without_end(stage
 
 
 def test_a_client_that_asks_for_much_at_a_time_comes_behind_those_that_ask_for_little(stage: Stage) -> None:
-    """Nothing is left over when its work is done, so it asks for something new each time."""
+    """It has no backlog when its work is done, so it makes a new request each time."""
     little = Client(stage, 0.0001, 100)
     little.start()
 
@@ -338,7 +338,7 @@ def test_work_of_one_share_is_done_in_order(stage: Stage) -> None:
 
 
 def test_a_light_turn_costs_no_further_iteration_of_the_loop(stage: Stage) -> None:
-    """A callback that tells the end of each turn would double the iterations of a loop that has little to do."""
+    """A callback at the end of each turn would double the iterations of an idle loop."""
     stage.turns.begin(stage.loop.time())
     assert not stage.turns.is_over()
     stage.turns.soon(stage.work("light"), Share())
@@ -349,7 +349,7 @@ def test_a_light_turn_costs_no_further_iteration_of_the_loop(stage: Stage) -> No
 
 
 def test_reads_that_follow_each_other_at_once_share_a_turn(stage: Stage) -> None:
-    """The loop has not looked for input between them, however light each of them is."""
+    """The loop has not polled for input between them, however small each of them is."""
     begun = []
     for _ in range(20):
         begun.append(stage.turns.begin(stage.loop.time()))

@@ -1,4 +1,4 @@
-"""What waits for work that is under way goes on when all of it has ended, and not before."""
+"""Waiters for work in progress resume when all of it has ended."""
 
 from __future__ import annotations
 

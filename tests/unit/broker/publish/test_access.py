@@ -1,4 +1,4 @@
-"""Who may publish: access modes, names, and producers that wait for their turn (protocol: Producers)."""
+"""Access modes of producers, their names, and waiting producers (protocol: Producers)."""
 
 from __future__ import annotations
 

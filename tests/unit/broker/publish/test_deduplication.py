@@ -1,4 +1,4 @@
-"""A producer that sends again, through failures, restarts and other clusters: each message once, none missing."""
+"""A producer that resends, with failures, restarts and other clusters: each message is stored exactly once."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ SMALL = ManagedLedgerConfig(max_entries_per_ledger=2, min_rollover_ms=0)
 
 
 def send(message: bytes, **fields: Any) -> bytes:  # noqa: ANN401 - fields of every type
-    """A SEND with any fields."""
+    """Return a SEND with any fields."""
     return encode_command(
         pb.BaseCommand(type=pb.BaseCommand.SEND, send=pb.CommandSend(producer_id=1, **fields)), message
     )
@@ -98,7 +98,7 @@ class Publisher:
         self.client.say(send(packed, sequence_id=ids[0], num_messages=len(ids), **end))
 
     def receipts(self) -> list[tuple[int, bool]]:
-        """Which SENDs got a receipt since the last look, and whether they were stored."""
+        """Return the SENDs with receipts since the last call, and whether they were stored."""
         return [(sequence_id, position != EARLIEST) for sequence_id, position in self.client.receipts()]
 
 
@@ -107,7 +107,7 @@ def stored(cluster: Cluster) -> list[str]:
 
 
 def messages(cluster: Cluster) -> list[str]:
-    """The messages in the log, those of batches one by one."""
+    """Return the messages in the log, including those in batches."""
     reader = cluster.client()
     reader.subscribe(subscription="all", permits=10_000)
     texts: list[str] = []
@@ -130,7 +130,7 @@ def restarted(cluster: Cluster) -> Publisher:
     return Publisher(cluster)
 
 
-# --- what is sent again ----------------------------------------------------------------------------------------------
+# --- resent messages ------------------------------------------------------------------------------------------------
 
 
 def test_what_is_sent_again_is_stored_once_and_receipted_as_pulsar_does() -> None:
@@ -194,7 +194,7 @@ def test_a_producer_is_told_to_go_on_behind_what_is_durable_and_no_further() -> 
     assert again.last_sequence_id() == 1
 
 
-# --- answers in order ------------------------------------------------------------------------------------------------
+# --- order of responses ---------------------------------------------------------------------------------------------
 
 
 def test_a_duplicate_of_what_is_not_durable_yet_is_answered_behind_it() -> None:
@@ -238,11 +238,11 @@ def test_a_duplicate_that_comes_after_the_failure_was_reported_is_not_receipted(
     assert "SEND_RECEIPT" not in publisher.client.names()
 
 
-# --- writes that fail ------------------------------------------------------------------------------------------------
+# --- failed writes --------------------------------------------------------------------------------------------------
 
 
 def test_the_first_of_a_pipeline_fails_and_is_not_lost() -> None:
-    """The timeline of apache/pulsar#26113: M1 fails on the disk, M2 and M3 are behind it, all come again."""
+    """The timeline of apache/pulsar#26113: M1 fails on the disk, M2 and M3 follow it, all are resent."""
     cluster = Cluster(settings=ON)
     publisher = Publisher(cluster)
     publisher.client.names()
@@ -261,13 +261,13 @@ def test_the_first_of_a_pipeline_fails_and_is_not_lost() -> None:
 
 
 def broken(frame: bytes) -> bytes:
-    """The frame as a bad network delivers it."""
+    """Return the frame with a corrupt byte."""
     return frame[:-1] + bytes([frame[-1] ^ 1])
 
 
 @pytest.mark.parametrize("reads", [1, 3], ids=["one read", "three reads"])
 def test_the_first_of_a_pipeline_is_refused_and_is_not_lost(reads: int) -> None:
-    """The other timeline of apache/pulsar#26113: M1 is refused before the disk, M2 and M3 are intact behind it."""
+    """The other timeline of apache/pulsar#26113: M1 is refused before the disk, M2 and M3 are intact and follow it."""
     cluster = Cluster(settings=ON)
     publisher = Publisher(cluster)
     publisher.send(0)
@@ -402,7 +402,7 @@ def test_nothing_is_trimmed_before_a_snapshot_that_failed_is_made_up_for() -> No
 
 
 def test_a_cursor_that_says_more_than_its_snapshots_is_not_believed() -> None:
-    """What the cursor's mark-delete position passes may be missing in what is attached, where space ran out."""
+    """Entries before the cursor's mark-delete position may be missing in its attachments, if the disk was full."""
     cluster = Cluster(settings=ON)
     publisher = Publisher(cluster)
     publisher.send(0)
@@ -771,7 +771,7 @@ def test_a_cursor_that_nobody_wants_any_more_does_not_hold_anything_back() -> No
     assert cluster.topic().all_cursors() == []
 
 
-# --- other clusters --------------------------------------------------------------------------------------------------
+# --- other clusters -------------------------------------------------------------------------------------------------
 
 
 def pair() -> tuple[Cluster, Cluster, Pipe]:
@@ -848,7 +848,7 @@ def test_a_duplicate_of_what_is_just_being_replicated_waits_for_it() -> None:
 
 
 def test_entries_of_another_cluster_are_never_dropped_by_what_is_known_of_their_producer() -> None:
-    """What a producer published in two clusters may differ, and both gave receipts: see the decision 0006."""
+    """A producer may publish different messages in two clusters, both with receipts: see decision 0006."""
     source, target, pipe = pair()
     publisher = Publisher(source)
     publisher.send(0, 1)

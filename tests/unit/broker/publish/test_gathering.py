@@ -1,4 +1,4 @@
-"""What one read of the socket brings is handled together, and means what it meant one by one."""
+"""Commands in one read of the socket are handled together, with the same results as one by one."""
 
 from __future__ import annotations
 

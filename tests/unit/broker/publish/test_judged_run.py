@@ -1,4 +1,4 @@
-"""What of a run with duplicates is stored, beside a twin that looks at one message at a time."""
+"""The stored part of a run with duplicates, compared with a reference that checks message by message."""
 
 from __future__ import annotations
 

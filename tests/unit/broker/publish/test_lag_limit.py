@@ -1,4 +1,4 @@
-"""Bounded lag in whole brokers: what is promised and not elsewhere has a bound, whatever the links do."""
+"""The lag limit in whole brokers: the number of receipted entries at risk is limited, whatever the links do."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 class Story:
-    """A source, its targets, and a producer that sends numbers."""
+    """A source with its targets, and a producer of numbers."""
 
     def __init__(self, *targets: str, settings: dict[str, Any] | None = None, **policies: int) -> None:
         loop = HandLoop()

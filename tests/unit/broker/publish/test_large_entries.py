@@ -1,4 +1,4 @@
-"""What was receipted can be replicated under the same limit, and what cannot be says why."""
+"""Receipted entries can be replicated to a cluster with the same limit; refused ones have a reason."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def linked() -> Pipe:
 
 
 def entry_of(size: int) -> bytes:
-    """An entry of ``size`` bytes, with a payload as large as it may be."""
+    """Return an entry of ``size`` bytes, with the largest possible payload."""
     overhead = len(entry("x" * MAX_MESSAGE_SIZE, properties=[pb.KeyValue(key="k", value="x" * 5000)])) - 5000
     return entry("x" * MAX_MESSAGE_SIZE, properties=[pb.KeyValue(key="k", value="x" * (size - overhead))])
 
@@ -77,7 +77,7 @@ def test_a_stamp_is_no_larger_than_what_is_left_for_it() -> None:
 
 
 def attach(pipe: Pipe, reason: str | None, *, after: Position | None = None) -> None:
-    """Take the link over as a pipeline does that had parked it for ``reason``, behind ``after``."""
+    """Take over the link like a pipeline that had parked it for ``reason``, after ``after``."""
     pipe.attach(seek=False, permits=0x7FFF)
     pipe.reader.leave()
     pipe.reader = pipe.source.client()
@@ -97,7 +97,7 @@ def attach(pipe: Pipe, reason: str | None, *, after: Position | None = None) -> 
 
 
 def carrying() -> tuple[Pipe, Client]:
-    """A link that has carried an entry, and the publisher of that."""
+    """Return a link that has carried an entry, and the entry's publisher."""
     pipe = linked()
     publisher = pipe.source.client()
     publisher.produce()
@@ -120,7 +120,7 @@ def test_the_source_shows_why_a_link_is_parked_until_it_goes_on() -> None:
     pipe.confirm()  # the probe
     assert stats(pipe).parked_reason == reason
     assert stats(pipe).to_json()["parkedReason"] == reason
-    attach(pipe, None)  # the next lease knows nothing of it
+    attach(pipe, None)  # the next lease does not know it
     assert stats(pipe).parked_reason == reason
     pipe.run()
     assert stats(pipe).parked_reason is None

@@ -1,4 +1,4 @@
-"""Receipts against the bound, with positions that are numbers of entries."""
+"""Receipts and the lag limit, with entry counts as positions."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from magnetar.broker.publish.receipt_gate import NO_BOUND, WINDOW_MIN, Bound, Re
 
 
 def at(entries: int) -> Position:
-    """The position of the ``entries``-th entry; 0 is before the first."""
+    """Return the position of the ``entries``-th entry; 0 is before the first."""
     return Position(1, entries - 1)
 
 
@@ -59,7 +59,7 @@ def test_a_link_that_goes_back_leaves_more_at_risk_and_nothing_is_promised_meanw
 
 
 def greedy(bound: ReceiptGate, link_rate: int, seconds: float, step_s: float = 0.01, window: int = 1000) -> list[int]:
-    """Receipts in each second for a client that has ``window`` in flight, over a link of a constant rate."""
+    """Return receipts per second of a client with ``window`` in flight, over a link with a constant rate."""
     appended = promised = 0
     confirmed = 0.0
     received = [0] * int(seconds)

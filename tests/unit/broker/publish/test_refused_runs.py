@@ -1,4 +1,4 @@
-"""A run of SENDs in which something is wrong is checked one by one, a part of it in each turn of the loop."""
+"""A run of SENDs with an invalid one is checked one by one, in several turns of the loop."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def test_refusals_that_wait_count_as_publishes_under_way() -> None:
 
 
 def answered(client: Client) -> list[tuple[int, bool]]:
-    """The SENDs that were answered since the last look, in order: the sequence id, and whether it is a receipt."""
+    """Return the SENDs answered since the last call, in order: the sequence id, and whether it is a receipt."""
     heard = [frame.command for frame in client.heard]
     client.heard.clear()
     return [
@@ -59,7 +59,7 @@ def answered(client: Client) -> list[tuple[int, bool]]:
 
 
 def test_a_refusal_waits_for_the_receipts_of_what_came_before() -> None:
-    """A client that gets a receipt for a later message than its oldest one reconnects and sends all of them again."""
+    """A client that gets a receipt for a message other than its oldest one reconnects and resends all of them."""
     cluster = Cluster()
     client = cluster.client()
     client.produce()

@@ -1,4 +1,4 @@
-"""How far producers have come, beside a twin that keeps every single message."""
+"""Last sequence ids of producers, compared with a reference that stores every message."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ NAMES = ("a", "b", "ü")
 
 @dataclass
 class Twin:
-    """What one producer sent, message by message."""
+    """The messages of one producer."""
 
     persisted: set[int] = field(default_factory=set)
     under_way: list[range] = field(default_factory=list)
     own: list[bool] = field(default_factory=list)
-    """For each that is under way, whether it was published in this cluster."""
+    """For each message in flight, whether it was published in this cluster."""
     failed: bool = False
     lost: int | None = None
-    """What failed in the log; nothing behind it becomes durable."""
+    """The first message that failed in the log; nothing after it becomes durable."""
 
     def verdict(self, messages: range) -> Verdict:
         if self.failed:
@@ -41,7 +41,7 @@ class Twin:
 
 
 class Story(RuleBasedStateMachine):
-    """Producers publish, writes become durable or fail, the topic is loaded anew from snapshots."""
+    """Producers publish, writes succeed or fail, and the topic is reloaded from snapshots."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -63,7 +63,7 @@ class Story(RuleBasedStateMachine):
 
     @rule(name=st.sampled_from(NAMES), first=st.integers(0, 40), count=st.integers(1, 4))
     def replicate(self, name: str, first: int, count: int) -> None:
-        """A link brings messages, in no order with those of other links, whatever failed before."""
+        """Replicate messages, in no order relative to other links, whatever failed before."""
         twin, messages = self.twins[name], range(first, first + count)
         self.ids.push(name, messages[-1])
         twin.under_way.append(messages)
@@ -87,7 +87,7 @@ class Story(RuleBasedStateMachine):
 
     @rule(name=st.sampled_from(NAMES))
     def refuse(self, name: str) -> None:
-        """The newest never gets as far as the log."""
+        """Refuse the newest message before it reaches the log."""
         twin = self.twins[name]
         if twin.under_way:
             messages, is_own = twin.under_way.pop(), twin.own.pop()
@@ -147,7 +147,7 @@ def known(*names: str, at: float = 0.0) -> SequenceIds:
 
 
 def remembered(ids: SequenceIds) -> dict[str, int]:
-    """What a restart would know."""
+    """Return the sequence ids after a restart."""
     again = SequenceIds()
     again.load([ids.checkpoint(HERE)], 0)
     return {name: again.persisted(name) for name in again._persisted}
@@ -175,7 +175,7 @@ def test_the_end_of_a_batch_is_named_or_counted() -> None:
 
 
 def test_nothing_is_taken_behind_a_failed_write_until_all_that_was_pushed_is_settled() -> None:
-    """The timeline of apache/pulsar#26113: the first of three fails, the others are behind it, all come again."""
+    """The timeline of apache/pulsar#26113: the first of three fails, the others follow it, all are resent."""
     ids = SequenceIds()
     for sequence_id in (1, 2, 3):
         assert ids.check("p", sequence_id, sequence_id) is Verdict.NEW

@@ -1,4 +1,4 @@
-"""Reading what is left of a backlog: entries between two ranges are read with them, and dropped."""
+"""Reading a backlog with gaps: entries between two close ranges are read with them, and dropped."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ READ_MAX = 7
 
 
 class ReadLedger:
-    """Entries in one ledger, in memory or not; counts the reads from the disk."""
+    """Entries in one ledger, cached or not; counts the reads from the disk."""
 
     name = "orders"
 
@@ -46,7 +46,7 @@ class ReadLedger:
 
 
 def read_all(ledger: ReadLedger, wanted: Sequence[int], limit: int) -> list[int]:
-    """Read as a dispatcher does, which asks for what is left and, when it is told to, again."""
+    """Read like a dispatcher: request the remaining entries, again after each notification."""
 
     async def run() -> list[int]:
         ready = asyncio.Event()
@@ -83,7 +83,7 @@ def test_holes_near_each_other_share_a_read(limit: int) -> None:
     ledger = ReadLedger(cached=False)
     wanted = range(0, 55, 2)
     assert read_all(ledger, wanted, limit) == list(wanted)
-    assert ledger.reads == len(wanted) // 4  # as many are among the 7 of a read that begins with one
+    assert ledger.reads == len(wanted) // 4  # a quarter, because each read has 7 entries, 4 of them wanted
 
 
 def test_entries_that_are_not_there_are_not_asked_for_at_once_again() -> None:

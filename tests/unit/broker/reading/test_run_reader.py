@@ -1,4 +1,4 @@
-"""Entries that are scattered in the log: exactly those are read, in order, within the share of reads."""
+"""Scattered entries: exactly those are read, in order, within the read limit."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ ENTRY_BYTES = 300_000
 READ_BYTES = 1_000_000
 READERS = 30
 TURNS = 2000
-"""Turns of the loop, more than any of these tests needs."""
+"""A number of turns that exceeds the need of every test."""
 
 
 class Turn:
@@ -34,7 +34,7 @@ class Turn:
 
 
 class DiskLedger:
-    """Entries of one ledger, on the disk only."""
+    """Entries of one ledger on the disk."""
 
     name = "orders"
 
@@ -54,7 +54,7 @@ def memory() -> MemoryBudget:
 
 
 class Subscription:
-    """Takes what it wants, and asks again when it is told to."""
+    """Receives its wanted entries, and requests more after each notification."""
 
     def __init__(self, budget: MemoryBudget, wanted: Sequence[int]) -> None:
         self.left = [Position(LEDGER, entry_id) for entry_id in wanted]

@@ -1,4 +1,4 @@
-"""Consumers in two clusters at once: merged, or refused where the policy names another cluster."""
+"""Consumers in two clusters at once: merged, or refused if the policy names another cluster."""
 
 from __future__ import annotations
 

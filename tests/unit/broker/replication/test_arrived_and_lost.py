@@ -1,4 +1,4 @@
-"""Entries that arrive acknowledged, and then cannot be written."""
+"""Acknowledged entries that arrive and then cannot be written."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def acknowledge(source: Cluster, target: Cluster, first: Position, last: Position) -> None:
-    """Have ``target`` hear that ``source`` acknowledged these entries of its own."""
+    """Report to ``target`` that ``source`` acknowledged these entries of its own."""
     state = SubscriptionProgress("worker")
     state.origin(source.name).acknowledge(first._replace(entry_id=first.entry_id - 1), last)
     (payload,) = encode_markers(source.name, [state])

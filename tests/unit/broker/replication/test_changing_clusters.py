@@ -1,4 +1,4 @@
-"""Clusters that join a namespace, leave it and come back while it is in use."""
+"""Clusters that join a namespace, leave it and return during use."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ SMALL_LEDGERS = ManagedLedgerConfig(max_entries_per_ledger=1, min_rollover_ms=0)
 
 
 def configure(world: World, *names: str) -> None:
-    """Replicate the namespace to these clusters, as each of all clusters is told."""
+    """Set the replication clusters of the namespace in all clusters."""
     changed = Policies(replication_clusters=list(names))
     for cluster in world.clusters.values():
         cluster.do(partial(cluster.resources.namespaces.update, NAMESPACE, lambda _: changed))
@@ -27,14 +27,14 @@ def configure(world: World, *names: str) -> None:
 
 
 def recorded_starts(world: World, name: str) -> int:
-    """How often the log of a cluster says that a link into it began in the middle."""
+    """Count the starts of links in the middle, recorded in a cluster's log."""
     ledger = world[name].topic().ledger
     runs = [run for each in ledger.ledgers() for run in ledger.runs_of(each.ledger_id)]
     return sum(decode_annotation(run.annotation).link_start for run in runs if run.annotation)
 
 
 def half_consumed(*names: str, **settings: Any) -> World:  # noqa: ANN401 - of brokers
-    """Three messages of the first cluster, of which the second one is acknowledged."""
+    """Publish three messages in the first cluster, and acknowledge the second one."""
     world = World(*names, ledger_config=SMALL_LEDGERS, settings=settings)
     for text in ("a", "b", "c"):
         world.publish(names[0], text)

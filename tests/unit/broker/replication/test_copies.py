@@ -1,4 +1,4 @@
-"""Entries that a cluster published and lost with its data are sent back by those that hold them, each once."""
+"""Entries that a cluster published and lost with its data are sent back by their holders, each once."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def begin_life(world: World, name: str, first_ledger_id: int) -> None:
 
 
 def rebuild(world: World, name: str, first_ledger_id: int = 1_000) -> None:
-    """Let a cluster lose its disk and come back under its name."""
+    """Replace a cluster's disk by an empty one."""
     others = [each for each in world.clusters if each != name]
     for other in others:
         world.cut(name, other)
@@ -29,7 +29,7 @@ def rebuild(world: World, name: str, first_ledger_id: int = 1_000) -> None:
     world.add(name, targets=others)
     begin_life(world, name, first_ledger_id)
     for pipe in world.pipes.values():
-        pipe.lease = 100  # those of the rebuilt cluster are new
+        pipe.lease = 100  # the leases of the rebuilt cluster are new
     for other in others:
         world.heal(name, other)
 
@@ -49,7 +49,7 @@ def story(*names: str) -> tuple[World, Worker]:
 
 
 def carry(world: World) -> None:
-    """Carry everything: copies come in a stay of their own."""
+    """Carry all entries; copies need an attachment of their own."""
     for _ in range(3):
         world.carry()
         world.progress()

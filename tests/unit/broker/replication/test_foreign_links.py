@@ -1,4 +1,4 @@
-"""Apache Pulsar's own replicator as the sender: it gives an entry's source position and nothing else."""
+"""Apache Pulsar's own replicator as the sender, which sends an entry's source position only."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ LEDGER = 5
 
 
 def foreign(text: str, number: int, **metadata: Any) -> bytes:  # noqa: ANN401 - fields of every type
-    """What the replicator of ``apache`` makes of its entry 5:``number``."""
+    """Return entry 5:``number`` in the form of the replicator of ``apache``."""
     source = pb.KeyValue(key=SOURCE_POSITION, value=f"{LEDGER}:{number}")
     return entry(text, replicated_from="apache", properties=[source], **metadata)
 
 
 def send_all(writer: Client, *entries: bytes, first: int = 0) -> None:
-    """Send them in one read of the socket."""
+    """Send entries in one read of the socket."""
     writer.say(
         *(commands.send(producer_id=1, sequence_id=first + index, entry=body) for index, body in enumerate(entries))
     )
@@ -157,7 +157,7 @@ def test_nothing_is_claimed_but_what_is_here() -> None:
 
 
 class Sender:
-    """Apache Pulsar's replicator as the target sees it: its log, and how much of it was receipted."""
+    """A model of Apache Pulsar's replicator: its log, and the number of receipted entries."""
 
     def __init__(self) -> None:
         self.target = Cluster("jfk", targets=["apache"])
@@ -169,7 +169,7 @@ class Sender:
         self.connect()
 
     def connect(self) -> None:
-        """Come again and begin with what has no receipt."""
+        """Reconnect, and start at the first entry without a receipt."""
         self._epoch += 1
         self._writer = self.target.client()
         self._writer.produce(name="pulsar.repl.apache-->jfk", epoch=self._epoch)
@@ -177,7 +177,7 @@ class Sender:
         self._sent.clear()
 
     def send(self, count: int, *, damaged: bool = False) -> None:
-        """Send the next entries, the first of them ``damaged`` on the way, and take the answers."""
+        """Send the next entries, the first of them optionally ``damaged`` in transit, and handle the responses."""
         entries = self.log[self._next : self._next + count]
         self._sent += range(self._next, self._next + len(entries))
         self._next += len(entries)

@@ -1,4 +1,4 @@
-"""What makes a subscription start earlier comes from another cluster while consumers here hold messages by key."""
+"""Another cluster's state moves the start of a subscription back while local consumers hold messages by key."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ ROUNDS = 3
 
 
 def publish(world: World, prefix: str) -> None:
-    """Some messages of each key."""
+    """Publish some messages of each key."""
     client = world["ewr"].client()
     client.produce()
     texts = [f"{key}{prefix}{number}" for number in range(ROUNDS) for key in KEYS]
@@ -39,7 +39,7 @@ def join(world: World) -> Client:
 
 
 def sought_there(world: World) -> Client:
-    """The subscription is replicated, and jfk goes back to its beginning."""
+    """Replicate the subscription, and seek to its beginning in jfk."""
     client = join(world)
     world.progress()
     world.cut("ewr", "jfk")
@@ -48,7 +48,7 @@ def sought_there(world: World) -> Client:
 
 
 def made_there(world: World) -> Client:
-    """The clusters do not know of each other's subscription yet, and that in jfk begins at the earliest message."""
+    """Create the subscription in both clusters independently, in jfk at the earliest position."""
     world.cut("ewr", "jfk")
     Worker(world, "jfk").leave()
     return join(world)
@@ -65,7 +65,7 @@ def test_consumers_begin_anew_so_no_key_is_with_two_and_none_is_out_of_order(
     publish(world, "-new-")
     held = [position_of(message.message_id) for message in first.take("MESSAGE")]
     assert len(held) == ROUNDS * len(KEYS)
-    second = join(world)  # half of the keys are to be its own, once the first has none of them
+    second = join(world)  # half of the keys move to it, once the first consumer holds none of them
     publish(world, "-newer-")
     first.names()
     world.heal("ewr", "jfk")
@@ -73,7 +73,7 @@ def test_consumers_begin_anew_so_no_key_is_with_two_and_none_is_out_of_order(
         commands_heard = client.names()
         assert commands_heard.count("CLOSE_CONSUMER") == 1
         assert "MESSAGE" not in commands_heard[commands_heard.index("CLOSE_CONSUMER") :]
-    first.ack(*held)  # too late: they may have been asked for again
+    first.ack(*held)  # late: they may have been redelivered
     for client in (first, second):
         client.leave()
     clients = [join(world) for _ in range(2)]

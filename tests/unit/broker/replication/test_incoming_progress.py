@@ -28,7 +28,7 @@ ENTRIES = 10 * PART_ITEMS_MAX
 
 @pytest.fixture
 def cluster(monkeypatch: pytest.MonkeyPatch) -> Cluster:
-    """A topic with a replicated subscription in a cluster where each turn has one piece of work."""
+    """A topic with a replicated subscription in a cluster with one piece of work per turn."""
     cluster = Cluster(targets=("jfk",))
     client = cluster.client()
     client.produce()
@@ -40,14 +40,14 @@ def cluster(monkeypatch: pytest.MonkeyPatch) -> Cluster:
 
 
 class Sent:
-    """Markers that were given to the topic, and what became of them."""
+    """Markers passed to the topic, and their results."""
 
     def __init__(self, topic: Topic) -> None:
         self.topic = topic
         self.heard: list[tuple[str, str]] = []
 
     def say(self, name: str, entry_ids: Iterable[int], epoch: Epoch | None = None) -> None:
-        """Give the topic, in this turn, a marker that acknowledges entries."""
+        """Pass a marker that acknowledges entries to the topic, in this turn."""
         keeper = self.topic.subscriptions["worker"].progress
         assert keeper is not None
         ledger_id = self.topic.ledger.first_position.ledger_id
@@ -67,7 +67,7 @@ def backlog(topic: Topic) -> int:
 
 
 def in_turns(cluster: Cluster, sent: Sent, turns: int) -> list[int]:
-    """The backlog after each of so many turns of the loop."""
+    """Return the backlog after each of ``turns`` turns of the loop."""
     seen: list[int] = []
 
     def look() -> None:

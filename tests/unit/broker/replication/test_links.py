@@ -1,4 +1,4 @@
-"""A link out of one cluster and into another: every entry once, in order, whatever happens on the way."""
+"""Links between clusters: every entry once, in order, despite faults."""
 
 from __future__ import annotations
 
@@ -121,7 +121,7 @@ def test_the_newest_lease_holds_the_link() -> None:
 
 
 def subscribe(source: Cluster, lease: int, pipeline: str | None) -> tuple[Client, list[tuple[int, str]]]:
-    """Ask for the link to jfk as a task of a pipeline; returns the client, and why it was refused and for whom."""
+    """Request the link to jfk as a pipeline task; return the client, and the refusals with the holders."""
     client = source.client()
     metadata = {LEASE_METADATA: str(lease)} | ({PIPELINE_METADATA: pipeline} if pipeline else {})
     body = pb.CommandSubscribe(
@@ -145,7 +145,7 @@ def test_two_pipelines_do_not_take_a_link_from_each_other_within_a_lease() -> No
     assert "CLOSE_CONSUMER" not in first.names()
     stats = topic_stats(source.topic(), StatsOptions()).replication["jfk"]
     assert (stats.pipeline, stats.handovers) == ("host:1:a", 0)
-    again, refusals = subscribe(source, 7, "host:1:a")  # the same task, tried again
+    again, refusals = subscribe(source, 7, "host:1:a")  # the same task, retried
     assert refusals == []
     assert "CLOSE_CONSUMER" in first.names()
     newest, refusals = subscribe(source, 8, "host:2:b")

@@ -1,4 +1,4 @@
-"""A cluster that lost its data and gives ledger ids again is refused before its entries are taken for others."""
+"""A cluster that lost its data and reuses ledger ids is refused before its entries are confused with earlier ones."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from magnetar.wire.links import LIFE_METADATA, PROGRESS_PREFIX
 
 
 def source(loop: HandLoop, identity: str, first_ledger_id: int) -> Cluster:
-    """The cluster ewr with an empty disk."""
+    """Return the cluster ewr with an empty disk."""
     made = Cluster("ewr", targets=["jfk"], loop=loop)
     made.store.begin_at(first_ledger_id)
     made.store.life = Life(identity, first_ledger_id)
@@ -24,7 +24,7 @@ def source(loop: HandLoop, identity: str, first_ledger_id: int) -> Cluster:
 
 
 def carry(made: Cluster, target: Cluster, *texts: str, lease: int = 0) -> Pipe:
-    """Publish in a source and carry all of it as far as the target lets it."""
+    """Publish in a source, and carry as much as the target accepts."""
     publisher = made.client()
     publisher.produce()
     publisher.send(*texts)
@@ -34,7 +34,7 @@ def carry(made: Cluster, target: Cluster, *texts: str, lease: int = 0) -> Pipe:
 
 
 def told(target: Cluster, name: str, life: str) -> list[tuple[int, str]]:
-    """What a target answers a link's producer that names ``life``, when it refuses."""
+    """Return the target's error responses to a link's producer that names ``life``."""
     client = target.client()
     client.produce(name=name, epoch=9, metadata=commands.key_values({LIFE_METADATA: life}))
     return [(error.error, error.message) for error in client.take("ERROR")]
@@ -92,7 +92,7 @@ def test_positions_that_are_known_from_progress_alone_count() -> None:
 
 
 def progress(target: Cluster, source: str, newest: Position, **lives: str) -> str:
-    """What a target says to progress of ``source`` that acknowledges ewr's entries up to ``newest``."""
+    """Return the target's response to progress of ``source`` that acknowledges ewr's entries up to ``newest``."""
     state = SubscriptionProgress("s")
     state.origin("ewr").acknowledge(Position(newest.ledger_id, -1), newest)
     (payload,) = encode_markers(source, [state], lives=lives)
@@ -102,7 +102,7 @@ def progress(target: Cluster, source: str, newest: Position, **lives: str) -> st
 
 
 def taught(*, life: str) -> Cluster:
-    """A cluster that holds entries of ewr from ledger 5000 on."""
+    """Return a cluster with entries of ewr from ledger 5000."""
     loop = HandLoop()
     target = Cluster("jfk", targets=["ewr", "lga"], loop=loop)
     carry(source(loop, life, 5000), target, "a").run()

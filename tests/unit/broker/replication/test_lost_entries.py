@@ -1,4 +1,4 @@
-"""Entries that a cluster published and lost with its data are counted where they are held and not acknowledged."""
+"""Entries that a cluster published and lost with its data are counted by their holders until acknowledged."""
 
 from __future__ import annotations
 
@@ -28,14 +28,14 @@ SECOND_LIFE = 1_000
 
 
 def begin_life(world: World, name: str, first_ledger_id: int) -> None:
-    """Give a cluster the life that its peers are told of."""
+    """Set the life of a cluster, which its peers learn."""
     store = world[name].store
     store.begin_at(first_ledger_id)
     store.life = Life(f"{name}-{first_ledger_id}", first_ledger_id)
 
 
 def rebuild(world: World, name: str, peer: str) -> None:
-    """Let a cluster lose its disk and come back under its name."""
+    """Replace a cluster's disk by an empty one."""
     world.cut(name, peer)
     for topic in world[name].topics.loaded.values():
         topic.progress.close()
@@ -47,14 +47,14 @@ def rebuild(world: World, name: str, peer: str) -> None:
 
 
 def in_stats(world: World) -> int | None:
-    """The same figure in the statistics of the subscription."""
+    """Return the same figure from the subscription's statistics."""
     found = topic_stats(world["ewr"].topic(), StatsOptions()).subscriptions["worker"].progress_lost
     assert found is not None
     return found["jfk"]
 
 
 def told(world: World) -> ClusterProtection:
-    """What ewr says of its subscription towards jfk."""
+    """Return the protection status of ewr's subscription towards jfk."""
     topic = world["ewr"].topic()
     found: ClusterProtection = world["ewr"].do(lambda: subscription_protection(topic))["worker"].clusters["jfk"]
     return found
@@ -159,7 +159,7 @@ def test_many_extents_are_looked_at_in_several_turns_of_the_event_loop() -> None
     assert lost.unacknowledged("jfk", state) is None, "the work is under way, and asking does not hasten it"
     loop.spin()
     assert lost.unacknowledged("jfk", state) == extents - 2
-    index.append("jfk", Position(11, 0), 2, Position(2, 0))  # it was on its way when the data was lost
+    index.append("jfk", Position(11, 0), 2, Position(2, 0))  # it was in flight when the data was lost
     assert lost.unacknowledged("jfk", state) == extents
     topic.ledger.first_position = Position(2, 0)
     assert lost.unacknowledged("jfk", state) == 2, "a ledger that was trimmed"
@@ -184,7 +184,7 @@ def test_nothing_that_is_acknowledged_in_the_rebuilt_cluster_covers_what_it_lost
 
 
 class _Log:
-    """One ledger."""
+    """A log with one ledger."""
 
     def next_position(self, position: Position) -> Position:
         return position._replace(entry_id=position.entry_id + 1)

@@ -15,7 +15,7 @@ def backlogs(world: World) -> list[int]:
 
 
 def lose_power(world: World, first: Position) -> None:
-    """Have ewr lose all entries of a ledger but the first, and its connections."""
+    """Remove all entries of a ledger of ewr but the first, and close its connections."""
     world["ewr"].lose_power(first.ledger_id, 1)
     reconnect(world, "ewr")
 
@@ -29,7 +29,7 @@ def reconnect(world: World, name: str) -> None:
 
 
 def world_with_a_loss() -> tuple[World, Position]:
-    """Entries a, b and c of ewr: it loses b and c, jfk has all three, and ord only a."""
+    """Publish a, b and c in ewr, which loses b and c; jfk has all three, and ord only a."""
     world = World("ewr", "jfk", "ord")
     for name in world.clusters:
         Worker(world, name).leave()

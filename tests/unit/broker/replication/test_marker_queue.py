@@ -1,4 +1,4 @@
-"""Markers between the entries of a link: their turn, and what is made again after a loss."""
+"""Markers between the entries of a link: their order, and their recreation after a loss."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A seek in one cluster and the subscription in the others: who goes back, who stays, and nobody is passed over."""
+"""A seek in one cluster and its effects in others: no message is skipped."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ SMALL_LEDGERS = ManagedLedgerConfig(max_entries_per_ledger=1, min_rollover_ms=0)
 
 
 def seek(world: World, name: str, mark_delete: Position | None = None) -> None:
-    """Go to just after ``mark_delete``, by default to the end."""
+    """Seek to just after ``mark_delete``, by default to the end."""
     subscription = world[name].subscription()
     target = subscription.topic.ledger.last_confirmed_entry if mark_delete is None else mark_delete
     world.loop.start(subscription.reset(target))
@@ -26,7 +26,7 @@ def seek_to_earliest(world: World, name: str) -> None:
 
 
 def consumed(*names: str) -> World:
-    """Clusters that hold two messages of the first of them, acknowledged in it."""
+    """Return clusters with two messages of the first cluster, acknowledged there."""
     world = World(*names)
     world.publish(names[0], "a", "b")
     worker = Worker(world, names[0])
@@ -124,7 +124,7 @@ def test_going_to_the_earliest_entry_where_retention_is_shorter_passes_nobody_ov
 
 
 def trim(world: World, name: str, also_before: str | None = None) -> None:
-    """Delete what ``name`` holds, but for its newest ledger, even before ``also_before`` has got it."""
+    """Delete all ledgers of ``name`` but the newest, even before ``also_before`` has got their entries."""
     topic = world[name].topic()
     if also_before is not None:
         cursor = topic.replicators[also_before].cursor

@@ -1,4 +1,4 @@
-"""The reason why a link is parked, as its source keeps it."""
+"""The reason for parking a link, as stored by its source."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a peer has not confirmed: right while it is away, and never zero when nobody knows."""
+"""The unconfirmed progress of a peer: correct during its absence, and never zero while unknown."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 def consuming(cluster: Cluster, messages: int) -> tuple[Client, list[Position]]:
-    """A consumer of a replicated subscription, and the positions of what it was sent."""
+    """Create a consumer of a replicated subscription; return it with the positions of its messages."""
     publisher, consumer = cluster.client(), cluster.client()
     publisher.produce()
     publisher.send(*map(str, range(messages)))
@@ -32,7 +32,7 @@ def consuming(cluster: Cluster, messages: int) -> tuple[Client, list[Position]]:
 
 
 def pass_time(cluster: Cluster, seconds: float) -> None:
-    """Let timers run in steps, so that what follows from one of them happens before the next."""
+    """Advance the time in small steps, so that timers run in order."""
     for _ in range(10):
         cluster.loop.advance(seconds / 10)
         cluster.settle()
@@ -43,7 +43,7 @@ def stats(cluster: Cluster) -> SubscriptionStats:
 
 
 def shown(cluster: Cluster) -> tuple[float | None, int | None]:
-    """Age and entries of what jfk has not confirmed."""
+    """Return the age and the number of entries that jfk has not confirmed."""
     found = stats(cluster)
     assert found.progress_age_seconds is not None
     assert found.progress_unconfirmed is not None

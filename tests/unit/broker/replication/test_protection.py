@@ -1,4 +1,4 @@
-"""How well off subscriptions are, told by whole brokers."""
+"""The protection status of subscriptions in whole brokers."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def told(cluster: Cluster, **policies: object) -> None:
 
 
 def carried(world: World) -> None:
-    """Attach a pipeline to every link, and leave it there."""
+    """Attach a pipeline to every link."""
     world.carry()
     world.progress()
 
@@ -78,7 +78,7 @@ def test_messages_that_are_not_there_are_a_risk_too() -> None:
 
 
 def test_later_messages_do_not_hide_that_the_oldest_is_late() -> None:
-    """Append times are kept for groups of messages. Such a group spans far less than the tolerance."""
+    """Append times are stored for groups of entries. Such a group spans far less than the tolerance."""
     world = World("ewr", "jfk")
     worker = Worker(world, "ewr")
     world.publish("ewr", "a")
@@ -99,7 +99,7 @@ def test_later_messages_do_not_hide_that_the_oldest_is_late() -> None:
 
 
 def test_messages_that_are_late_stay_a_risk_while_the_link_changes_hands() -> None:
-    """What the target holds is unknown then, but what it has not confirmed is known."""
+    """The entries at the target are unknown then, but the unconfirmed ones are known."""
     world = World("ewr", "jfk")
     worker = Worker(world, "ewr")
     world.publish("ewr", "a")

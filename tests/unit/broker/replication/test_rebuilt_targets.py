@@ -1,4 +1,4 @@
-"""A target that lost its data is found out when the link is attached, and filled without new traffic."""
+"""A target that lost its data is detected when the link attaches, and filled without new traffic."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ class Story:
         self.sent += len(texts)
 
     def attach(self) -> None:
-        """Begin a lease that finds out from the target's answers alone what the target holds."""
+        """Begin a lease that learns the target's entries only from the target's responses."""
         lease = self.pipe.lease
         self.pipe = Pipe(self.source, self.target, lease)
         self.pipe.attach(seek=False, permits=1000)
@@ -63,13 +63,13 @@ class Story:
         self.source.settle()
 
     def rebuild_target(self) -> None:
-        """Let the target lose its disk, and come back under its name."""
+        """Replace the target's disk by an empty one."""
         self.detach()
         self.target = Cluster("jfk", targets=["ewr"], loop=self.loop)
         self.target.store.begin_at(10_000)
 
     def restart_source(self) -> None:
-        """Restart the source's broker after everything was written."""
+        """Restart the source's broker after all writes."""
         self.loop.advance(1)
         self.source.settle()
         self.source.crash()

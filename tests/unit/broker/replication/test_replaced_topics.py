@@ -1,4 +1,4 @@
-"""Topics that are deleted and made again, on one side or on both: what is new is neither dropped nor taken as done."""
+"""Topics that are deleted and created again, on one side or on both: new entries are neither dropped nor skipped."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ def delete(world: World, *names: str) -> None:
 
 
 def wait_for_links(world: World) -> None:
-    """Let links make topics again that were deleted."""
+    """Wait until links create deleted topics again."""
     world.progress(DELETION_GRACE_S + 6)
 
 
 def consumed(*names: str) -> World:
-    """Clusters that have consumed what they published."""
+    """Return clusters that have published and consumed."""
     world = World(*names)
     for name in names:
         world.publish(name, f"old {name} 1", f"old {name} 2")

@@ -1,4 +1,4 @@
-"""Who is replicated by policy, without a word of the client, and who is not, whatever the client says (PIP-398)."""
+"""Replication of subscriptions by policy, independent of the client's request (PIP-398)."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def told(cluster: Cluster, **policies: bool | None) -> None:
 
 
 def administered(cluster: Cluster, work: Any) -> Any:  # noqa: ANN401 - as the method
-    """Call a method of the admin API, and return what it returns or raise what it raises."""
+    """Call a method of the admin API; return its result or raise its error."""
     task = cluster.loop.start(work(Administration(cluster.environment, cluster.topics, "")))
     cluster.settle()
     return task.result()
@@ -110,7 +110,7 @@ def test_what_a_policy_imposes_is_not_taken_away_one_by_one() -> None:
 
 
 def peer(cluster: Cluster, source: str = "jfk") -> Client:
-    """A progress link from another cluster."""
+    """Open a progress link from another cluster."""
     client = cluster.client()
     client.produce(name=f"{PROGRESS_PREFIX}{source}")
     return client
@@ -161,7 +161,7 @@ def test_once_it_is_allowed_again_it_goes_on_with_all_that_was_acknowledged_mean
 
 
 class Refusing(ProgressLinks):
-    """A peer that refuses producers of progress until it allows them."""
+    """A peer that refuses progress producers until it allows them."""
 
     allowed = False
     asked = 0

@@ -1,4 +1,4 @@
-"""A link that stopped at damaged entries goes past exactly those that an operator names."""
+"""A link that stopped at damaged entries skips exactly those that an operator names."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ class Damaged(Mesh):
             self.loop.advance(RETRY_S)
 
     def rebuild_target(self) -> None:
-        """Have the target lose everything, and the link send all again."""
+        """Remove the target's data, and make the link resend everything."""
         self.target.do(lambda: self.target.delete(TOPIC))
         self.target.topic()
         self.attach()

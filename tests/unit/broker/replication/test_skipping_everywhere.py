@@ -1,4 +1,4 @@
-"""Skipping, clearing and expiring acknowledge: it travels, for what the cluster had in which it was done."""
+"""Skipping, clearing and expiring acknowledge entries of one cluster, and other clusters follow."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whatever is lost, late or interleaved: no snapshot ever acknowledges a message that nobody has consumed (PIP-33)."""
+"""With losses, delays and reordering, no snapshot acknowledges a message that nobody consumed (PIP-33)."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ steps = st.one_of(
 
 
 class Story:
-    """Clusters, their links, and who consumed what."""
+    """Clusters with their links and consumed messages."""
 
     def __init__(self, names: tuple[str, ...], settings: dict[str, str]) -> None:
         self.mesh = Mesh(*names, settings=settings, permits=2)
@@ -47,7 +47,7 @@ class Story:
         self.links = list(self.mesh.pipes.values())
         self.consumed: set[str] = set()
         self.before_start: dict[str, set[str]] = {"ewr": set()}
-        """What lies before the start of the subscription, where a consumer created it."""
+        """By cluster, the messages before the start of a subscription that a consumer created."""
         self.published = 0
         self.mesh.publish("ewr", "first")
         self.mesh.subscribe("ewr", permits=0)
@@ -72,7 +72,7 @@ class Story:
                 move(kind, link)
 
     def consume(self, name: str, first: int, count: int) -> None:
-        """Acknowledge some of what the subscription has not acknowledged there, if it is there."""
+        """Acknowledge some of the subscription's unacknowledged messages, if it exists."""
         subscription = self.mesh.clusters[name].topic().subscriptions.get("worker")
         if subscription is None:
             return
@@ -87,7 +87,7 @@ class Story:
             client.leave()
 
     def subscribe_at_the_latest(self, name: str) -> None:
-        """Create the subscription at the end of a cluster's log, unless it exists there."""
+        """Create the subscription at the end of a cluster's log, unless it exists."""
         if "worker" in self.mesh.clusters[name].topic().subscriptions:
             return
         self.before_start[name] = set(self.mesh.texts(name).values())
@@ -98,7 +98,7 @@ class Story:
     def check(self) -> None:
         anywhere: set[str] = set().union(*self.before_start.values())
         for name in self.names:
-            # One that an update created starts where it started in another cluster.
+            # A subscription created by an update has the start of the other cluster.
             not_wanted = self.before_start.get(name, anywhere)
             skipped = self.mesh.acknowledged(name) - self.consumed - not_wanted
             assert not skipped, f"{name} skips {skipped}"
@@ -119,7 +119,7 @@ def move(kind: str, link: Pipe) -> None:
             link.run()
         case "lose":
             del link.carried[:1]
-        case "attach":  # what is under way on it is lost
+        case "attach":  # entries in flight are lost
             link.attach(permits=2)
 
 
@@ -155,7 +155,7 @@ LATER_THAN_THE_ANSWER: list[tuple[str, float] | tuple[str, float, int]] = [
     ("carry", 2),
     ("carry", 4),
 ]
-"""What lga published is in ewr before its first snapshot, and comes to jfk after that has answered."""
+"""Messages of lga are in ewr before its first snapshot, and arrive in jfk after its answer."""
 
 
 LATEST_BESIDE_A_BACKLOG: list[tuple[str, float] | tuple[str, float, int]] = [
@@ -170,7 +170,7 @@ LATEST_BESIDE_A_BACKLOG: list[tuple[str, float] | tuple[str, float, int]] = [
     ("wait", 1.0),
     *[("carry", link) for link in range(6)] * 3,
 ]
-"""The subscription of jfk starts behind an entry that the subscription of ewr has in its backlog."""
+"""The subscription of jfk starts after an entry in the backlog of the subscription in ewr."""
 
 
 @settings(max_examples=40, deadline=None)
@@ -188,12 +188,12 @@ def test_two_clusters(moves: list[tuple[str, float] | tuple[str, float, int]]) -
 
 
 def test_a_second_round_waits_for_what_two_others_have_exchanged() -> None:
-    """Without it the snapshot of ewr would take jfk's word for a message of lga that has not come to ewr."""
+    """Without it, the snapshot of ewr would cover a message of lga that jfk has and ewr has not."""
     story = Story(NAMES, MARKERS)
     mesh = story.mesh
     links = {(source, target): partial(move, "carry", pipe) for (source, target), pipe in mesh.pipes.items()}
     mesh.carry()
-    mesh.second()  # the subscription is everywhere
+    mesh.second()  # the subscription is in all clusters
     mesh.publish("ewr", "something new")
     story.step("wait", 2.0)
     links["ewr", "lga"]()
@@ -255,11 +255,11 @@ def test_an_answer_that_comes_without_what_it_speaks_of_is_refused() -> None:
     assert "lost on the way" in mesh.texts("ewr").values()
 
 
-# -- without a cluster that is away --------------------------------------------------------------------------------
+# -- absent clusters ---------------------------------------------------------------------------------------------
 
 
 def gone(mesh: Mesh, name: str) -> None:
-    """Take a cluster off the network; what is under way to and from it is lost."""
+    """Disconnect a cluster; entries in flight to and from it are lost."""
     for link in [each for each in mesh.pipes if name in each]:
         pipe = mesh.pipes.pop(link)
         pipe.reader.leave()
@@ -284,7 +284,7 @@ def test_subscriptions_move_on_without_a_cluster_that_has_been_away_for_long() -
 
 
 def test_nothing_is_taken_from_one_that_holds_more_of_who_is_away() -> None:
-    """What lga has sent to jfk, and never to ewr, was consumed by nobody."""
+    """Messages that lga has sent to jfk, and never to ewr, were consumed by nobody."""
     story = Story(NAMES, leaving_out(5.0))
     mesh = story.mesh
     mesh.carry()
@@ -328,7 +328,7 @@ def test_whoever_is_left_out_nothing_is_skipped(
 
 
 def test_an_answer_that_does_not_know_who_is_left_out_is_worth_nothing() -> None:
-    """As one of Apache Pulsar's, which passes over what it does not know."""
+    """As an answer of Apache Pulsar, which ignores unknown fields."""
     controller = SnapshotController(SnapshotOptions(30.0), lambda: "s")
     (ask,) = controller.begin(0.0, ["jfk"], ["lga"])
     assert ask == Ask("s", ("jfk",), ("lga",))

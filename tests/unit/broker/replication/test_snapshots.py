@@ -1,4 +1,4 @@
-"""Replicated subscriptions by snapshots (PIP-33), over whole brokers: what follows, what does not, and what is left."""
+"""Replicated subscriptions by snapshots (PIP-33) in whole brokers."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def acknowledge_all(mesh: Mesh, name: str, consumer: Client) -> None:
 
 
 def from_apache(kind: int, payload: bytes, number: int) -> bytes:
-    """A marker as Apache Pulsar's replicator brings it."""
+    """Return a marker in the form of Apache Pulsar's replicator."""
     entry = markers.build_marker(kind, payload, publish_time_ms=1)
     source = pb.KeyValue(key=SOURCE_POSITION, value=f"5:{number}")
     added = pb.MessageMetadata(replicated_from="apache", properties=[source]).SerializePartialToString()
@@ -48,7 +48,7 @@ def from_apache(kind: int, payload: bytes, number: int) -> bytes:
 
 
 def waiting(cluster: Cluster, target: str) -> int:
-    """How many markers wait for a link."""
+    """Return the number of markers that wait for a link."""
     queue = cluster.topic().replicators[target].markers
     return 0 if queue is None else len(queue)
 
@@ -96,7 +96,7 @@ def test_a_subscription_without_a_consumer_hears_of_snapshots_too() -> None:
 
 
 def test_nothing_is_asked_where_nothing_happens() -> None:
-    """Pitfalls #10292, #11922, #16618: markers that count as activity keep each other going for ever."""
+    """Pitfalls #10292, #11922, #16618: markers that count as activity cause each other for ever."""
     mesh = Mesh("ewr", "jfk")
     mesh.publish("ewr", "a")
     acknowledge_all(mesh, "ewr", mesh.subscribe("ewr"))
@@ -164,7 +164,7 @@ def test_markers_are_in_no_backlog_no_hole_and_no_count() -> None:
 
 
 def test_a_subscription_that_an_update_makes_begins_at_the_earliest_entry() -> None:
-    """Pitfall #20767: at the latest it would skip what the update does not cover."""
+    """Pitfall #20767: at the latest position it would skip entries that the update does not cover."""
     mesh = Mesh("ewr", "jfk")
     mesh.publish("jfk", "a")
     mesh.carry()
@@ -190,7 +190,7 @@ def test_an_update_acknowledges_also_where_the_subscription_is_not_replicated_an
 
 
 def at_latest(mesh: Mesh, name: str) -> Client:
-    """A consumer that creates the subscription at the end of a cluster's log."""
+    """Create the subscription at the end of a cluster's log."""
     client = mesh.clusters[name].client()
     client.subscribe(replicate_subscription_state=True, initialPosition=pb.CommandSubscribe.Latest)
     return client
@@ -245,7 +245,7 @@ def test_of_two_starts_each_counts_in_its_own_cluster() -> None:
 
 
 def test_what_a_link_left_out_is_not_acknowledged_where_it_is() -> None:
-    """The link to sfo begins in the middle: sfo never held what lies before, so it claims nothing of that."""
+    """The link to sfo begins in the middle: sfo never held earlier entries, so it claims none of them."""
     world = World("jfk", "lga", settings={**MARKERS, "replicationStartAt": "latest"})
     world.publish("jfk", "a", "b")
     worker = Worker(world, "jfk")
@@ -348,7 +348,7 @@ def test_a_seek_forward_travels_with_everything_before_it() -> None:
 
 
 def test_what_was_moved_back_stays_there() -> None:
-    """An update that waits must not undo a seek, here or there."""
+    """A waiting update must not undo a seek, here or there."""
     mesh = Mesh("ewr", "jfk")
     mesh.publish("ewr", "a", "b")
     consumer = mesh.subscribe("ewr")
@@ -381,7 +381,7 @@ def test_a_first_request_that_was_under_way_when_a_link_was_handed_over_is_made_
 
 @pytest.mark.parametrize("silent_s", [0.0, 2 * KEEP_ALIVE_INTERVAL_SECONDS], ids=["at once", "after keep-alive"])
 def test_news_that_was_under_way_when_a_link_was_lost_arrives_all_the_same(silent_s: float) -> None:
-    """Nothing comes later that would tell of the acknowledgement: no entries, and so no snapshot."""
+    """Nothing later would report the acknowledgement: without entries there is no snapshot."""
     mesh = Mesh("ewr", "jfk")
     mesh.publish("ewr", "a")
     consumer = mesh.subscribe("ewr")
@@ -400,7 +400,7 @@ def test_news_that_was_under_way_when_a_link_was_lost_arrives_all_the_same(silen
 
 
 def test_what_a_cluster_lost_and_gets_again_is_acknowledged_there_too() -> None:
-    """The last snapshot does not name its new position, and no entries come for which another one would be due."""
+    """The last snapshot does not have its new position, and without entries no other one would be due."""
     mesh = Mesh("ewr", "jfk")
     mesh.publish("jfk", "a")
     mesh.carry()
@@ -449,7 +449,7 @@ def test_a_restart_need_not_consume_its_backlog_to_the_end(end: str) -> None:
 
 
 def test_a_slow_consumer_takes_the_other_cluster_along() -> None:
-    """Pitfalls #10054, #25044: all cached snapshots lay ahead of it."""
+    """Pitfalls #10054, #25044: all cached snapshots were ahead of it."""
     mesh = Mesh("ewr", "jfk", settings={**MARKERS, "replicatedSubscriptionsSnapshotMaxCachedPerSubscription": 5})
     consumer = mesh.subscribe("ewr")
     for number in range(50):
@@ -466,7 +466,7 @@ def test_a_slow_consumer_takes_the_other_cluster_along() -> None:
     assert behind[-1] == 0
 
 
-# -- what is off costs nothing -------------------------------------------------------------------------------------
+# -- no cost while disabled ----------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -524,7 +524,7 @@ def test_the_policy_decides_at_once() -> None:
 
 
 def test_the_time_between_two_snapshots_follows_the_policies() -> None:
-    """The topic's goes before its namespace's, and that before the broker's; a change takes effect at once."""
+    """The topic's policy overrides its namespace's, which overrides the broker's; a change takes effect at once."""
     mesh = Mesh("ewr", "jfk")
     mesh.subscribe("ewr")
     mesh.carry()
@@ -533,7 +533,7 @@ def test_the_time_between_two_snapshots_follows_the_policies() -> None:
     assert snapshots is not None
 
     def taken(seconds: int) -> int:
-        """How many snapshots are complete after so many seconds with a message each."""
+        """Return the number of complete snapshots after ``seconds`` seconds with a message each."""
         before = snapshots.controller.completed
         for number in range(seconds):
             mesh.publish("ewr", str(number))
@@ -566,7 +566,7 @@ def test_the_time_between_two_snapshots_follows_the_policies() -> None:
 
 
 def among_others(name: str = "ewr", **settings: Any) -> Mesh:  # noqa: ANN401 - settings of every type
-    """Two clusters of Magnetar and one that takes no exact progress; only ``name``'s side of it is looked at."""
+    """Return two clusters of Magnetar and one without exact progress, of which only ``name`` is tested."""
     mesh = Mesh("ewr", "jfk", "apache", settings=settings)
     links = mesh.clusters[name].environment.links
     links._unable.add("apache")
@@ -586,7 +586,7 @@ def test_all_clusters_take_part_and_only_those_are_told_that_need_it() -> None:
 def test_who_does_not_know_claims_hears_of_a_subscription_with_its_first_acknowledgement(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Apache Pulsar acknowledges everything up to an update's position, also what lies before the start here."""
+    """Apache Pulsar acknowledges everything up to an update's position, including entries before the start here."""
     mesh = Mesh("ewr", "jfk")
     built = markers.snapshot_response
 
@@ -616,7 +616,7 @@ def apache_writer(mesh: Mesh) -> Client:
 
 
 def test_a_marker_that_apache_pulsars_replicator_sends_again_is_answered_once() -> None:
-    """A second answer to a request of the first round would pass for one of the second round."""
+    """A second answer to a request of the first round would count as one of the second round."""
     mesh = among_others()
     writer = apache_writer(mesh)
     request = from_apache(markers.SNAPSHOT_REQUEST, markers.snapshot_request("s", "apache"), 1)

@@ -1,4 +1,4 @@
-"""A subscription whose replication an operator switched off in one cluster stays so there, and goes on exactly."""
+"""A subscription whose replication an operator disabled in one cluster stays disabled, and continues exactly."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def protection(cluster: Cluster) -> tuple[str, list[str]]:
 
 
 def replicated() -> World:
-    """Two clusters with five messages, all unacknowledged; nobody consumes."""
+    """Return two clusters with five messages, all unacknowledged, without consumers."""
     world = World("ewr", "jfk")
     world.publish("ewr", "a", "b", "c", "d", "e")
     Worker(world, "ewr").leave()
@@ -49,7 +49,7 @@ def replicated() -> World:
 
 
 def reader(world: World, name: str) -> Worker:
-    """A consumer that does not ask for replication."""
+    """Create a consumer that does not request replication."""
     worker = Worker.__new__(Worker)
     worker.world, worker.cluster, worker.client, worker.positions = world, world[name], world[name].client(), {}
     worker.client.subscribe()

@@ -1,4 +1,4 @@
-"""Deleted subscriptions: they stay deleted, but for who consumes from them; and what is kept of them is bounded."""
+"""Deleted subscriptions stay deleted, unless a consumer uses them; the number of tombstones is limited."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def unsubscribe(world: World, name: str) -> None:
 
 
 def subscribed() -> World:
-    """Two clusters with a subscription that has read one of two messages."""
+    """Return two clusters with a subscription that has read one of two messages."""
     world = World("ewr", "jfk")
     world.publish("ewr", "a", "b")
     worker = Worker(world, "ewr")
@@ -184,7 +184,7 @@ def test_the_oldest_is_forgotten_beyond_the_limit(monkeypatch: pytest.MonkeyPatc
 
 
 def made_again(world: World, name: str) -> None:
-    """The topic is deleted in one cluster and made again, and an administrator makes its subscription."""
+    """Delete and recreate the topic in one cluster, and create its subscription with the admin API."""
     cluster = world[name]
     cluster.do(lambda: cluster.delete(TOPIC))
     cluster.do(lambda: cluster.topics.get_or_create(TOPIC))
@@ -263,7 +263,7 @@ def test_an_update_of_pip_33_from_before_a_deletion_does_not_bring_the_subscript
         mesh.second()
     consumer.ack(*mesh.texts("ewr"))
     mesh.loop.advance(SECOND)
-    mesh.clusters["ewr"].settle()  # the update is on its way
+    mesh.clusters["ewr"].settle()  # the update is in flight
     topic = mesh.clusters["jfk"].topic(TOPIC)
     assert topic.subscriptions["worker"].backlog == 3
     mesh.clusters["jfk"].do(lambda: topic.delete_subscription(topic.subscriptions["worker"], lambda _: None))

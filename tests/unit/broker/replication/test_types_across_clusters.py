@@ -1,4 +1,4 @@
-"""A replicated subscription of each type moves to another cluster: what of it is there, and in which order."""
+"""A replicated subscription of each type moves to another cluster: its remaining messages and their order."""
 
 # ruff: noqa: ANN401 - commands have fields of every type
 
@@ -24,7 +24,7 @@ sharing_types = pytest.mark.parametrize("kind", [Shared, Key_Shared])
 
 
 def publish(world: World, name: str, *texts: str, **metadata: Any) -> None:
-    """Messages whose keys are their first letters; their sequence ids differ."""
+    """Publish messages with their first letters as keys and different sequence ids."""
     client = world[name].client()
     client.produce()
     made = [entry(text, partition_key=text[0], **metadata) for text in texts]
@@ -35,7 +35,7 @@ def publish(world: World, name: str, *texts: str, **metadata: Any) -> None:
 
 
 def delivered(worker: Worker) -> list[tuple[str, int, int | None]]:
-    """What came since the last look: the text, how often it came before, and what of a batch is left of it."""
+    """Return the messages since the last call: text, redelivery count, and remaining members of a batch."""
     frames = [frame.command.message for frame in worker.client.heard if frame.command.HasField("message")]
     remaining = [words_to_int(message.ack_set) if message.ack_set else None for message in frames]
     counts = [message.redelivery_count for message in frames]
@@ -43,7 +43,7 @@ def delivered(worker: Worker) -> list[tuple[str, int, int | None]]:
 
 
 def ack_of_batch(worker: Worker, text: str, remaining: int, size: int) -> None:
-    """Acknowledge the members of a batch that are not among the remaining ones."""
+    """Acknowledge the members of a batch that are not in ``remaining``."""
     acked = message_id(worker.positions[text], ack_set=int_to_words(remaining), batch_size=size)
     worker.client.say(commands.ack(consumer_id=1, message_ids=[acked]))
 
@@ -115,7 +115,7 @@ def test_a_delayed_message_acknowledged_elsewhere_never_comes(
     publish(world, "ewr", "a1", "a2", deliver_at_time=at)
     world.carry()
     here = Worker(world, "jfk", kind=kind)
-    there = Worker(world, "ewr", kind=Exclusive)  # such a one does not wait for its time
+    there = Worker(world, "ewr", kind=Exclusive)  # an Exclusive consumer does not wait for the delivery time
     assert there.read() == ["a1", "a2"]
     there.ack("a1")
     world.progress()

@@ -1,4 +1,4 @@
-"""Each limit counts how often it was hit, and every limit is in the documents."""
+"""Each limit counts its hits, and every limit is documented."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ GUIDE = Path(__file__).parents[4] / "docs" / "guides" / "limits.md"
 
 
 class Socket:
-    """A transport that notes how the broker treats it."""
+    """A transport that records its use by the broker."""
 
     def __init__(self) -> None:
         self.closed = False
@@ -69,13 +69,13 @@ class Socket:
         self.is_read = True
 
     def set_write_buffer_limits(self, high: int) -> None:
-        """Take the limit."""
+        """Record the limit."""
 
     def is_closing(self) -> bool:
         return self.closed
 
     def write(self, data: bytes) -> None:
-        """Take the bytes."""
+        """Record the bytes."""
 
     def close(self) -> None:
         self.closed = True
@@ -148,7 +148,7 @@ def test_what_is_read_into_the_buffer_is_handled() -> None:
 def test_a_client_that_reads_nothing_is_not_read_and_counts_once() -> None:
     cluster = Cluster(settings={"connectionSendBufferBytes": 1 << 20})
     protocol, socket = connect(Server(cluster.environment, cluster.topics))
-    for mebibytes in (2, 3):  # beyond the limit before the socket is asked for the first time
+    for mebibytes in (2, 3):  # above the limit before the first use of the socket
         protocol.write(bytes(1 << 20) + b"more")
         protocol.write(bytes(1 << 20))
         socket.unread = mebibytes << 20
@@ -226,7 +226,7 @@ def publish(client: Client, *entries: bytes, messages: int = 1) -> None:
 
 
 def compressed(messages: int) -> bytes:
-    """A batch that claims to hold so many messages when it is not compressed."""
+    """Return a compressed batch that claims to have ``messages`` messages."""
     metadata = pb.MessageMetadata(
         producer_name="p",
         sequence_id=0,

@@ -1,4 +1,4 @@
-"""The memory budget: no flood exceeds it, and nobody waits for ever while there is room."""
+"""The memory budget: no flood exceeds it, and nobody waits for ever while memory is available."""
 
 from __future__ import annotations
 
@@ -35,11 +35,11 @@ def budget(publishes_mb: int = 64) -> MemoryBudget:
 
 @dataclass(eq=False)
 class Publisher:
-    """A connection as a session and a decoder serve it: frames arrive in reads, and are durable some time later."""
+    """A connection with its session and decoder: frames arrive in reads, and become durable later."""
 
     memory: MemoryBudget
     frame: int = 1000
-    """Bytes of each of its frames."""
+    """Bytes of each frame."""
     reading: bool = True
     arriving: bool = True
     held: int = 0
@@ -61,7 +61,7 @@ class Publisher:
         return self.account.is_read
 
     def read(self, size: int = READ_BYTES) -> None:
-        """Take ``size`` bytes from the socket."""
+        """Read ``size`` bytes from the socket."""
         frames, self.held = divmod(self.held + size, self.frame)
         if frames:
             self.in_flight.append(frames * self.frame)
@@ -71,7 +71,7 @@ class Publisher:
         self.set_read()
 
     def commit(self) -> None:
-        """Its oldest run becomes durable."""
+        """Make its oldest run durable."""
         run = self.in_flight.pop(0)
         self.finished += run // self.frame
         self.account.published(run)
@@ -88,7 +88,7 @@ def held(publishers: Sequence[Publisher]) -> int:
 
 
 def bound(publishers: Sequence[Publisher], memory: MemoryBudget) -> int:
-    """The limit, and for each connection what it may always hold and one read."""
+    """Return the limit plus, for each connection, its guaranteed bytes and one read."""
     return memory.limits.publishes + len(publishers) * (SMALL_BYTES + READ_BYTES)
 
 

@@ -1,4 +1,4 @@
-"""How the memory of a broker is divided, and which configurations are refused."""
+"""The division of a broker's memory, and refused configurations."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Memory is given back to the system when a flood is over, and not for less."""
+"""Memory is returned to the system after a flood, and only then."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def test_it_is_due_once_when_a_flood_is_over() -> None:
 
 
 def test_free_pages_are_given_back() -> None:
-    large = [bytes([1]) * (4 << 20) for _ in range(3)]  # from now on the allocator keeps what it gave out
+    large = [bytes([1]) * (4 << 20) for _ in range(3)]  # from now on the allocator keeps freed memory
     del large
     flood = [bytes([1]) * 500_000 for _ in range(400)]
     above = [bytes([1]) * 3000 for _ in range(100)]

@@ -1,4 +1,4 @@
-"""What a process may take: open files, and so connections, and memory."""
+"""The limits of a process: open files, and so connections, and memory."""
 
 from __future__ import annotations
 

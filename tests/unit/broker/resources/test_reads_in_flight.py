@@ -1,4 +1,4 @@
-"""Reads from the disk take no more memory than their share, and every reader gets its turn."""
+"""Reads from the disk stay within their share of memory, and every reader gets a turn."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ LIMIT = 12
 
 
 class Reader:
-    """A subscription that reads ``backlog`` times, and sends what it read at once or keeps it."""
+    """A subscription that reads ``backlog`` times, and sends the entries at once or keeps them."""
 
     def __init__(self, reads: ReadsInFlight, backlog: int = 1) -> None:
         self.slot = Read(reads, self.may_begin, self.forget)

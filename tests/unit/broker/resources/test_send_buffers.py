@@ -1,4 +1,4 @@
-"""What clients do not read takes no more than its share, and those that read get their messages."""
+"""Unread output of clients stays within its share, and clients that read get their messages."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class Receiver:
         self.asks += 1
 
     def dispatch(self) -> None:
-        """Send what one read holds, as far as there is room, and read all or nothing of it."""
+        """Send the entries of one read, as far as there is room, and read all or nothing of it."""
         if not self.unsent.is_over and not self.waiting.is_waiting:
             entries = [bytes(self.entry)] * max(min(100, READ_MAX // self.entry), 1)
             count = self.waiting.fitting(entries)
@@ -50,13 +50,13 @@ class Receiver:
             self.unsent.left(0)
 
     def write(self, size: int) -> None:
-        """Write so many bytes in one turn, of which the transport sends none at once."""
+        """Write ``size`` bytes in one turn, none of which the transport sends at once."""
         self.unsent.write(size)
         self.unsent.flushed(self.unsent.size)
 
 
 def bound(receivers: Sequence[Receiver]) -> int:
-    """The limit, and twice what each connection may always hold: before a dispatch, and for it."""
+    """Return the limit plus twice the guaranteed bytes of each connection: before a dispatch, and for it."""
     return LIMIT + len(receivers) * 2 * SMALL_BYTES
 
 
@@ -170,7 +170,7 @@ def test_room_is_given_once() -> None:
         each.dispatch()
     holder.unsent.left(0)
     assert [each.asks for each in waiting] == [1, 0, 0, 0, 0, 0, 0, 0, 0, 1], "the newest and the oldest, in turn"
-    waiting[0].waiting.end_turn()  # it has nothing to send any more
+    waiting[0].waiting.end_turn()  # it has nothing left to send
     assert waiting[8].asks == 1
     for index in (8, 9):
         waiting[index].dispatch()

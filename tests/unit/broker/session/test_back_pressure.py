@@ -1,4 +1,4 @@
-"""A session stops to read its socket before publishes in flight take more memory than they may, and goes on after."""
+"""A session pauses reading its socket before publishes in flight exceed their memory, and resumes afterwards."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ LARGE = "x" * MIB
 
 @pytest.fixture
 def cluster() -> Cluster:
-    """With 12 MiB for the publishes in flight that are not of large frames; nothing becomes durable by itself."""
+    """Return a cluster with 12 MiB for publishes in flight, except large frames; commits are manual."""
     return Cluster(prompt=False, settings={"maxMessagePublishBufferSizeInMB": 24})
 
 
@@ -23,7 +23,7 @@ def publisher(cluster: Cluster, name: str) -> Client:
 
 
 def publish_until_held_back(client: Client) -> int:
-    """Publish entries of 1 MiB while the session reads; return how many."""
+    """Publish entries of 1 MiB while the session reads; return their number."""
     count = 0
     while client.reading:
         client.send(LARGE, first=count)

@@ -1,4 +1,4 @@
-"""A closed connection is freed at once, not by the collector of cycles: that would free thousands in one turn."""
+"""A closed connection is freed by reference counting; the garbage collector would free thousands in one turn."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ GARBAGE = b"\xff" * 20
 
 
 class Socket:
-    """A transport that takes everything."""
+    """A transport that accepts everything."""
 
     def get_extra_info(self, _name: str) -> tuple[str, int]:
         return "10.0.0.1", 40_000
@@ -35,16 +35,16 @@ class Socket:
         return 0
 
     def set_write_buffer_limits(self, high: int) -> None:
-        """Take the limit."""
+        """Ignore the limit."""
 
     def is_closing(self) -> bool:
         return False
 
     def write(self, data: bytes) -> None:
-        """Take the bytes."""
+        """Ignore the bytes."""
 
     def close(self) -> None:
-        """Do nothing: the test says when the connection is lost."""
+        """Do nothing: the test reports the loss of the connection."""
 
     abort = pause_reading = resume_reading = close
 

@@ -1,4 +1,4 @@
-"""Producers that the broker closed: a connection remembers them for a while, and not more than a number of them."""
+"""Producers closed by the broker: a connection remembers a limited number of them for a while."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ FEW, MANY = 20, 200
 
 
 def closed(count: int) -> tuple[Cluster, int]:
-    """A cluster whose topic was closed under so many producers of one connection, and the lines that took."""
+    """Close a topic with ``count`` producers of one connection; return the cluster and the executed lines."""
     cluster = Cluster()
     client = cluster.client()
     for number in range(count):

@@ -1,4 +1,4 @@
-"""CLOSE_PRODUCER and CLOSE_CONSUMER that overtake what they close, and connections that end meanwhile."""
+"""CLOSE_PRODUCER and CLOSE_CONSUMER before the response to their creation, and connections that end meanwhile."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ if TYPE_CHECKING:
 
 
 def produce(client: Client) -> None:
-    """Ask for a producer with a name of its user's."""
+    """Request a producer with a name."""
     client.produce(name="app", user_provided_producer_name=True)
 
 
 def recovering() -> Cluster:
-    """A cluster whose topic has to read its log before it lets producers in; the disk stands still."""
+    """Return a cluster whose topic must read its log before it accepts producers, with a stopped disk."""
     cluster = Cluster(settings={"brokerDeduplicationEnabled": True})
     client = cluster.client()
     client.produce(name="app")
@@ -32,7 +32,7 @@ def recovering() -> Cluster:
 
 
 def unloading() -> Cluster:
-    """A cluster whose topic is being unloaded; the disk stands still."""
+    """Return a cluster whose topic is being unloaded, with a stopped disk."""
     cluster = Cluster()
     cluster.topic()
     cluster.prompt = False

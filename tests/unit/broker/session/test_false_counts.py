@@ -1,4 +1,4 @@
-"""Counts that a client chooses: bounded by what is stored, and refused where that cannot be so."""
+"""Counts in client messages: limited by the stored bytes, and refused otherwise."""
 
 from __future__ import annotations
 

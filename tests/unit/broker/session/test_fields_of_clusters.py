@@ -1,4 +1,4 @@
-"""What only brokers and replicators may set: refused from clients, checked when it comes over a link."""
+"""Fields for brokers and replicators: refused from clients, checked on links."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def test_an_operator_cannot_create_the_cursor_of_a_link(name: str) -> None:
 
 
 def test_a_link_that_comes_later_carries_all() -> None:
-    """A subscription of its name would have had it begin at the end."""
+    """A subscription with the link's name would have made it begin at the end."""
     cluster = Cluster()
     client = cluster.client()
     client.produce()
@@ -91,7 +91,7 @@ def test_a_link_from_what_cannot_be_another_cluster_is_refused(name: str, source
     client.produce(name=name.format(source))
     assert [error.error for error in client.take("ERROR")] == [ServerError.NotAllowedError]
     assert list(cluster.topic().producers) == []
-    client.produce(2, name=name.format("jfk"))  # other links on this connection go on
+    client.produce(2, name=name.format("jfk"))  # other links on this connection continue
     assert len(client.take("PRODUCER_SUCCESS")) == 1
 
 

@@ -1,4 +1,4 @@
-"""A refused command is freed at once: one that waits for the collector of cycles keeps what it brought."""
+"""A refused command is freed at once; waiting for the garbage collector would keep its contents."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Metadata of a client's message are limited. Those of other clusters' entries are not, and cost little."""
+"""The metadata of a client's message is limited. That of replicated entries is not, and has low cost."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ LIMIT = 1000
 
 
 def with_metadata_of(size: int, **metadata: Any) -> bytes:  # noqa: ANN401 - values of fields
-    """An entry whose metadata have ``size`` bytes."""
+    """Return an entry with ``size`` bytes of metadata."""
 
     def padded(count: int) -> bytes:
         return entry("text", properties=[pb.KeyValue(key="k", value="x" * count)], **metadata)

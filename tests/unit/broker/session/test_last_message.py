@@ -1,4 +1,4 @@
-"""GET_LAST_MESSAGE_ID: where the topic ends, and how far the subscription has come."""
+"""GET_LAST_MESSAGE_ID: the end of the topic, and the position of the subscription."""
 
 from __future__ import annotations
 

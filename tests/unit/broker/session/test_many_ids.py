@@ -1,4 +1,4 @@
-"""Commands that name many entries are handled in parts, and mean what they say."""
+"""Commands with many entries are handled in parts, with the same results."""
 
 from __future__ import annotations
 

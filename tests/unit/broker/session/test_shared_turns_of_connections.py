@@ -1,4 +1,4 @@
-"""Connections share the turns of the event loop: a client with many commands does not keep the others waiting."""
+"""Connections share the turns of the event loop: a client with many commands does not delay others."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ ENTRIES = 1000
 
 
 class HandTransport(asyncio.Transport):
-    """A socket whose peer is the test."""
+    """A socket with the test as its peer."""
 
     def __init__(self, ended: list[str], name: str) -> None:
         super().__init__(extra={"peername": (name, 1)})
@@ -58,7 +58,7 @@ class HandTransport(asyncio.Transport):
 
 
 class Stage:
-    """A broker with connections, whose loop does little in a turn."""
+    """A broker with connections, whose turns are short."""
 
     def __init__(self) -> None:
         self.cluster = Cluster()
@@ -168,7 +168,7 @@ def test_a_client_that_left_creates_nothing_any_more(stage: Stage) -> None:
 
 
 def test_a_run_of_a_link_is_taken_in_parts(stage: Stage) -> None:
-    """A run that a link brings in one read may be a thousand entries, each with a stamp to read."""
+    """A run of a link in one read may have a thousand entries, each with a stamp to parse."""
     protocol, _ = stage.connect("link")
     name = "pulsar.repl.jfk-->ewr"
     producer = commands.producer(topic=str(TOPIC), producer_id=1, request_id=1, producer_name=name)

@@ -1,4 +1,4 @@
-"""What belongs to a transaction is refused, not published or acknowledged outside of it."""
+"""Parts of transactions are refused, not published or acknowledged outside of them."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def test_an_entry_that_names_a_transaction_is_refused() -> None:
 
 
 def test_an_entry_of_another_cluster_is_taken_as_it_is_there() -> None:
-    """An older broker may have stored it; refused, it would hold up its link for ever."""
+    """An older broker may have stored it; refusing it would block its link for ever."""
     cluster = Cluster(targets=["jfk"])
     writer = cluster.client()
     writer.produce(name="pulsar.repl.jfk-->ewr")

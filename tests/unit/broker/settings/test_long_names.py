@@ -1,4 +1,4 @@
-"""Names have a limit. What is there already keeps its name, and what another cluster has is replicated."""
+"""Names have a maximum length. Existing longer names stay valid, and are replicated."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ def test_the_longest_name_is_allowed(request_of: Callable[[Client], list[Any]]) 
 
 
 def with_long_topics() -> Cluster:
-    """A cluster whose limit was lowered after the topics were created."""
+    """Return a cluster whose limit was lowered after the creation of the topics."""
     cluster = Cluster(settings={"maxNameLength": NAME_LENGTH_MAX + 100})
     for topic in (LONG_TOPIC, TopicName.parse(f"{LONG_TOPIC}y-partition-0")):
         client = cluster.client()

@@ -1,4 +1,4 @@
-"""Metadata of producers and consumers, and properties that are stored, have limits."""
+"""Metadata of producers and consumers, and stored properties, have limits."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 
 def pairs(size: int, **others: str) -> list[pb.KeyValue]:
-    """Metadata of so many characters beside the ``others``."""
+    """Return metadata with ``size`` characters beside the ``others``."""
     items = {"key": "ä" * (size - 3), **others}
     return [pb.KeyValue(key=key, value=value) for key, value in items.items()]
 
@@ -135,7 +135,7 @@ def test_a_topic_with_too_many_properties_is_not_created(
 
 
 class Counted:
-    """Pairs, and how many of them were looked at."""
+    """Pairs that count accesses."""
 
     def __init__(self, count: int) -> None:
         self.count = count

@@ -1,4 +1,4 @@
-"""More acknowledgement state than may be persisted: dispatch pauses, or the excess is announced (PIP-299)."""
+"""Acknowledgement state above the persistence limit: dispatch pauses, or a warning is logged (PIP-299)."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ PAUSING = {"dispatcherPauseOnAckStatePersistentEnabled": True}
 
 
 def cluster_of(entries: int, **settings: Any) -> tuple[Cluster, Client]:  # noqa: ANN401 - settings are of every type
-    """A cluster with a backlog, and a client that has not subscribed yet."""
+    """Return a cluster with a backlog, and a client without subscriptions."""
     cluster = Cluster(
         settings={
             "managedLedgerMaxUnackedRangesToPersist": RANGES_MAX,
@@ -52,7 +52,7 @@ def position(cluster: Cluster, entry_id: int) -> Position:
 
 
 def acknowledge(cluster: Cluster, client: Client, *entry_ids: int) -> None:
-    """Acknowledge, and let the flush come that follows within the interval."""
+    """Acknowledge, and run the flush at the end of the interval."""
     client.ack(*(position(cluster, entry_id) for entry_id in entry_ids))
     cluster.loop.advance(0.011)
 
@@ -215,7 +215,7 @@ def test_dispatch_pauses_beyond_the_limit_and_goes_on_when_holes_are_filled(kind
 
 @SINGLE
 def test_a_cumulative_acknowledgement_ends_the_pause(kind: Kind) -> None:
-    """It fills holes, and makes none: one beyond the holes is taken in the pause as well."""
+    """It fills holes and creates none, so one beyond the holes is accepted during the pause as well."""
     cluster, client = cluster_of(40, **PAUSING)
     client.subscribe(kind=kind, permits=30)
     acknowledge(cluster, client, *range(1, 12, 2))
@@ -261,7 +261,7 @@ def test_a_subscription_without_consumers_tells_that_it_would_pause() -> None:
 
 
 def test_a_reader_does_not_pause() -> None:
-    """Nothing of it is persisted."""
+    """Its state is not persisted."""
     cluster, client = cluster_of(40, **PAUSING)
     client.subscribe(kind=Exclusive, permits=30, durable=False)
     acknowledge(cluster, client, *range(1, 30, 2))
@@ -306,7 +306,7 @@ def test_each_share_of_the_limit_is_told_once() -> None:
         for entry_id in range(1, 30, 2):
             acknowledge(cluster, client, entry_id)
     told = [each for each in logs if each["event"] == "ack_state_limit"]
-    assert [each["percent"] for each in told] == [50, 100]  # of 4 ranges 80 % is more than 3
+    assert [each["percent"] for each in told] == [50, 100]  # 80 % of 4 ranges is more than 3
     assert told[0]["subscription"] == "worker"
     assert told[0]["oldest_holes"][0].endswith("consumer-1")
     assert [each["event"] for each in logs].count("acknowledgements_unpersisted") == 1

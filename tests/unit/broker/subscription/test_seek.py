@@ -1,4 +1,4 @@
-"""Moving a subscription: what is delivered afterwards, and who is told."""
+"""Seeks: the messages delivered afterwards, and the notifications of consumers."""
 
 from __future__ import annotations
 
@@ -124,7 +124,7 @@ def test_a_reader_that_just_leaves_leaves_nothing_behind() -> None:
 
 
 def dated(cluster: Cluster, ages_s: list[float], run: int = 1) -> list[tuple[Position, int]]:
-    """Publish an entry of each age, ``run`` of them in one read of the socket; where they lie and their times."""
+    """Publish an entry of each age, ``run`` of them in one read of the socket; return their positions and times."""
     client, now = cluster.client(), cluster.clock.now()
     client.produce()
     times = [int((now - age_s) * 1000) for age_s in ages_s]
@@ -138,7 +138,7 @@ def dated(cluster: Cluster, ages_s: list[float], run: int = 1) -> list[tuple[Pos
 
 
 def sought(cluster: Cluster, time_ms: int) -> Position | None:
-    """The first entry after a seek to a time; None: none is left."""
+    """Return the first entry after a seek to a time; None if there is none."""
     log = cluster.topic().log
     task = cluster.loop.start(log.position_before_time(time_ms))
     cluster.settle()
@@ -195,7 +195,7 @@ def test_a_seek_by_time_ends_where_the_log_is_trimmed_meanwhile(monkeypatch: pyt
 
 
 def test_searches_by_time_take_turns(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Many searches at once would read and examine many times as much in each turn of the event loop."""
+    """Many concurrent searches would multiply the reads and checks in each turn of the event loop."""
     monkeypatch.setattr(topic_log, "SCAN_ENTRIES", 2)
     cluster, searches = Cluster(), 10
     published(cluster, *map(str, range(10)))

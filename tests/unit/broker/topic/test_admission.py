@@ -1,4 +1,4 @@
-"""Limits of the producers, subscriptions and consumers of a topic: Pulsar's names, and Pulsar's answers."""
+"""Limits of the producers, subscriptions and consumers of a topic: Pulsar's names and errors."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def limited(**settings: Any) -> Cluster:  # noqa: ANN401 - of any kind
 
 
 def refused(cluster: Cluster, client: Any) -> list[tuple[int, str]]:  # noqa: ANN401 - a client of the simulator
-    """What was refused, with the limit that was counted."""
+    """Return the refusals, with the limit that was counted."""
     hits = [name for name, count in cluster.environment.limit_hits.counts().items() if count]
     return [(each.error, name) for each in client.take("ERROR") for name in hits if each.message.endswith(f"({name})")]
 

@@ -1,4 +1,4 @@
-"""Backlog quotas and TTL, with clocks that are moved by hand; all messages are published when time begins."""
+"""Backlog quotas and TTL with manual clocks; all messages are published at time 0."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ EVICT: dict[str, Any] = {"backlogQuotaDefaultRetentionPolicy": "consumer_backlog
 
 
 def stage(targets: tuple[str, ...] = (), **settings: Any) -> Cluster:  # noqa: ANN401 - any setting
-    """A cluster whose subscription has left ten messages, in ledgers of four, unacknowledged."""
+    """Return a cluster with ten unacknowledged messages of a subscription, in ledgers of four."""
     config = ManagedLedgerConfig(max_entries_per_ledger=4, min_rollover_ms=0)
     cluster = Cluster(targets=targets, settings=settings, ledger_config=config)
     cluster.client().subscribe(permits=0)
@@ -41,7 +41,7 @@ def stage(targets: tuple[str, ...] = (), **settings: Any) -> Cluster:  # noqa: A
 def run(
     cluster: Cluster, work: Callable[[Maintenance], Coroutine[Any, Any, None]], maintenance: Maintenance | None = None
 ) -> None:
-    """Let one round of maintenance happen."""
+    """Run one round of maintenance."""
     task = cluster.loop.start(work(maintenance or Maintenance(cluster.environment, cluster.topics)))
     cluster.settle()
     task.result()
@@ -70,7 +70,7 @@ def test_a_quota_that_acts_is_a_hit_of_its_limit(limit: Limit, least: int, polic
     maintenance = Maintenance(cluster.environment, cluster.topics)
     for _ in range(3):
         run(cluster, Maintenance.check_backlogs, maintenance)
-    assert counts()[limit] == 1  # there is nobody to send away, and nothing to evict, after the first time
+    assert counts()[limit] == 1  # nothing is left to close or evict after the first time
     if policy != "consumer_backlog_eviction":
         newcomer(cluster)
         assert counts()[limit] == 2
@@ -237,7 +237,7 @@ def test_a_clock_that_jumps_expires_and_deletes_nothing_until_it_is_believed() -
     run(cluster, Maintenance.expire, maintenance)
     run(cluster, Maintenance.trim, maintenance)
     assert (backlog(cluster), ledger.entries) == (6, 10)
-    cluster.loop.advance(GRACE_S + 1)  # the messages have been here for so long, whatever the wall clock was set to
+    cluster.loop.advance(GRACE_S + 1)  # the messages have been here for that long, independent of the wall clock
     run(cluster, Maintenance.expire, maintenance)
     run(cluster, Maintenance.trim, maintenance)
     assert (backlog(cluster), ledger.entries) == (0, 0)

@@ -1,4 +1,4 @@
-"""A topic whose data is damaged refuses its own clients, and nobody else notices."""
+"""A topic with damaged data refuses its own clients without affecting others."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ HEALTHY = TopicName.parse("persistent://public/default/healthy")
 
 
 def shorten_log(cluster: Cluster) -> None:
-    """Take away the newest entry, which the list of ledgers says was durable."""
+    """Remove the newest entry, which is durable according to the ledger list."""
     topic = cluster.topic()
     cluster.do(lambda: topic.ledger.set_property("x", "y"))
     ledger = cluster.store.ledgers[topic.ledger.ledgers()[0].ledger_id]
@@ -56,7 +56,7 @@ def property_of(name: str, value: str) -> Callable[[Cluster], None]:
 
 
 def damage_cursor_record(cluster: Cluster) -> None:
-    """Put something into a cursor's ledger that is no record."""
+    """Append an invalid record to a cursor's ledger."""
     cursor = cluster.subscription().cursor
     cluster.do(lambda: cluster.store.append(cursor.ledger_id or 0, (b"",), lambda _: None, b"no record"))
     cluster.crash()
@@ -95,7 +95,7 @@ def cluster(request: pytest.FixtureRequest) -> Cluster:
 
 
 def bug(*_args: object, **_options: object) -> None:
-    """Do what no code should."""
+    """Raise an unexpected error."""
     message = "a bug"
     raise ValueError(message)
 
@@ -260,7 +260,7 @@ def test_a_topic_that_cannot_follow_new_policies_starts_over_and_the_others_foll
     assert cluster.topic() is not broken
 
 
-# -- the whole tree of errors -----------------------------------------------------------------------------------------
+# -- all classes of errors --------------------------------------------------------------------------------------------
 
 
 def all_errors(kind: type[MagnetarError] = MagnetarError) -> Iterator[type[MagnetarError]]:

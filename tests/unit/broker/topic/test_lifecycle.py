@@ -1,4 +1,4 @@
-"""The table of a topic's lifecycle, and what each state means for clients."""
+"""The transition table of a topic's lifecycle, and the meaning of each state for clients."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ def test_each_state_that_is_shut_is_left_without_a_client() -> None:
     assert all(ends(state, frozenset()) for state in SHUT)
 
 
-# -- a topic that is fenced ------------------------------------------------------------------------------------------
+# -- a fenced topic ---------------------------------------------------------------------------------------------------
 
 
 def stage() -> tuple[Cluster, Client]:
@@ -91,7 +91,7 @@ def stage() -> tuple[Cluster, Client]:
 
 
 def states(cluster: Cluster) -> list[State]:
-    """The states that topics come to from now on."""
+    """Return a list to which the states of topics are appended from now on."""
     seen: list[State] = []
     cluster.topics.observe(changed=lambda each, _before, _event: seen.append(each.state))
     return seen
@@ -123,7 +123,7 @@ def test_a_lost_compare_and_set_of_the_list_of_ledgers_fences_the_topic() -> Non
     path = managed_ledger_path(TOPIC)
     stored = cluster.metadata.get(path)
     assert stored is not None
-    cluster.metadata.put(path, stored.value)  # as another broker would that has the topic now
+    cluster.metadata.put(path, stored.value)  # like another broker that owns the topic now
     producer.send("c", first=2)  # begins a ledger
     assert seen == FENCED
     assert "CLOSE_PRODUCER" in producer.names()

@@ -1,4 +1,4 @@
-"""Partitioned topics across clusters: partitions that are added in one exist in the others, with every subscription."""
+"""Partitioned topics across clusters: added partitions are created in the other clusters, with all subscriptions."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def partitioned(**settings: object) -> World:
-    """A topic of two partitions in two clusters, with a replicated subscription in the first."""
+    """Return two clusters with a topic of two partitions and a replicated subscription in the first."""
     world = World("ewr", "jfk", settings=settings)
     for cluster in world.clusters.values():
         cluster.do(partial(cluster.partition, TOPIC, 2))

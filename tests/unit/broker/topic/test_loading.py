@@ -1,4 +1,4 @@
-"""A topic with many subscriptions is loaded in slices; nobody is let in before it is there as a whole."""
+"""A topic with many subscriptions is loaded in slices; it accepts clients after it is completely loaded."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def _small(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def cluster() -> Cluster:
-    """A cluster with a topic that is not loaded, with an entry and many subscriptions, one of which has read it."""
+    """Return a cluster with an unloaded topic of one entry and many subscriptions, one of which has read it."""
     cluster = Cluster()
     fill(cluster)
     cluster.do(lambda: cluster.topics.unload(TOPIC))
@@ -48,7 +48,7 @@ def fill(cluster: Cluster) -> None:
 
 
 def turns_without(cluster: Cluster, begin: Callable[[], object]) -> int:
-    """Begin something and let all follow that does; return in how many turns of the loop the topic was not loaded."""
+    """Begin an operation and run it to its end; return the number of turns in which the topic was not loaded."""
     looks: list[bool] = []
 
     def look() -> None:
@@ -65,7 +65,7 @@ def turns_without(cluster: Cluster, begin: Callable[[], object]) -> int:
 
 
 def begin(cluster: Cluster, work: Coroutine[Any, Any, Any]) -> tuple[list[asyncio.Task[Any]], Callable[[], object]]:
-    """Return where the task will be, and what makes it in the loop."""
+    """Return a list for the task, and a function that creates the task in the loop."""
     tasks: list[asyncio.Task[Any]] = []
     return tasks, lambda: tasks.append(cluster.loop.create_task(work))
 

@@ -1,4 +1,4 @@
-"""Topics with many partitions are created, updated and deleted in slices; nothing is left half done for ever."""
+"""Topics with many partitions are created, updated and deleted in slices, and never stay incomplete."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def small_slices(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 class Operator:
-    """Administers a cluster."""
+    """An operator of a cluster."""
 
     def __init__(self, **settings: object) -> None:
         self.cluster = Cluster(settings=settings)
@@ -47,12 +47,12 @@ class Operator:
         self.admin = Administration(self.cluster.environment, self.topics, "http://here")
 
     def crash(self) -> None:
-        """Stop the broker as it is, and start it again."""
+        """Stop the broker without cleanup, and start it again."""
         self.store = self.store.reopened()
         self._start()
 
     def run(self, work: Coroutine[None, None, None], count: Callable[[], int] = lambda: 0) -> list[int]:
-        """Run a request, raise what it raises, and return what ``count`` returned after each turn."""
+        """Run a request, raise its error, and return the result of ``count`` after each turn."""
         loop, seen = self.cluster.loop, list[int]()
         task = loop.create_task(work)
 
@@ -67,7 +67,7 @@ class Operator:
         return seen
 
     def run_until(self, work: Coroutine[None, None, None], is_reached: Callable[[], bool]) -> None:
-        """Run a request up to the end of the turn in which something is reached, and give it up."""
+        """Run a request until the end of the turn in which ``is_reached`` is true, then abandon it."""
         loop = self.cluster.loop
         task = loop.create_task(work)
 
@@ -82,7 +82,7 @@ class Operator:
         assert task.cancelled()
 
     def there(self) -> int:
-        """How many partitions there are."""
+        """Return the number of partitions."""
         return len(self.topics.names(NAMESPACE))
 
     def at(self, index: int) -> Client:

@@ -1,4 +1,4 @@
-"""Many clients of a topic are sent away in slices, and none is told what is not true."""
+"""Many clients of a topic are closed in slices, and none gets a false response."""
 
 from __future__ import annotations
 
@@ -36,9 +36,9 @@ def small_slices(monkeypatch: pytest.MonkeyPatch) -> None:
 def watch(
     cluster: Cluster, work: Callable[[], object], client: Client, look: Callable[[int], None] | None = None
 ) -> int:
-    """Do ``work`` and count what a client hears in each turn; returns the number of turns in which it hears anything.
+    """Run ``work``, and count the commands to a client in each turn; return the number of turns with commands.
 
-    ``look`` is called after each turn with how many commands were heard until then.
+    ``look`` is called after each turn with the number of commands so far.
     """
     before, heard = len(client.heard), list[int]()
 
@@ -66,7 +66,7 @@ def watch(
 
 
 def read(client: Client, *frames: bytes) -> None:
-    """Let the broker read in the middle of a turn what a client sends."""
+    """Make the broker read a client's output in the middle of a turn."""
     now = client.cluster.clock.monotonic()
     left = receive(client.session, client._connection.receive_gathering(b"".join(frames), now))
     while left:
@@ -74,7 +74,7 @@ def read(client: Client, *frames: bytes) -> None:
 
 
 def crowd(cluster: Cluster, kind: pb.CommandSubscribe.SubType.ValueType = Shared) -> Client:
-    """A client with many producers and consumers."""
+    """Return a client with many producers and consumers."""
     client = cluster.client()
     for number in range(MANY):
         client.produce(number, f"p{number}")

@@ -1,4 +1,4 @@
-"""Deleting a topic is one step: a crash or a failed write leaves all of it, or nothing."""
+"""Deleting a topic is atomic: a crash or a failed write leaves all of it, or nothing."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from magnetar.sim.virtual.loop import HandClock
 from magnetar.sim.virtual.metadata import FaultyMetadataStore, ProcessEnded
 
 WRITES_MAX = 20
-"""More writes than a deletion makes."""
+"""More than the number of writes of a deletion."""
 
 INTACT, DAMAGED = b'"entries"', b'"entrie"'
-"""A field of the list of ledgers, and what it is called where the topic is damaged."""
+"""A field of the ledger list, and its name in a damaged list."""
 
 
 def a_cluster() -> tuple[Cluster, FaultyMetadataStore]:
-    """A topic with an entry that a subscription has not acknowledged, on a metadata store that may fail."""
+    """Return a topic with an unacknowledged entry, on a metadata store with faults."""
     cluster = Cluster()
     store = FaultyMetadataStore(HandClock(cluster.loop))
     store._tree = cluster.metadata._tree
@@ -32,14 +32,14 @@ def a_cluster() -> tuple[Cluster, FaultyMetadataStore]:
 
 
 def use(cluster: Cluster, store: FaultyMetadataStore) -> None:
-    """Start the broker on ``store``."""
+    """Start the broker with ``store``."""
     cluster.metadata = store
     cluster.resources = type(cluster.resources).over(store)
     cluster.crash()
 
 
 def damage(cluster: Cluster) -> None:
-    """Crash, and have the topic refuse to load."""
+    """Crash, and make the topic fail to load."""
     cluster.crash()
     path = managed_ledger_path(TOPIC)
     stored = cluster.metadata.get(path)
@@ -54,7 +54,7 @@ def delete(cluster: Cluster) -> None:
 
 
 def state(cluster: Cluster) -> str:
-    """What is left of the topic."""
+    """Return the remaining state of the topic."""
     if not cluster.do(lambda: cluster.topics.exists(TOPIC)):
         return "gone"
     path = managed_ledger_path(TOPIC)

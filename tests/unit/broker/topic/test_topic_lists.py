@@ -1,4 +1,4 @@
-"""Lists of the topics of a namespace: right at any time, made once, and in slices."""
+"""Lists of a namespace's topics: always correct, built once, and in slices."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A topic that is closed under load: nothing lost, nothing twice, nobody left waiting."""
+"""A topic that is unloaded under load: no message is lost or duplicated, and no client waits for ever."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from magnetar.wire import commands
 
 
 def stored(cluster: Cluster) -> list[str]:
-    """What the topic holds, read as a consumer reads it."""
+    """Return the contents of the topic, as read by a consumer."""
     reader = cluster.client()
     reader.subscribe(subscription="all")
     return reader.messages()
@@ -121,7 +121,7 @@ def test_own_entries_under_way_are_known_to_the_links_after_it() -> None:
     unload(cluster)
     cluster.prompt = True
     cluster.settle()
-    topic = cluster.topics.loaded[TOPIC]  # loaded without a client, for its links
+    topic = cluster.topics.loaded[TOPIC]  # loaded for its links, without clients
     assert topic.replicators["jfk"].lag.backlog == 2
 
 
@@ -177,7 +177,7 @@ def test_an_operator_is_answered_when_the_topic_can_be_used_again() -> None:
     assert listing.result() == []
 
 
-# --- a write that failed ---------------------------------------------------------------------------------------------
+# --- a failed write --------------------------------------------------------------------------------------------------
 
 
 def test_after_a_failed_write_the_topic_starts_over_from_its_log() -> None:

@@ -1,4 +1,4 @@
-"""What one REST client can take from a broker: connections, headers and time have limits."""
+"""The limits of one REST client: connections, headers and time."""
 
 from __future__ import annotations
 
@@ -37,13 +37,13 @@ GET = b"GET /answer HTTP/1.1\r\nHost: broker\r\n\r\n"
 POST = b"POST /answer HTTP/1.1\r\nHost: broker\r\nContent-Length: 4\r\n\r\n"
 HEADER_SIZE_MAX = 1000
 ANSWERS_SIZE_MAX = 1_000_000
-"""Bytes of answers that clients may leave unread."""
+"""Maximum bytes of unread responses."""
 
 ANSWER_SIZE = 400_000
 
 
 class FakeSocket(asyncio.Transport):
-    """A transport that keeps what it is given; a client that does not read leaves all of it."""
+    """A transport that stores the output; a client that does not read leaves all of it."""
 
     def __init__(self) -> None:
         super().__init__({"peername": ("10.0.0.1", 40_000), "sockname": ("10.0.0.2", 8080)})
@@ -59,7 +59,7 @@ class FakeSocket(asyncio.Transport):
             self.unread += len(data)
 
     def set_write_buffer_limits(self, high: int | None = None, low: int | None = None) -> None:
-        """Take any."""
+        """Ignore the limits."""
 
     def get_write_buffer_size(self) -> int:
         return self.unread
@@ -80,13 +80,13 @@ class FakeSocket(asyncio.Transport):
 
 
 async def large_answer(_scope: Scope, _receive: Receive, send: Send) -> None:
-    """Answer with ANSWER_SIZE bytes."""
+    """Respond with ANSWER_SIZE bytes."""
     await send({"type": "http.response.start", "status": 200, "headers": []})
     await send({"type": "http.response.body", "body": bytes(ANSWER_SIZE)})
 
 
 async def application(scope: Scope, receive: Receive, send: Send) -> None:
-    """Read the whole request, then answer it."""
+    """Read the whole request, then respond."""
     while (await receive()).get("more_body"):
         pass
     await send({"type": "http.response.start", "status": 204, "headers": []})
@@ -94,7 +94,7 @@ async def application(scope: Scope, receive: Receive, send: Send) -> None:
 
 
 class Time:
-    """What passes when a test says so."""
+    """A manual clock."""
 
     passed = 0.0
 
@@ -104,7 +104,7 @@ class Time:
 
 @dataclass
 class Web:
-    """A web server without a socket to listen on."""
+    """A web server without a listening socket."""
 
     connections_max: int = 3
     hits: LimitHits = field(default_factory=LimitHits)
@@ -141,7 +141,7 @@ def run(story: Callable[[Web], Any], connections_max: int = 3) -> Web:
 
 
 async def settle() -> None:
-    """Let the application do what it can."""
+    """Run the application until it is idle."""
     loop = asyncio.get_running_loop()
     for _ in range(10):
         turn = loop.create_future()
@@ -244,7 +244,7 @@ def test_requests_that_come_together_are_read_in_turn(monkeypatch: pytest.Monkey
 
 @pytest.mark.parametrize("requests", [1, 5], ids=["one each", "five each"])
 def test_what_requests_take_after_they_are_read_counts(requests: int) -> None:
-    """Uvicorn and Starlette work on all that have begun in one turn of the loop."""
+    """Uvicorn and Starlette process all requests that begin in one turn of the loop."""
     begun: list[int] = [0]
 
     async def counting(scope: Scope, receive: Receive, send: Send) -> None:
@@ -349,7 +349,7 @@ def test_what_is_no_request_is_refused(data: bytes) -> None:
 
 
 def test_nonsense_behind_a_refused_body_ends_the_connection() -> None:
-    """The answer is there, so there can be no other."""
+    """The response is already sent, so there can be no other."""
     head = b"POST /answer HTTP/1.1\r\nHost: broker\r\nTransfer-Encoding: chunked\r\n\r\n"
 
     async def refusing(_scope: Scope, _receive: Receive, send: Send) -> None:
@@ -369,7 +369,7 @@ def test_nonsense_behind_a_refused_body_ends_the_connection() -> None:
 
 
 async def ask(web: Web, *, reads: bool) -> tuple[WebConnection, FakeSocket]:
-    """Let a client ask for a large answer, which it reads or leaves."""
+    """Request a large response, which the client reads or leaves unread."""
     connection, socket = web.connect()
     socket.reads = reads
     connection.data_received(GET)
@@ -396,7 +396,7 @@ def test_clients_that_read_nothing_are_dropped_when_others_want_the_memory() -> 
         (_, idle), (_, slow) = [await ask(web, reads=False) for _ in range(2)]
         web.look_after(1)
         web.look_after(RECEIVE_STALL_S)
-        assert not idle.closed  # nobody wants the memory
+        assert not idle.closed  # no client needs the memory
         await ask(web, reads=True)
         slow.unread -= 100_000
         web.look_after(0.1)
@@ -466,4 +466,4 @@ def test_a_client_that_leaves_within_a_request_is_no_error(tmp_path: Path) -> No
         assert broker.rest.get("tenants") == ["public"]
     staying.close()
     problems = {line["event"] for line in lines if line["log_level"] in {"warning", "error"}}
-    assert problems <= {"event_loop_stalled"}, problems  # the disk may be slow while the broker starts
+    assert problems <= {"event_loop_stalled"}, problems  # the disk may be slow during the start

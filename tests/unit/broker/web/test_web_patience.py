@@ -1,4 +1,4 @@
-"""How long the broker waits for a REST client."""
+"""Time limits for REST clients."""
 
 from __future__ import annotations
 
