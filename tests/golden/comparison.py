@@ -1,4 +1,4 @@
-"""Whether Magnetar said what Apache Pulsar had said: which command answers to which, and how far the two may differ."""
+"""Comparison of Magnetar's output with Apache Pulsar's: matching of commands, and allowed differences."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from tests.golden.differences import Names
 
 Subject = tuple[str, int]
-"""What a command is about. Commands about the same keep their order; between others there is none."""
+"""The subject of a command. Commands with the same subject keep their order; others have no order."""
 
 _CONNECTION = ("connection", 0)
 
@@ -31,19 +31,22 @@ _ALONE = frozenset(
         pb.BaseCommand.GET_LAST_MESSAGE_ID_RESPONSE,
     }
 )
-"""Answers that are found by their request, whatever else is under way."""
+"""Responses that are matched by their request id, whatever else is in progress."""
 
 
 class Requests:
-    """What one client asked for, from which follows what answers are about."""
+    """The requests of one client, which determine the subjects of responses."""
 
     def __init__(self) -> None:
-        """Nothing was asked for."""
+        """Begin without requests."""
         self.said: list[pb.BaseCommand] = []
         self._subjects: dict[int, Subject] = {}
 
     def note(self, command: pb.BaseCommand) -> None:
-        """The client said this. Lookups count their request ids apart, and need no note (protocol: Request ids)."""
+        """Record a command of the client.
+
+        Lookups have separate request ids, and need no record (protocol: Request ids).
+        """
         self.said.append(command)
         request_id = getattr(body_of(command), "request_id", None)
         subject = _resource(command)
@@ -51,7 +54,7 @@ class Requests:
             self._subjects[request_id] = subject
 
     def subject(self, command: pb.BaseCommand) -> Subject:
-        """Return what a command of the broker is about."""
+        """Return the subject of a broker's command."""
         request_id = getattr(body_of(command), "request_id", 0)
         if command.type in _ALONE:
             return name_of(command), request_id
@@ -68,12 +71,12 @@ def _resource(command: pb.BaseCommand) -> Subject | None:
 
 
 def is_ordered(command: pb.BaseCommand, other: pb.BaseCommand) -> bool:
-    """Whether two commands about the same must come in the order of the recording."""
+    """Return whether two commands with the same subject must be in the recorded order."""
     return all(order.commands != {command.type, other.type} for order in ORDERS)
 
 
 def find(recorded: pb.BaseCommand, heard: Sequence[Frame], requests: Requests) -> int | None:
-    """Return the place of what answers to a recorded command: the first about the same that may not be overtaken."""
+    """Return the index of the match of a recorded command: the first one with the same subject and a valid order."""
     subject = requests.subject(recorded)
     for place, now in enumerate(heard):
         if requests.subject(now.command) == subject and is_ordered(recorded, now.command):
@@ -82,12 +85,12 @@ def find(recorded: pb.BaseCommand, heard: Sequence[Frame], requests: Requests) -
 
 
 def is_more(now: pb.BaseCommand, requests: Requests) -> bool:
-    """Whether this is a command that only Magnetar sends."""
+    """Return whether only Magnetar sends the command."""
     return any(more.is_meant(now, requests.said) for more in MORE)
 
 
 def difference(names: Names, recorded: Frame, now: Frame) -> str | None:
-    """Say how two frames differ further than they may; None when they do not."""
+    """Return the forbidden difference between two frames; None if there is none."""
     if recorded.command.type != now.command.type:
         return f"recorded {name_of(recorded.command)}, now {name_of(now.command)}"
     found = _difference(names, body_of(recorded.command), body_of(now.command))
@@ -116,7 +119,7 @@ def _difference(names: Names, recorded: Message, now: Message) -> str | None:
 
 
 def _parts(message: Message, field: str) -> list[Message]:
-    """Return the messages in a field: each of a repeated one, or the one that is there."""
+    """Return the messages in a field, repeated or single."""
     if message.DESCRIPTOR.fields_by_name[field].is_repeated:
         return list(getattr(message, field))
     return [getattr(message, field)] if message.HasField(field) else []

@@ -1,6 +1,6 @@
-"""What may differ between Apache Pulsar's answers and Magnetar's, each with its reason; all else must be the same.
+"""The allowed differences between Apache Pulsar's output and Magnetar's, with reasons; everything else must be equal.
 
-Three tables: fields with values of each broker's own, commands that may overtake each other, and commands that only
+Three tables: fields with values that each broker chooses, commands with a variable order, and commands that only
 Magnetar sends.
 """
 
@@ -21,10 +21,10 @@ if TYPE_CHECKING:
     from google.protobuf.message import Message
 
 Value = Any
-"""Of a field, of whatever type."""
+"""The value of a field, of any type."""
 
 SPECIAL_LEDGERS = frozenset({2**64 - 1, 2**63 - 1})
-"""Ledgers of the earliest and the latest message id, the same everywhere."""
+"""Ledger ids of the earliest and the latest message id, equal for all brokers."""
 
 BEFORE_FIRST = 2**64 - 1
 """The entry id before a ledger's first entry."""
@@ -34,13 +34,13 @@ NO_SEQUENCE_ID = (0, 2**64 - 1)
 
 @dataclass
 class Pairs:
-    """Values of the recording and what stands for them now: each has one counterpart, for good."""
+    """A one-to-one mapping between recorded values and current ones."""
 
     now_by_recorded: dict[Value, Value] = field(default_factory=dict)
     recorded_by_now: dict[Value, Value] = field(default_factory=dict)
 
     def match(self, recorded: Value, now: Value) -> bool:
-        """Whether the two are counterparts; two values that were never seen become it."""
+        """Return whether the two correspond; two new values are paired."""
         if recorded not in self.now_by_recorded and now not in self.recorded_by_now:
             self.now_by_recorded[recorded] = now
             self.recorded_by_now[now] = recorded
@@ -48,22 +48,24 @@ class Pairs:
 
 
 class Names:
-    """Names that each cluster gives in its own way."""
+    """Names that each cluster chooses."""
 
     def __init__(self) -> None:
-        """Only what is the same everywhere is known."""
+        """Begin with the names that are equal everywhere."""
         self.ledgers = Pairs()
         self.producers = Pairs()
         for ledger_id in sorted(SPECIAL_LEDGERS):
             self.ledgers.match(ledger_id, ledger_id)
 
     def note_names_of_client(self, producer: pb.CommandProducer) -> None:
-        """A name that the client gives to its producer stays as it is."""
+        """Record a producer name chosen by the client, which is not translated."""
         if producer.user_provided_producer_name and producer.producer_name:
             self.producers.match(producer.producer_name, producer.producer_name)
 
     def translate(self, message: Message) -> None:
-        """Put the broker's names of now into what the client says; KeyError for a ledger that nobody told it."""
+        """Translate the names in a client's command to the current ones; raises KeyError for a ledger that it never
+        got.
+        """
         if isinstance(message, pb.MessageIdData):
             message.ledgerId = self.ledgers.now_by_recorded[message.ledgerId]
         elif isinstance(message, pb.CommandProducer) and message.producer_name:
@@ -122,7 +124,7 @@ def _no_more_flags(_names: Names, recorded: Value, now: Value) -> bool:
 
 
 class FieldDifference(NamedTuple):
-    """A field that may have another value, how far, and why."""
+    """A field with a variable value, its limits, and the reason."""
 
     allows: Callable[[Names, Value, Value], bool]
     reason: str
@@ -158,14 +160,14 @@ FIELDS: Mapping[str, FieldDifference] = {
         _no_less_said, "words for people; Apache Pulsar has none for some errors"
     ),
 }
-"""By message and field. A field that is absent counts as one with its default, everywhere."""
+"""By message and field. A missing field equals one with its default value."""
 
 
 # -- order ------------------------------------------------------------------------------------------------------------
 
 
 class OrderDifference(NamedTuple):
-    """Two commands about one consumer or producer that may come either way round, and why."""
+    """Two commands for one consumer or producer with a variable order, and the reason."""
 
     commands: frozenset[pb.BaseCommand.Type.ValueType]
     reason: str
@@ -177,18 +179,19 @@ ORDERS: Sequence[OrderDifference] = (
         "Apache Pulsar may elect before it has answered SUBSCRIBE; clients know their consumer from when they ask",
     ),
 )
-"""Commands about different things, such as a receipt and a message, have no order to keep (see `comparison`): in Apache
-Pulsar it is a race between threads."""
+"""Commands with different subjects, such as a receipt and a message, have no order (see `comparison`): in Apache Pulsar
+they are sent by different threads.
+"""
 
 
-# -- more -------------------------------------------------------------------------------------------------------------
+# -- additional commands ----------------------------------------------------------------------------------------------
 
 
 class MoreDifference(NamedTuple):
-    """A command that only Magnetar sends, when, and why."""
+    """A command that only Magnetar sends, its condition, and the reason."""
 
     is_meant: Callable[[pb.BaseCommand, Sequence[pb.BaseCommand]], bool]
-    """Takes the command, and all that the client had said before."""
+    """A function of the command, and all earlier commands of the client."""
     reason: str
 
 

@@ -38,7 +38,7 @@ MESSAGES: Mapping[int, type[Message]] = {
     markers.SNAPSHOT: pulsar_markers_pb2.ReplicatedSubscriptionsSnapshot,
     markers.UPDATE: pulsar_markers_pb2.ReplicatedSubscriptionsUpdate,
 }
-"""What the payload of each marker is."""
+"""The message type in the payload of each marker."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +50,7 @@ class Logged:
 
 
 Logs = dict[str, tuple[Logged, ...]]
-"""By cluster, in the order of each log."""
+"""By cluster, in log order."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +62,7 @@ class MarkedLogs:
 
 
 def to_text(marked: MarkedLogs) -> str:
-    """Write the logs down."""
+    """Return the text form."""
     lines = [f"# {marked.summary}"]
     for cluster, log in marked.logs.items():
         lines += ["", f"log of {cluster}"]
@@ -72,7 +72,7 @@ def to_text(marked: MarkedLogs) -> str:
 
 
 def from_text(text: str) -> MarkedLogs:
-    """Read what ``to_text`` wrote; ValueError for anything else."""
+    """Parse the result of ``to_text``; raises ValueError for anything else."""
     summary, _, *lines = text.removesuffix("\n").split("\n")
     logs: dict[str, list[tuple[Position, list[str]]]] = {}
     log: list[tuple[Position, list[str]]] = []
@@ -100,7 +100,7 @@ def from_text(text: str) -> MarkedLogs:
 
 
 def payload_message(entry: bytes) -> Message | None:
-    """Return what a marker's payload says; None for an entry that is no marker of replicated subscriptions."""
+    """Return the payload of a marker of replicated subscriptions; None for other entries."""
     kind = MESSAGES.get(parse_metadata(entry).marker_type)
     return kind.FromString(bytes(payload_of(entry))) if kind else None
 

@@ -1,4 +1,4 @@
-"""Transcripts with one thing wrong: what a broker that is not as it should be would have to be found out by."""
+"""Transcripts with one error each, which the comparison must detect."""
 
 from __future__ import annotations
 
@@ -31,12 +31,12 @@ TOO_DIFFERENT: Mapping[str, Value] = {
     "CommandLookupTopicResponse.brokerServiceUrl": "http://127.0.0.1:8080",
     "CommandSendReceipt.highest_sequence_id": 7,
 }
-"""By message and field: values that may not stand for any that Magnetar says."""
+"""By message and field: values that are equal to none of Magnetar's."""
 
 
 @dataclass(frozen=True)
 class Mutant:
-    """A transcript that must not pass, and what was done to it."""
+    """A transcript that must be rejected, and a description of its error."""
 
     change: str
     transcript: Transcript
@@ -54,19 +54,19 @@ def _of_broker(transcript: Transcript) -> Iterator[tuple[int, Said]]:
 
 
 def dropped(transcript: Transcript) -> Iterator[Mutant]:
-    """Something was not said."""
+    """One event is missing."""
     for place, said in _of_broker(transcript):
         yield Mutant(f"without {place}: {event_text(said)}", _edited(transcript, place, 1))
 
 
 def repeated(transcript: Transcript) -> Iterator[Mutant]:
-    """Something was said twice."""
+    """One event is repeated."""
     for place, said in _of_broker(transcript):
         yield Mutant(f"twice {place}: {event_text(said)}", _edited(transcript, place, 0, said))
 
 
 def swapped(transcript: Transcript) -> Iterator[Mutant]:
-    """Two things about the same were said the other way round."""
+    """Two events with the same subject are swapped."""
     requests: dict[int, Requests] = {}
     last: dict[tuple[int, tuple[str, int]], tuple[int, Said]] = {}
     for place, event in enumerate(transcript.events):
@@ -85,14 +85,17 @@ def swapped(transcript: Transcript) -> Iterator[Mutant]:
 
 
 def answered_early(transcript: Transcript) -> Iterator[Mutant]:
-    """Something was said before what it answers."""
+    """A response precedes its request."""
     for place, (asked, answer) in enumerate(pairwise(transcript.events)):
         if isinstance(asked, Said) and isinstance(answer, Said) and _answers(asked, answer):
             yield Mutant(f"before {place}: {event_text(answer)}", _edited(transcript, place, 2, answer, asked))
 
 
 def _answers(asked: Said, answer: Said) -> bool:
-    """Whether the one answers the other. Lookups have request ids of their own (protocol: Request ids)."""
+    """Return whether the second is the response to the first.
+
+    Lookups have separate request ids (protocol: Request ids).
+    """
     question, reply = body_of(asked.frame.command), body_of(answer.frame.command)
     request_id = getattr(question, "request_id", None)
     if asked.side == answer.side or request_id is None or request_id != getattr(reply, "request_id", None):
@@ -105,7 +108,7 @@ def _answers(asked: Said, answer: Said) -> bool:
 
 
 def changed_field(transcript: Transcript) -> Iterator[Mutant]:
-    """A field had another value."""
+    """A field has another value."""
     for place, said in _of_broker(transcript):
         for number, (_, field) in enumerate(_values(body_of(said.frame.command))):
             command = _copy(said.frame.command)
@@ -115,7 +118,7 @@ def changed_field(transcript: Transcript) -> Iterator[Mutant]:
 
 
 def exceeded_difference(transcript: Transcript) -> Iterator[Mutant]:
-    """A field that may differ differed further than it may."""
+    """A field with a variable value exceeds its limits."""
     for place, said in _of_broker(transcript):
         for name, value in TOO_DIFFERENT.items():
             message_name, _, field = name.partition(".")
@@ -128,7 +131,7 @@ def exceeded_difference(transcript: Transcript) -> Iterator[Mutant]:
 
 
 def other_ledger(transcript: Transcript) -> Iterator[Mutant]:
-    """A position was in another ledger than those before."""
+    """A position is in another ledger than the earlier ones."""
     known: set[int] = set()
     for place, said in _of_broker(transcript):
         for number, message_id in enumerate(_message_ids(said.frame.command)):
@@ -141,7 +144,7 @@ def other_ledger(transcript: Transcript) -> Iterator[Mutant]:
 
 
 def changed_payload(transcript: Transcript) -> Iterator[Mutant]:
-    """A byte of a message was another one when it was published, or delivered; its checksum is right all the same."""
+    """One byte of a published or delivered message differs; its checksum is correct."""
     delivered = {said.frame.body for _, said in _of_broker(transcript)}
     for place, event in enumerate(transcript.events):
         if isinstance(event, Said) and event.frame.body and event.frame.body in delivered:
@@ -168,7 +171,7 @@ KINDS: Mapping[str, Callable[[Transcript], Iterator[Mutant]]] = {
 }
 
 
-# -- one command changed ----------------------------------------------------------------------------------------------
+# -- one changed command ----------------------------------------------------------------------------------------------
 
 
 def _copy(command: pb.BaseCommand) -> pb.BaseCommand:
@@ -183,7 +186,7 @@ def _with_command(transcript: Transcript, place: int, change: str, said: Said, c
 
 
 def _values(message: Message) -> Iterator[tuple[Message, FieldDescriptor]]:
-    """Return the fields that are set and may not differ, each with the message that it is in."""
+    """Yield the fields with fixed values, each with its message."""
     for field, value in message.ListFields():
         if f"{message.DESCRIPTOR.name}.{field.name}" in FIELDS:
             continue
@@ -203,7 +206,7 @@ def _change(message: Message, field: FieldDescriptor) -> None:
 
 
 def _other(field: FieldDescriptor, value: Value) -> Value:
-    """Return another value than this one."""
+    """Return a different value."""
     if field.enum_type is not None:
         return next(number for number in field.enum_type.values_by_number if number != value)
     if isinstance(value, bool):
@@ -214,7 +217,7 @@ def _other(field: FieldDescriptor, value: Value) -> Value:
 
 
 def _message_ids(command: pb.BaseCommand) -> Iterator[pb.MessageIdData]:
-    """Return the message ids that a broker's command names and that are to be the same."""
+    """Yield the message ids in a broker's command that must be equal."""
     body = body_of(command)
     for field, value in body.ListFields():
         if isinstance(value, pb.MessageIdData) and f"{body.DESCRIPTOR.name}.{field.name}" not in FIELDS:

@@ -1,4 +1,4 @@
-"""What an operator does in a scenario: to the cluster that is recorded, and to the one that hears the recording."""
+"""Operators of a scenario, for the recorded cluster and for the replayed one."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ if TYPE_CHECKING:
 
 
 class RestOperator:
-    """Works through the admin REST API."""
+    """Uses the admin REST API."""
 
     def __init__(self, rest: Rest) -> None:
-        """Operate the cluster that ``rest`` speaks to."""
+        """Operate the cluster of ``rest``."""
         self._rest = rest
 
     def operate(self, action: str, *arguments: str) -> None:
-        """Do it; returns when it is done."""
+        """Run an action to its end."""
         match action, *arguments:
             case "namespace", namespace:
                 self._rest.put(f"namespaces/{namespace}", {})
@@ -34,14 +34,14 @@ class RestOperator:
 
 
 class HandOperator:
-    """Works on a cluster without sockets."""
+    """Operates a cluster without sockets."""
 
     def __init__(self, cluster: Cluster) -> None:
         """Operate ``cluster``."""
         self._cluster = cluster
 
     def operate(self, action: str, *arguments: str) -> None:
-        """Do it, within a turn of the cluster's loop."""
+        """Run an action in a turn of the cluster's loop."""
         cluster = self._cluster
         match action, *arguments:
             case "namespace", namespace:

@@ -1,4 +1,4 @@
-"""A proxy that writes down what passes through it, frame by frame."""
+"""A recording proxy for frames."""
 
 from __future__ import annotations
 
@@ -25,16 +25,16 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 SILENCE_MS = 1500
-"""Milliseconds without an event that are written down; anything shorter is how quick the machine was."""
+"""Minimum milliseconds of silence that are recorded; shorter ones depend on the machine's speed."""
 
 READ_BYTES = 1 << 16
 
 NOT_RECORDED = frozenset({pb.BaseCommand.PING, pb.BaseCommand.PONG})
-"""Keep-alive: it comes by the clock, whatever the scenario."""
+"""Keep-alive frames, which depend on the time only."""
 
 
 class Journal:
-    """Events in the order in which they are noted, from any thread."""
+    """Events in the order of their recording, from any thread."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         """Begin now; ``clock`` is in seconds."""
@@ -44,7 +44,7 @@ class Journal:
         self._lock = threading.Lock()
 
     def note(self, event: Event) -> None:
-        """Add an event, and before it the silence, if it was a long one."""
+        """Add an event, after a long silence if there was one."""
         with self._lock:
             now = self._clock()
             if (now - self._last_at) * 1000 >= SILENCE_MS:
@@ -58,19 +58,20 @@ class Journal:
 class _Connection:
     number: int
     cut: asyncio.Event = field(default_factory=asyncio.Event)
-    """Set to break it."""
+    """Set to break the connection."""
     ended: bool = False
-    """Whether one side has left: nobody hears what the other one still says."""
+    """Whether one side has closed; later output of the other side is not recorded."""
 
 
 class RecordingProxy:
-    """Carries frames between clients and one broker, in a thread of its own, and notes each before it goes on.
+    """Carries frames between clients and one broker in a separate thread, and records each before it passes it on.
 
-    So nothing is noted before what caused it. Answers to LOOKUP point to the proxy: a client stays with it.
+    So events are recorded after their causes. Responses to LOOKUP are changed to the proxy's address, so that clients
+    stay.
     """
 
     def __init__(self, broker_url: str, journal: Journal) -> None:
-        """Nothing runs yet."""
+        """Create the proxy without starting it."""
         self.service_url = ""
         self._broker = urlsplit(broker_url)
         self._journal = journal
@@ -88,14 +89,14 @@ class RecordingProxy:
         return self
 
     def __exit__(self, *_exception: object) -> None:
-        """Stop, when every client has left."""
+        """Stop after all clients have disconnected."""
         self._wait_for(self._close())
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join()
         self._loop.close()
 
     def cut(self) -> None:
-        """Break every connection; to the broker it is as if the client had left, and so it is noted."""
+        """Break every connection; the broker, and the recording, see a disconnected client."""
         self._wait_for(self._cut())
 
     def _wait_for(self, work: Coroutine[Any, Any, T]) -> T:
@@ -132,7 +133,7 @@ class RecordingProxy:
     async def _carry(
         self, side: Side, connection: _Connection, source: asyncio.StreamReader, target: asyncio.StreamWriter
     ) -> None:
-        """Carry what ``side`` says until it closes."""
+        """Carry frames from ``side`` until it closes."""
         decoder = FrameDecoder()
         with contextlib.suppress(ConnectionError):
             while data := await source.read(READ_BYTES):
@@ -140,7 +141,7 @@ class RecordingProxy:
                     target.write(self._recorded(side, connection, frame))
 
     def _recorded(self, side: Side, connection: _Connection, frame: Frame) -> bytes:
-        """Note the frame as it goes on."""
+        """Record a frame, and return it as it is passed on."""
         if frame.command.type == pb.BaseCommand.LOOKUP_RESPONSE and frame.command.lookupTopicResponse.brokerServiceUrl:
             frame.command.lookupTopicResponse.brokerServiceUrl = self.service_url
         if frame.command.type not in NOT_RECORDED and not connection.ended:

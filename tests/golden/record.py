@@ -1,4 +1,4 @@
-"""Record the transcripts anew, from Apache Pulsar: ``python -m tests.golden.record [SCENARIO ...]``."""
+"""Record the transcripts again from Apache Pulsar: ``python -m tests.golden.record [SCENARIO ...]``."""
 
 from __future__ import annotations
 
@@ -27,16 +27,16 @@ TRANSCRIPTS = Path(__file__).parent / "transcripts"
 
 
 def record(server: Server, scenario: Scenario) -> Transcript:
-    """Play a scenario and return what was said.
+    """Run a scenario, and return its transcript.
 
-    It is played twice: what a broker does for the first time takes it long, which is no part of the story.
+    The scenario runs twice, because the first run of each operation is slow in a broker.
     """
     _play(server, scenario, f"public/{scenario.name}-rehearsal")
     return _play(server, scenario, f"public/{scenario.name}")
 
 
 def _play(server: Server, scenario: Scenario, namespace: str) -> Transcript:
-    """Play a scenario in a new namespace."""
+    """Run a scenario in a new namespace."""
     journal = Journal()
     started_at_ms = time.time_ns() // 1_000_000
     with RecordingProxy(server.service_url, journal) as proxy:
@@ -52,7 +52,7 @@ def _play(server: Server, scenario: Scenario, namespace: str) -> Transcript:
 
 
 def record_all(scenarios: Iterable[Scenario]) -> None:
-    """Write the transcripts, with one Apache Pulsar for all that need the same settings."""
+    """Write the transcripts, with one Apache Pulsar for each set of settings."""
 
     def settings_of(scenario: Scenario) -> str:
         return str({**scenario.settings, **scenario.peer_settings})
@@ -71,7 +71,7 @@ def record_all(scenarios: Iterable[Scenario]) -> None:
 
 
 def main(names: Sequence[str]) -> int:
-    """Record the scenarios of these names, or all."""
+    """Record the scenarios with these names, or all."""
     unknown = sorted(set(names) - set(SCENARIOS))
     if unknown:
         sys.stderr.write(f"error: no scenario {', '.join(unknown)}\nhint: there are {', '.join(SCENARIOS)}\n")

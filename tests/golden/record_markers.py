@@ -32,10 +32,10 @@ NAMESPACE = "golden/markers"
 TOPIC = f"persistent://{NAMESPACE}/t"
 SUBSCRIPTION = "moves"
 MESSAGES = 6
-"""Published in each cluster that a consumer is in."""
+"""Number of messages published in each cluster with a consumer."""
 
 QUIET_S = 2.5
-"""Seconds without anything to carry after which no snapshot is on its way: one begins each second at most."""
+"""Seconds without traffic after which no snapshot is in progress: one begins each second at most."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +58,7 @@ STORIES = (
 
 
 def log_on_disk(server: PulsarStandalone, topic: str) -> tuple[Logged, ...]:
-    """Return the topic's log as the cluster has it, markers included."""
+    """Return the topic's log in a cluster, including markers."""
     ledgers = [ledger["ledgerId"] for ledger in server.rest.internal_stats(topic)["ledgers"]]
     found = {
         Position(ledger_id, entry_id): entry
@@ -69,10 +69,10 @@ def log_on_disk(server: PulsarStandalone, topic: str) -> tuple[Logged, ...]:
 
 
 def play(group: PulsarClusters) -> None:
-    """Let a subscription move from the first cluster to the second one, and on there until it was said so."""
+    """Move a subscription from the first cluster to the second, and consume there until an update is sent."""
     first, second, *_ = names = list(group.members)
     group.make_namespace(NAMESPACE, names)
-    for name in names:  # the topic must be everywhere before the first snapshot is asked for
+    for name in names:  # all clusters need the topic before the first snapshot
         group.client(name).create_producer(TOPIC).close()
     for here in (first, second):
         consumer = group.client(here).subscribe(
@@ -89,13 +89,13 @@ def play(group: PulsarClusters) -> None:
 
 
 def has_update(server: PulsarStandalone) -> bool:
-    """Whether the cluster has told the others how far the subscription came."""
+    """Return whether the cluster has sent an update of the subscription."""
     metadata = [parse_metadata(logged.entry) for logged in log_on_disk(server, TOPIC)]
     return any(part.marker_type == markers.UPDATE and not part.HasField("replicated_from") for part in metadata)
 
 
 def is_carried(group: PulsarClusters) -> bool:
-    """Whether every cluster has sent all that it has for the others."""
+    """Return whether every cluster has replicated everything."""
     return not any(
         replication["replicationBacklog"]
         for server in group.pulsars.values()

@@ -1,7 +1,7 @@
-"""Replaying a transcript: Magnetar hears what the client said, and must say what Apache Pulsar had said.
+"""The replay of a transcript: Magnetar gets the client's frames, and must send Apache Pulsar's.
 
-A broker's own protocol, sessions, topics and cursors run on a hand-driven loop, over a store in memory; only sockets
-and files are missing. The client's ids of ledgers are translated on the way in, the broker's compared on the way out.
+A broker's real protocol, sessions, topics and cursors run on a manual loop with a store in memory; only sockets and
+files are missing. Ledger ids in the client's frames are translated, those in the broker's are compared.
 """
 
 from __future__ import annotations
@@ -29,43 +29,43 @@ if TYPE_CHECKING:
 
 
 class DivergenceError(AssertionError):
-    """Magnetar did not say what the transcript has."""
+    """Magnetar's output differs from the transcript."""
 
 
 class HandTransport(asyncio.Transport):
-    """The broker's end of a connection that leads nowhere: what is written can be looked at."""
+    """The broker's end of a connection that records the output."""
 
     def __init__(self, number: int) -> None:
-        """Connection ``number`` is open."""
+        """Open connection ``number``."""
         super().__init__(extra={"peername": ("127.0.0.1", number)})
         self.heard: list[Frame] = []
-        """What the broker said and nobody has asked for."""
+        """The broker's frames that are not yet matched."""
         self.closed = False
         self._decoder = FrameDecoder()
 
     def write(self, data: bytes | bytearray | memoryview) -> None:
-        """Take what the broker says."""
+        """Record the output."""
         self.heard += self._decoder.feed(bytes(data))
 
     def close(self) -> None:
-        """The broker ends the connection."""
+        """Close the connection."""
         self.closed = True
 
     abort = close
 
     def is_closing(self) -> bool:
-        """Whether the connection has ended."""
+        """Return whether the connection is closed."""
         return self.closed
 
     def set_write_buffer_limits(self, high: int | None = None, low: int | None = None) -> None:
-        """Nothing is ever buffered."""
+        """Ignore the limits; there is no buffer."""
 
     def get_write_buffer_size(self) -> int:
-        """Nothing is ever buffered."""
+        """Return 0; there is no buffer."""
         return 0
 
     def pause_reading(self) -> None:
-        """A client that has to wait is heard all the same: back-pressure is not a matter of frames."""
+        """Ignore the pause, because back-pressure is not part of transcripts."""
 
     resume_reading = pause_reading
 
@@ -81,22 +81,22 @@ class Line:
         self.protocol.connection_made(self.transport)
 
     def take_pings(self) -> int:
-        """Forget the PINGs that came, which are in no transcript, and say how many: a client that lives answers."""
+        """Remove the received PINGs, which are in no transcript; return their number for the client's answers."""
         heard = self.transport.heard
         self.transport.heard = [frame for frame in heard if frame.command.type != pb.BaseCommand.PING]
         return len(heard) - len(self.transport.heard)
 
     def forget_more(self) -> None:
-        """Forget what only Magnetar says."""
+        """Remove commands that only Magnetar sends."""
         heard = self.transport.heard
         self.transport.heard = [frame for frame in heard if not is_more(frame.command, self.requests)]
 
 
 class Replay:
-    """One run of a transcript."""
+    """One replay of a transcript."""
 
     def __init__(self, transcript: Transcript) -> None:
-        """Start a broker with the transcript's settings, when the transcript started."""
+        """Start a broker with the transcript's settings and start time."""
         self._transcript = transcript
         self._cluster = Cluster("standalone", settings=dict(transcript.settings))
         self._cluster.store.life = Life("replayed", 1)
@@ -107,7 +107,7 @@ class Replay:
         self._names = Names()
 
     def run(self) -> None:
-        """Play all events; raises DivergenceError naming the first that does not come out."""
+        """Replay all events; raises DivergenceError with the first difference."""
         for number, event in enumerate(self._transcript.events):
             try:
                 self._play(event)
@@ -141,7 +141,7 @@ class Replay:
         return self._lines[number]
 
     def _do(self, work: Callable[[], Any]) -> None:
-        """Do something in the broker, and all that follows."""
+        """Run ``work`` in the broker, with all its consequences."""
         self._cluster.do(work)
         for line in tuple(self._lines.values()):
             line.forget_more()
@@ -188,7 +188,7 @@ class Replay:
 
 
 def replay(transcript: Transcript) -> None:
-    """Raise DivergenceError if Magnetar does not say what the transcript has."""
+    """Raise DivergenceError if Magnetar's output differs from the transcript."""
     try:
         Replay(transcript).run()
     finally:

@@ -1,4 +1,4 @@
-"""What scenarios are made of: a stage to play on, and the list of all that is recorded."""
+"""The environment of scenarios, and the registry of all scenarios."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ NO_SETTINGS: Mapping[str, object] = {}
 
 @dataclass
 class Stage:
-    """What a scenario plays on: a recorded broker, with a namespace of its own in it."""
+    """The environment of a scenario: a recorded broker with a namespace."""
 
     namespace: str
-    """The scenario's own."""
+    """The namespace of the scenario."""
     proxy: RecordingProxy
     operator: RestOperator
     journal: Journal
@@ -37,7 +37,7 @@ class Stage:
         return f"persistent://{self.namespace}/{local_name}"
 
     def client(self, **options: Option) -> pulsar.Client:
-        """Connect a client; it is closed at the end."""
+        """Connect a client, which is closed at the end."""
         self.clients.append(connect(self.proxy.service_url, **options))
         return self.clients[-1]
 
@@ -46,7 +46,7 @@ class Stage:
         self.proxy.cut()
 
     def wait_for(self, command: str, count: int) -> None:
-        """Wait until a command of this type was said ``count`` times in all."""
+        """Wait until ``count`` commands of this type were recorded."""
         events = self.journal.events
 
         def said() -> bool:
@@ -55,7 +55,7 @@ class Stage:
         wait_until(said, what=f"{count} times {command}")
 
     def operate(self, action: str, *arguments: str) -> None:
-        """Let the operator do something, and note it."""
+        """Run an operator's action, and record it."""
         self.journal.note(Operated(action, arguments))
         self.operator.operate(action, *arguments)
 
@@ -66,18 +66,18 @@ class Scenario:
 
     play: Callable[[Stage], None]
     settings: Mapping[str, object] = field(default_factory=dict)
-    """Keys of ``broker.conf`` that Magnetar has as well."""
+    """Keys of ``broker.conf`` that Magnetar also has."""
     peer_settings: Mapping[str, object] = field(default_factory=dict)
-    """Keys that make Apache Pulsar what Magnetar always is."""
+    """Keys that give Apache Pulsar the fixed behaviour of Magnetar."""
 
     @property
     def name(self) -> str:
-        """The name of its transcript."""
+        """Return the name of the transcript."""
         return self.play.__name__
 
     @property
     def summary(self) -> str:
-        """What the transcript shows."""
+        """Return the summary in the transcript."""
         assert self.play.__doc__ is not None
         return self.play.__doc__.strip()
 
@@ -88,7 +88,7 @@ SCENARIOS: dict[str, Scenario] = {}
 def scenario(
     settings: Mapping[str, object] = NO_SETTINGS, peer_settings: Mapping[str, object] = NO_SETTINGS
 ) -> Callable[[Callable[[Stage], None]], Callable[[Stage], None]]:
-    """Enter the function into the list of what is recorded."""
+    """Register a function as a scenario."""
 
     def enter(play: Callable[[Stage], None]) -> Callable[[Stage], None]:
         entered = Scenario(play, settings, peer_settings)

@@ -1,4 +1,4 @@
-"""Markers as two and three Apache Pulsars wrote them: we read theirs, and what we build is theirs to the byte."""
+"""Markers of two and three recorded Apache Pulsars: Magnetar parses them, and builds the same bytes."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def is_local(logged: Logged) -> bool:
 
 
 def marked(log: Log, marker_type: int, *, local: bool) -> list[tuple[Logged, Payload]]:
-    """Return the markers of a type that were created here, or that arrived, and what their payloads say."""
+    """Return the markers of a type that were created here, or that arrived, with their payloads."""
     return [
         (logged, payload_message(logged.entry))
         for logged in log
@@ -56,7 +56,7 @@ def before(log: Log, logged: Logged) -> Log:
 
 
 def built(logged: Logged, payload: bytes, *replicate_to: str) -> bytes:
-    """Return the marker as we would write it at that moment."""
+    """Return the marker that Magnetar would build at that time."""
     metadata = metadata_of(logged)
     return markers.build_marker(
         metadata.marker_type, payload, publish_time_ms=metadata.publish_time, replicate_to=replicate_to
@@ -89,7 +89,7 @@ def test_our_request_is_theirs_to_the_byte(cluster: str, log: Log) -> None:
 
 @pytest.mark.parametrize(("cluster", "log"), LOGS)
 def test_our_response_is_theirs_to_the_byte(cluster: str, log: Log) -> None:
-    """It goes to whoever asked, and says how far the log came: at least to the request."""
+    """It is sent to the requesting cluster, with an end of the log at or after the request."""
     responses = marked(log, markers.SNAPSHOT_RESPONSE, local=True)
     assert responses
     for logged, said in responses:
@@ -106,7 +106,7 @@ def test_our_response_is_theirs_to_the_byte(cluster: str, log: Log) -> None:
 
 @pytest.mark.parametrize(("cluster", "log"), LOGS)
 def test_our_snapshot_is_theirs_to_the_byte(cluster: str, log: Log) -> None:
-    """It ties the place of the last answer here to what each of the others answered first."""
+    """It has the local position of the last answer, and the positions of the first answers."""
     snapshots = marked(log, markers.SNAPSHOT, local=True)
     assert snapshots
     for logged, said in snapshots:
@@ -131,7 +131,7 @@ def test_a_snapshot_takes_a_second_round_when_there_are_more_than_two(name: str)
 
 @pytest.mark.parametrize("name", RECORDED)
 def test_our_update_is_theirs_to_the_byte(name: str) -> None:
-    """It says of the others, and not of its own cluster, what a snapshot before it did."""
+    """It has the other clusters' positions of an earlier snapshot, and none of its own cluster."""
     found = 0
     for cluster, log in RECORDED[name].logs.items():
         for logged, said in marked(log, markers.UPDATE, local=True):
@@ -149,7 +149,7 @@ def test_our_update_is_theirs_to_the_byte(name: str) -> None:
 
 @pytest.mark.parametrize(("cluster", "log"), LOGS)
 def test_our_controller_does_what_theirs_did(cluster: str, log: Log) -> None:
-    """Told what came, in their order, it asks, asks again, answers and completes as they did."""
+    """With the same inputs in order, it asks, asks again, answers and completes in the same way."""
     new_ids = iter(dict.fromkeys(said.snapshot_id for _, said in marked(log, markers.SNAPSHOT_REQUEST, local=True)))
     controller = SnapshotController(SnapshotOptions(timeout_s=30.0), new_ids.__next__)
     others = sorted({asked.source_cluster for _, asked in marked(log, markers.SNAPSHOT_REQUEST, local=False)})
@@ -182,7 +182,7 @@ def test_our_controller_does_what_theirs_did(cluster: str, log: Log) -> None:
 
 @pytest.mark.parametrize("name", RECORDED)
 def test_what_arrived_bears_its_origin_as_we_read_and_write_it(name: str) -> None:
-    """Messages and markers alike: all that Apache Pulsar adds on the way is in our stamp too."""
+    """For messages and markers: Magnetar's stamp includes everything that Apache Pulsar adds in transit."""
     logs = RECORDED[name].logs
     at = {(cluster, logged.position): logged.entry for cluster, log in logs.items() for logged in log}
     arrived = [logged for logged in chain(*logs.values()) if not is_local(logged)]
@@ -199,7 +199,7 @@ def test_what_arrived_bears_its_origin_as_we_read_and_write_it(name: str) -> Non
 
 @pytest.mark.parametrize("name", RECORDED)
 def test_markers_go_where_they_must(name: str) -> None:
-    """A request and an update to all others, a response to whoever asked, a snapshot to nobody."""
+    """A request and an update go to all others, a response to the requesting cluster, a snapshot to none."""
     logs = RECORDED[name].logs
     for cluster, log in logs.items():
         for logged in filter(is_local, log):

@@ -1,4 +1,4 @@
-"""The recorder, tried on Magnetar itself: what it writes down is what was said, and can be replayed."""
+"""The recorder, tested with Magnetar: its recordings are complete and can be replayed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The replayer itself: what it lets pass, and what it does not."""
+"""The replayer: accepted and rejected output."""
 
 from __future__ import annotations
 

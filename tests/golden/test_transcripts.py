@@ -1,4 +1,4 @@
-"""Magnetar says what Apache Pulsar said, but for the differences that have a name."""
+"""Magnetar's output equals Apache Pulsar's, except for the listed differences."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ TEXTS = {path.stem: path.read_text(encoding="utf-8") for path in sorted(TRANSCRI
 RECORDED = {name: from_text(text) for name, text in TEXTS.items()}
 
 BYTES_MAX = 1 << 20
-"""All transcripts together: they are read by people."""
+"""Maximum size of all transcripts, because people read them."""
 
 
 def passes(transcript: Transcript) -> bool:

@@ -43,7 +43,7 @@ _LINE = re.compile(r"(?P<side>client|broker) (?P<connection>\d+)(?P<left> left|:
 
 
 class Side(StrEnum):
-    """Who spoke."""
+    """The sender of a frame."""
 
     CLIENT = "client"
     BROKER = "broker"
@@ -60,7 +60,7 @@ class Said:
 
 @dataclass(frozen=True, slots=True)
 class Left:
-    """One side closed the connection, before the other did."""
+    """The first close of a connection."""
 
     side: Side
     connection: int
@@ -68,7 +68,7 @@ class Left:
 
 @dataclass(frozen=True, slots=True)
 class Operated:
-    """An operator did something to the cluster, not through this protocol."""
+    """An operator's action outside of this protocol."""
 
     action: str
     arguments: tuple[str, ...]
@@ -76,10 +76,10 @@ class Operated:
 
 @dataclass(frozen=True, slots=True)
 class Passed:
-    """Nobody said anything for so long that time must have mattered."""
+    """A silence that is long enough to be significant."""
 
     milliseconds: int
-    """Since the last such event, or the start."""
+    """Since the last recorded event, or the start."""
 
 
 Event = Said | Left | Operated | Passed
@@ -87,7 +87,7 @@ Event = Said | Left | Operated | Passed
 
 @dataclass(frozen=True, slots=True)
 class Transcript:
-    """What happened in one scenario, in order: nothing comes before what it answers."""
+    """The events of one scenario in order: a response follows its request."""
 
     summary: str
     settings: Mapping[str, str]
@@ -97,7 +97,7 @@ class Transcript:
 
 
 def body_of(command: pb.BaseCommand) -> Message:
-    """Return the body of a command, whose field has the number of the command's type."""
+    """Return the body of a command; its field number is the command's type number."""
     body: Message = getattr(command, pb.BaseCommand.DESCRIPTOR.fields_by_number[command.type].name)
     return body
 
@@ -111,7 +111,7 @@ def name_of(command: pb.BaseCommand) -> str:
 
 
 def to_text(transcript: Transcript) -> str:
-    """Write a transcript down; ValueError for an entry whose bytes would not follow from what is written."""
+    """Return the text form; raises ValueError for an entry whose bytes do not follow from the text."""
     header = [f"# {transcript.summary}"]
     header += [f"setting: {key}={value}" for key, value in transcript.settings.items()]
     header += [f"started_at_ms: {transcript.started_at_ms}", ""]
@@ -119,7 +119,7 @@ def to_text(transcript: Transcript) -> str:
 
 
 def event_text(event: Event) -> str:
-    """Write one event down, without a line break at the end."""
+    """Return one event as text, without a line break at the end."""
     match event:
         case Said(side, connection, Frame(command, entry)):
             line = f"{side} {connection}: {name_of(command)} {_one_line(body_of(command))}".rstrip()
@@ -150,7 +150,7 @@ def _one_line(message: Message) -> str:
 
 
 def from_text(text: str) -> Transcript:
-    """Read what ``to_text`` wrote; ValueError, or protobuf's ParseError, for anything else."""
+    """Parse the result of ``to_text``; raises ValueError or protobuf's ParseError for anything else."""
     lines = text.removesuffix("\n").split("\n")
     body = lines.index("")
     values = [line.partition(": ")[::2] for line in lines[1:body]]
@@ -160,7 +160,7 @@ def from_text(text: str) -> Transcript:
 
 
 def _events(lines: Iterable[str]) -> Iterator[Event]:
-    """Parse events; the lines of an entry, which are indented, belong to the line before them."""
+    """Parse events; the indented lines of an entry belong to the line before them."""
     text = "\n".join(lines)
     for block in re.split(r"\n(?=\S)", text):
         first, *indented = block.split("\n")

@@ -1,7 +1,6 @@
-"""What is recorded: each scenario is what an application does with the official client.
+"""The recorded scenarios: each is an application's use of the official client.
 
-Scenarios say little at a time and wait for what they asked for, so that a recording holds what matters and not who was
-quicker.
+Scenarios send little at a time and wait for the results, so that recordings do not depend on timing.
 """
 
 from tests.golden.scenarios import consuming, moving, publishing

@@ -1,4 +1,4 @@
-"""Subscribing, acknowledging, and getting messages again."""
+"""Subscribing, acknowledging, and redelivery."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 @scenario()
 def subscribe_exclusive(stage: Stage) -> None:
-    """Earliest and latest, cumulative and individual acknowledgement, and what comes again after coming back."""
+    """Earliest and latest, cumulative and individual acknowledgement, and redelivery after a reconnection."""
     client = stage.client()
     publish(client, stage.topic(), numbered(3))
     latest = client.subscribe(stage.topic(), "latest")
@@ -43,7 +43,7 @@ def subscribe_exclusive(stage: Stage) -> None:
 
 @scenario()
 def subscribe_shared(stage: Stage) -> None:
-    """Two consumers share; what one leaves behind goes to the other."""
+    """Two Shared consumers; unacknowledged messages of a closed one are delivered to the other."""
     client = stage.client()
     shared = pulsar.ConsumerType.Shared
     first = client.subscribe(stage.topic(), "s", consumer_type=shared, consumer_name="first", receiver_queue_size=3)
@@ -60,7 +60,7 @@ def subscribe_shared(stage: Stage) -> None:
 
 @scenario(settings={"activeConsumerFailoverDelayTimeMillis": 0})
 def subscribe_failover(stage: Stage) -> None:
-    """One of three consumers receives; when it leaves the next one gets what it has not acknowledged."""
+    """One of three consumers is active; when it is closed, the next one gets its unacknowledged messages."""
     client = stage.client()
     received: queue.SimpleQueue[tuple[str, pulsar.Message]] = queue.SimpleQueue()
     options: dict[str, Any] = {
@@ -79,7 +79,7 @@ def subscribe_failover(stage: Stage) -> None:
 
 @scenario(settings={"activeConsumerFailoverDelayTimeMillis": 0})
 def subscribe_failover_to_partitions(stage: Stage) -> None:
-    """Partitions take turns among the consumers."""
+    """The active consumers of partitions are distributed over the consumers."""
     stage.operate("partitioned-topic", stage.topic(), "3")
     client = stage.client()
     failover: dict[str, Any] = {"consumer_type": pulsar.ConsumerType.Failover}
@@ -91,7 +91,7 @@ def subscribe_failover_to_partitions(stage: Stage) -> None:
 
 @scenario()
 def subscribe_key_shared(stage: Stage) -> None:
-    """Keys go to the consumers that they belong to; what a consumer leaves behind goes to the other."""
+    """Each key goes to its consumer; unacknowledged messages of a closed consumer go to the other."""
     client = stage.client()
     consumers = {
         name: client.subscribe(stage.topic(), "s", consumer_type=pulsar.ConsumerType.KeyShared, consumer_name=name)
@@ -113,7 +113,7 @@ def subscribe_key_shared(stage: Stage) -> None:
 
 @scenario()
 def subscribe_key_shared_sticky(stage: Stage) -> None:
-    """Consumers that say which hashes are theirs, and those that are not let in."""
+    """Consumers with sticky hash ranges, and refused ones."""
     client = stage.client()
 
     def subscribe(name: str, *ranges: tuple[int, int], **options: bool) -> pulsar.Consumer:
@@ -145,7 +145,7 @@ def subscribe_key_shared_sticky(stage: Stage) -> None:
 
 @scenario(settings={"subscriptionKeySharedEnable": "false"})
 def subscribe_key_shared_disabled(stage: Stage) -> None:
-    """Key_Shared subscriptions are refused where they are switched off."""
+    """Key_Shared subscriptions are refused if they are disabled."""
     client = stage.client()
     with pytest.raises(pulsar.NotAllowedError):
         client.subscribe(stage.topic(), "s", consumer_type=pulsar.ConsumerType.KeyShared)
@@ -153,7 +153,7 @@ def subscribe_key_shared_disabled(stage: Stage) -> None:
 
 @scenario()
 def refused_consumers(stage: Stage) -> None:
-    """Consumers that are not let in."""
+    """Refused consumers."""
     client = stage.client()
     kinds = pulsar.ConsumerType
     owner = client.subscribe(stage.topic(), "s")
@@ -175,7 +175,7 @@ def refused_consumers(stage: Stage) -> None:
 
 @scenario()
 def acknowledge_batch_index(stage: Stage) -> None:
-    """Of a batch only what is not acknowledged comes again."""
+    """Only the unacknowledged messages of a batch are redelivered."""
     client = stage.client()
     options: dict[str, Any] = {"consumer_type": pulsar.ConsumerType.Shared, "batch_index_ack_enabled": True}
     consumer = client.subscribe(stage.topic(), "s", **options)
@@ -205,7 +205,7 @@ def acknowledge_cumulative_in_batch(stage: Stage) -> None:
 
 @scenario()
 def redeliver(stage: Stage) -> None:
-    """Negative acknowledgements and a consumer that wants all again, shared and exclusive."""
+    """Negative acknowledgements, and a consumer that requests redelivery of everything, Shared and Exclusive."""
     client = stage.client()
     options: dict[str, Any] = {"negative_ack_redelivery_delay_ms": 100}
     shared = client.subscribe(stage.topic(), "shared", consumer_type=pulsar.ConsumerType.Shared, **options)
@@ -222,7 +222,7 @@ def redeliver(stage: Stage) -> None:
 
 @scenario()
 def deliver_later(stage: Stage) -> None:
-    """A delayed message is overtaken by one that is not."""
+    """A message without a delay overtakes a delayed one."""
     client = stage.client()
     consumer = client.subscribe(stage.topic(), "s", consumer_type=pulsar.ConsumerType.Shared)
     producer = client.create_producer(stage.topic())
@@ -244,7 +244,7 @@ def deliver_later_to_one(stage: Stage) -> None:
 
 @scenario()
 def permits(stage: Stage) -> None:
-    """No consumer gets more entries than it has permits for; a batch counts as what is in it."""
+    """No consumer gets more messages than it has permits; a batch counts with its messages."""
     client = stage.client()
     few = client.subscribe(stage.topic(), "few", receiver_queue_size=2)
     one = client.subscribe(stage.topic(), "one", receiver_queue_size=0)
@@ -259,7 +259,7 @@ def permits(stage: Stage) -> None:
 
 @scenario()
 def permits_of_batches(stage: Stage) -> None:
-    """A batch goes out as a whole, also to a consumer with fewer permits than it has messages."""
+    """A batch is delivered as a whole, also to a consumer with fewer permits than the batch has messages."""
     client = stage.client()
     consumer = client.subscribe(stage.topic(), "s", receiver_queue_size=3)
     publish_in_batches(client, stage.topic(), numbered(5), per_batch=5)
@@ -270,7 +270,7 @@ def permits_of_batches(stage: Stage) -> None:
 
 @scenario()
 def redeliver_in_batch(stage: Stage) -> None:
-    """A negative acknowledgement within a batch brings back what is not acknowledged of it."""
+    """A negative acknowledgement within a batch redelivers its unacknowledged messages."""
     client = stage.client()
     consumer = client.subscribe(
         stage.topic(),
@@ -290,7 +290,7 @@ def redeliver_in_batch(stage: Stage) -> None:
 
 @scenario()
 def dead_letters(stage: Stage) -> None:
-    """What was delivered too often goes to another topic, where a subscription waits for it."""
+    """Messages with too many redeliveries go to the dead letter topic, which has a subscription."""
     client = stage.client()
     policy = pulsar.ConsumerDeadLetterPolicy(1, stage.topic("dead"), "undertaker")
     consumer = client.subscribe(

@@ -1,4 +1,4 @@
-"""Going elsewhere in a topic, reading it, and leaving it."""
+"""Seeking, reading, and closing."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ if TYPE_CHECKING:
 
 
 def let_the_millisecond_pass() -> None:
-    """Wait until messages get a later publish time."""
+    """Wait until the clock shows a later publish time."""
     now_ms = time.time_ns() // 1_000_000
     wait_until(lambda: time.time_ns() // 1_000_000 > now_ms, interval_s=0.001)
 
 
 @scenario()
 def seek_by_id(stage: Stage) -> None:
-    """To a message, to both ends, and into a batch."""
+    """Seek to a message, to both ends, and into a batch."""
     client = stage.client()
     consumer = client.subscribe(stage.topic(), "s", start_message_id_inclusive=True)
     ids = publish(client, stage.topic(), numbered(3))
@@ -42,7 +42,7 @@ def seek_by_id(stage: Stage) -> None:
 
 @scenario()
 def seek_by_time(stage: Stage) -> None:
-    """To when a message was published, before everything, and after everything."""
+    """Seek to the publish time of a message, before everything, and after everything."""
     client = stage.client()
     consumer = client.subscribe(stage.topic(), "s")
     producer = client.create_producer(stage.topic())
@@ -61,7 +61,7 @@ def seek_by_time(stage: Stage) -> None:
 
 @scenario()
 def seek_of_one_for_all(stage: Stage) -> None:
-    """When one of two shared consumers seeks, both have to come again."""
+    """When one of two Shared consumers seeks, both have to reconnect."""
     client = stage.client()
     options: dict[str, Any] = {"consumer_type": pulsar.ConsumerType.Shared}
     first = client.subscribe(stage.topic(), "s", consumer_name="first", **options)
@@ -76,7 +76,7 @@ def seek_of_one_for_all(stage: Stage) -> None:
 
 @scenario()
 def seek_in_an_empty_topic(stage: Stage) -> None:
-    """To both ends and to times of a topic without messages."""
+    """Seek to both ends and to times of a topic without messages."""
     client = stage.client()
     consumer = client.subscribe(stage.topic(), "s")
     consumer.seek(pulsar.MessageId.earliest)
@@ -105,7 +105,7 @@ def last_message_id(stage: Stage) -> None:
 
 @scenario()
 def read(stage: Stage) -> None:
-    """Readers from the earliest message, from behind a message, from the latest, and one that seeks."""
+    """Readers from the earliest message, after a message, from the latest, and one that seeks."""
     client = stage.client()
     ids = publish(client, stage.topic(), numbered(4))
     reader = client.create_reader(stage.topic(), pulsar.MessageId.earliest)
@@ -127,7 +127,7 @@ def read(stage: Stage) -> None:
 
 @scenario()
 def read_from_the_beginning_of_a_topic(stage: Stage) -> None:
-    """A reader from the latest message of an empty topic sees that the first message has come."""
+    """A reader at the latest message of an empty topic gets the first message."""
     client = stage.client()
     reader = client.create_reader(stage.topic(), pulsar.MessageId.latest)
     assert not reader.has_message_available()
@@ -139,7 +139,7 @@ def read_from_the_beginning_of_a_topic(stage: Stage) -> None:
 
 @scenario()
 def read_within_batches(stage: Stage) -> None:
-    """Readers that start within a batch, and one of a topic as it would be compacted."""
+    """Readers that start within a batch, and one with the flag for compacted topics."""
     client = stage.client()
     publish_in_batches(client, stage.topic(), numbered(6), per_batch=3)
     reader = client.create_reader(stage.topic(), pulsar.MessageId.earliest)
@@ -156,7 +156,7 @@ def read_within_batches(stage: Stage) -> None:
 
 @scenario()
 def close(stage: Stage) -> None:
-    """Producers and consumers are closed, a subscription is deleted, and a client leaves without a word."""
+    """Producers and consumers are closed, a subscription is deleted, and a client disconnects without closing."""
     client = stage.client()
     producer = client.create_producer(stage.topic())
     consumer = client.subscribe(stage.topic(), "kept")
@@ -179,14 +179,14 @@ def close(stage: Stage) -> None:
 
 @scenario()
 def unload(stage: Stage) -> None:
-    """The broker lets a topic go: its producers and consumers come again and go on."""
+    """The broker unloads a topic: its producers and consumers reconnect and continue."""
     client = stage.client()
     producer = client.create_producer(stage.topic())
     consumer = client.subscribe(stage.topic(), "s")
     producer.send(b"before")
     receive(consumer, 1, acknowledge=True)
     stage.wait_for("ACK", 1)
-    consumer.get_last_message_id()  # when it is answered the acknowledgement has arrived
+    consumer.get_last_message_id()  # the acknowledgement has arrived before its response
     stage.operate("unload", stage.topic())
     stage.wait_for("CLOSE_CONSUMER", 1)
     wait_until(lambda: producer.is_connected() and consumer.is_connected(), what="back again")
@@ -196,7 +196,7 @@ def unload(stage: Stage) -> None:
 
 @scenario()
 def reconnect(stage: Stage) -> None:
-    """A connection is lost: producer and consumer come again, and what was not acknowledged too."""
+    """A connection is lost: producer and consumer reconnect, and unacknowledged messages are redelivered."""
     client = stage.client()
     producer = client.create_producer(stage.topic())
     options: dict[str, Any] = {"consumer_type": pulsar.ConsumerType.Shared}

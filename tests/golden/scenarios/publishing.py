@@ -1,4 +1,4 @@
-"""Finding topics and publishing to them."""
+"""Lookup and publishing."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 @scenario()
 def connect_and_lookup(stage: Stage) -> None:
-    """A client asks for partitions and for the broker of topics with and without them, new and old."""
+    """A client requests partitions and brokers of topics, partitioned or not, new or old."""
     stage.operate("partitioned-topic", stage.topic("parted"), "2")
     client = stage.client()
     assert client.get_topic_partitions(stage.topic("new")) == [stage.topic("new")]
@@ -32,7 +32,7 @@ def connect_and_lookup(stage: Stage) -> None:
 
 @scenario()
 def topics_of_namespace(stage: Stage) -> None:
-    """A pattern finds topics by their names, partitions as one."""
+    """A pattern finds topics by their names; partitions count as one topic."""
     stage.operate("partitioned-topic", stage.topic("parted"), "2")
     client = stage.client()
     for name in ("apples", "pears"):
@@ -45,7 +45,7 @@ def topics_of_namespace(stage: Stage) -> None:
 
 @scenario()
 def produce_plain(stage: Stage) -> None:
-    """Messages of all that a message may have, published and consumed one by one."""
+    """Messages with all optional fields, published and consumed one by one."""
     client = stage.client()
     consumer = client.subscribe(stage.topic(), "s")
     producer = client.create_producer(stage.topic(), properties={"made": "here"})
@@ -96,7 +96,7 @@ def produce_compressed(stage: Stage) -> None:
 
 @scenario(settings={"maxMessageSize": 2048})
 def produce_chunked(stage: Stage) -> None:
-    """A message larger than the largest entry goes in chunks; without chunking it is refused by the client."""
+    """A message above the largest entry is split into chunks; without chunking the client refuses it."""
     client = stage.client()
     consumer = client.subscribe(stage.topic(), "s")
     large = b" ".join(numbered(1200))
@@ -108,7 +108,7 @@ def produce_chunked(stage: Stage) -> None:
 
 @scenario()
 def produce_to_partitions(stage: Stage) -> None:
-    """Messages go to partitions in turn, and come back with the partition in their ids."""
+    """Messages go to the partitions in turn, and are delivered with the partition in their ids."""
     stage.operate("partitioned-topic", stage.topic(), "2")
     client = stage.client()
     consumer = client.subscribe(stage.topic(), "s")
@@ -118,7 +118,7 @@ def produce_to_partitions(stage: Stage) -> None:
 
 @scenario()
 def produce_exclusively(stage: Stage) -> None:
-    """Every access mode: refused, waiting for who is there, and fencing who is there."""
+    """Every access mode: refused, waiting for the current producer, and fencing it."""
     modes = pulsar.ProducerAccessMode
     client = stage.client()
     first = client.create_producer(stage.topic(), producer_name="first", access_mode=modes.Exclusive)
@@ -143,7 +143,7 @@ def produce_exclusively(stage: Stage) -> None:
 
 @scenario()
 def produce_exclusively_after_unload(stage: Stage) -> None:
-    """Who is next to have a topic for itself is told so also when the topic was loaded anew in between."""
+    """The next exclusive producer is notified also if the topic was reloaded in between."""
     client = stage.client()
     options: dict[str, Any] = {"access_mode": pulsar.ProducerAccessMode.Exclusive}
     client.create_producer(stage.topic(), producer_name="first", **options).close()
@@ -170,7 +170,7 @@ def produce_with_schema(stage: Stage) -> None:
 
 @scenario()
 def refused_producers(stage: Stage) -> None:
-    """Producers that are not let in."""
+    """Refused producers."""
     client = stage.client()
     client.create_producer(stage.topic(), producer_name="taken")
     with pytest.raises(pulsar.ProducerBusy):
@@ -181,7 +181,7 @@ def refused_producers(stage: Stage) -> None:
 
 @scenario()
 def missing_namespace(stage: Stage) -> None:
-    """Topics of a namespace, and of a tenant, that are not there."""
+    """Topics of a missing namespace, and of a missing tenant."""
     client = stage.client()
     for topic in ("persistent://public/nowhere/t", "persistent://nobody/nowhere/t"):
         with pytest.raises(pulsar.PulsarException):
@@ -192,7 +192,7 @@ def missing_namespace(stage: Stage) -> None:
 
 @scenario(settings={"allowAutoTopicCreation": "false", "allowAutoSubscriptionCreation": "false"})
 def missing_topic(stage: Stage) -> None:
-    """Topics, and subscriptions, that are not there and may not be created by asking for them."""
+    """Missing topics and subscriptions that may not be created automatically."""
     stage.operate("partitioned-topic", stage.topic("parted"), "1")
     client = stage.client(operation_timeout_seconds=2)
     with pytest.raises(pulsar.TopicNotFound):
