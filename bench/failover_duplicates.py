@@ -31,7 +31,7 @@ from rich.table import Table
 from bench.options import parse
 from bench.sessions.moving import NUMBER, SUBSCRIPTION, RunningWorkload, Source, Target, move
 from bench.switch import Workload
-from tests.geo.stories import has_subscription
+from tests.geo.helpers import has_subscription
 from tests.kit.clusters import UP_TIMEOUT_S, LocalClusters
 from tests.kit.measure import describe_machine
 from tests.kit.messages import publish, receive

@@ -14,7 +14,7 @@ from bench.load import Publisher
 from bench.outcome import Outcome
 from bench.sessions.moving import Moving
 from bench.systems import HERE, PAIR, THERE, two_clusters
-from tests.geo.stories import entries
+from tests.geo.helpers import entries
 from tests.kit.measure import percentiles
 from tests.kit.wait import wait_until
 

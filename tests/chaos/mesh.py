@@ -12,8 +12,8 @@ from contextlib import contextmanager
 from functools import partial
 from typing import TYPE_CHECKING
 
+from tests.geo.helpers import entries, log_of
 from tests.geo.journey import is_confirmed, unconfirmed_s
-from tests.geo.stories import entries, log_of
 from tests.kit.clusters import UP_TIMEOUT_S, LocalClusters
 from tests.kit.messages import publish
 from tests.kit.wait import wait_until

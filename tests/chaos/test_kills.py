@@ -17,7 +17,7 @@ import pulsar
 import pytest
 
 from tests.chaos.mesh import RECOVERY_TIMEOUT_S, SEED, say
-from tests.geo.stories import log_of
+from tests.geo.helpers import log_of
 from tests.kit.background import Background, within
 from tests.kit.clusters import NAMES, Up
 from tests.kit.messages import connect

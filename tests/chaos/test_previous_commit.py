@@ -17,8 +17,8 @@ import pulsar
 import pytest
 
 from tests.chaos.mesh import RECOVERY_TIMEOUT_S, SEED, move, running, say, wait_for_carrying, wait_for_equal_logs
+from tests.geo.helpers import consume_rest, wait_for_backlog, wait_for_entries
 from tests.geo.journey import Journey, Traffic
-from tests.geo.stories import consume_rest, wait_for_backlog, wait_for_entries
 from tests.kit.clusters import NAMES, LocalClusters
 from tests.kit.messages import entry_of, numbered, read_log, receive
 from tests.kit.previous import PREVIOUS_COMMIT, NoHistoryError, unpack_previous

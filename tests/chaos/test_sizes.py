@@ -16,8 +16,8 @@ from magnetar.base.limits import ENTRY_METADATA_PADDING
 from magnetar.wire.entries.entry import build_entry
 from magnetar.wire.proto import pulsar_api_pb2 as pb
 from tests.chaos.mesh import RECOVERY_TIMEOUT_S, SEED, move, running, say, wait_for_equal_logs
+from tests.geo.helpers import consume_rest, entries, log_of, wait_for_backlog, wait_for_entries
 from tests.geo.journey import Journey, Traffic
-from tests.geo.stories import consume_rest, entries, log_of, wait_for_backlog, wait_for_entries
 from tests.kit.clusters import NAMES, LocalClusters
 from tests.kit.messages import numbered, publish
 from tests.kit.raw import RawConnection, name_of

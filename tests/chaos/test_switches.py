@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.chaos.mesh import RECOVERY_TIMEOUT_S, SEED, say
+from tests.geo.helpers import entries
 from tests.geo.journey import Journey, Traffic, is_confirmed, standing, unconfirmed_s
-from tests.geo.stories import entries
 from tests.kit.clusters import UP_TIMEOUT_S, LocalClusters
 from tests.kit.messages import publish
 from tests.kit.wait import wait_until

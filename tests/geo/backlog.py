@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from pulsar import ConsumerType
 
-from tests.geo.stories import backlog, entries, wait_for_backlog, wait_for_entries
+from tests.geo.helpers import backlog, entries, wait_for_backlog, wait_for_entries
 from tests.kit.clusters import NAMES
 from tests.kit.messages import connect, numbered, publish, publish_in_batches, receive
 from tests.kit.wait import wait_until

@@ -10,7 +10,7 @@ import pytest
 from pulsar import ConsumerType
 
 from tests.geo.backlog import ProgressProbe, ages_during_backlog
-from tests.geo.stories import (
+from tests.geo.helpers import (
     REPLICATION_TIMEOUT_S,
     backlog,
     log_of,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from tests.geo.stories import entries, log_of, wait_for_entries
+from tests.geo.helpers import entries, log_of, wait_for_entries
 from tests.kit.clusters import NAMES
 from tests.kit.messages import numbered, publish
 from tests.kit.wait import wait_until

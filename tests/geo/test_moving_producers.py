@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING
 
-from tests.geo.stories import log_of, wait_for_entries
+from tests.geo.helpers import log_of, wait_for_entries
 from tests.kit.messages import numbered, send_all
 
 if TYPE_CHECKING:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.geo.stories import log_of, wait_for_entries
+from tests.geo.helpers import log_of, wait_for_entries
 from tests.kit.clusters import NAMES
 from tests.kit.messages import numbered
 

@@ -6,7 +6,7 @@ import shutil
 from typing import TYPE_CHECKING
 
 from magnetar.broker.topic.linked_topics import DELETION_GRACE_S
-from tests.geo.stories import REPLICATION_TIMEOUT_S, entries, log_of, wait_for_entries
+from tests.geo.helpers import REPLICATION_TIMEOUT_S, entries, log_of, wait_for_entries
 from tests.kit.clusters import UP_TIMEOUT_S, LocalClusters
 from tests.kit.messages import nothing_comes, numbered, publish, receive, receive_data
 from tests.kit.wait import wait_until

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import pulsar
 import pytest
 
-from tests.geo.stories import entries, log_of, own_properties, wait_for_entries
+from tests.geo.helpers import entries, log_of, own_properties, wait_for_entries
 from tests.kit.clusters import NAMES
 from tests.kit.messages import connect, numbered, publish, publish_in_batches, read_log, receive, receive_data
 from tests.kit.rest import topic_path

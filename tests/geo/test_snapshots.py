@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pulsar
 
-from tests.geo.stories import consume_rest, wait_for_backlog, wait_for_entries
+from tests.geo.helpers import consume_rest, wait_for_backlog, wait_for_entries
 from tests.kit.clusters import NAMES
 from tests.kit.messages import numbered, publish, receive
 

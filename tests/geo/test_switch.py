@@ -13,8 +13,7 @@ import pulsar
 import pytest
 from pulsar import ConsumerType
 
-from tests.geo.journey import Journey, Traffic, is_confirmed
-from tests.geo.stories import (
+from tests.geo.helpers import (
     PROGRESS_TIMEOUT_S,
     REPLICATION_TIMEOUT_S,
     backlog,
@@ -24,6 +23,7 @@ from tests.geo.stories import (
     wait_for_backlog,
     wait_for_entries,
 )
+from tests.geo.journey import Journey, Traffic, is_confirmed
 from tests.kit.background import STOP_TIMEOUT_S, Background, within
 from tests.kit.clusters import NAMES
 from tests.kit.messages import numbered, publish, publish_in_batches, receive, receive_data, receive_until_quiet

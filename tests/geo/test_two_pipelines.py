@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.geo.stories import log_of, wait_for_entries
+from tests.geo.helpers import log_of, wait_for_entries
 from tests.kit.child import ChildProcess
 from tests.kit.clusters import UP_TIMEOUT_S, LocalClusters
 from tests.kit.messages import numbered, publish

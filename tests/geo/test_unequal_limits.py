@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.geo.stories import REPLICATION_TIMEOUT_S, entries, has_subscription, log_of, wait_for_entries
+from tests.geo.helpers import REPLICATION_TIMEOUT_S, entries, has_subscription, log_of, wait_for_entries
 from tests.kit.broker import Broker
 from tests.kit.clusters import UP_TIMEOUT_S, LocalClusters
 from tests.kit.messages import numbered, publish

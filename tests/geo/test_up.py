@@ -6,7 +6,7 @@ import os
 import signal
 from typing import TYPE_CHECKING
 
-from tests.geo.stories import wait_for_entries
+from tests.geo.helpers import wait_for_entries
 from tests.kit.clusters import NAMES, Up
 from tests.kit.messages import numbered, publish
 from tests.kit.processes import descendants, is_alive

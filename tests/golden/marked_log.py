@@ -2,7 +2,7 @@
 
 ::
 
-    # What the story shows.
+    # The summary of the move.
 
     log of one
     entry 5:0
@@ -55,7 +55,7 @@ Logs = dict[str, tuple[Logged, ...]]
 
 @dataclass(frozen=True, slots=True)
 class MarkedLogs:
-    """What a story left in the logs."""
+    """The logs after a move of a subscription."""
 
     summary: str
     logs: Logs

@@ -1,4 +1,4 @@
-"""Record the markers of replicated subscriptions anew: ``python -m tests.golden.record_markers [STORY ...]``."""
+"""Record the markers of replicated subscriptions anew: ``python -m tests.golden.record_markers [MOVE ...]``."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ QUIET_S = 2.5
 
 
 @dataclass(frozen=True, slots=True)
-class Story:
+class SubscriptionMove:
     """Clusters between which a subscription moves, from the first to the second."""
 
     name: str
@@ -47,9 +47,11 @@ class Story:
     clusters: tuple[str, ...]
 
 
-STORIES = (
-    Story("two_clusters", "A subscription moves from one to two; a snapshot takes one round.", ("one", "two")),
-    Story(
+MOVES = (
+    SubscriptionMove(
+        "two_clusters", "A subscription moves from one to two; a snapshot takes one round.", ("one", "two")
+    ),
+    SubscriptionMove(
         "three_clusters",
         "A subscription moves from one to two, beside three; a snapshot takes two rounds.",
         ("one", "two", "three"),
@@ -103,10 +105,10 @@ def is_carried(group: PulsarClusters) -> bool:
     )
 
 
-def record(story: Story) -> MarkedLogs:
-    """Play a story and return what is in the logs then."""
+def record(move: SubscriptionMove) -> MarkedLogs:
+    """Play a move and return what is in the logs then."""
     with tempfile.TemporaryDirectory(prefix="markers-") as directory:
-        group = PulsarClusters(Path(directory), story.clusters)
+        group = PulsarClusters(Path(directory), move.clusters)
         try:
             with ThreadPoolExecutor() as starting:
                 for started in [starting.submit(server.start) for server in group.servers()]:
@@ -115,7 +117,7 @@ def record(story: Story) -> MarkedLogs:
             quiet = partial(holds_for, partial(is_carried, group), QUIET_S, interval_s=0.2)
             wait_until(quiet, PATIENCE_S, what="all markers carried")
             return MarkedLogs(
-                story.summary, {name: log_on_disk(server, TOPIC) for name, server in group.pulsars.items()}
+                move.summary, {name: log_on_disk(server, TOPIC) for name, server in group.pulsars.items()}
             )
         finally:
             group.disconnect()
@@ -124,11 +126,11 @@ def record(story: Story) -> MarkedLogs:
 
 
 def main(names: Sequence[str]) -> int:
-    """Record the stories of these names, or all."""
-    known = {story.name: story for story in STORIES}
+    """Record the moves of these names, or all."""
+    known = {move.name: move for move in MOVES}
     unknown = sorted(set(names) - set(known))
     if unknown:
-        sys.stderr.write(f"error: no story {', '.join(unknown)}\nhint: there are {', '.join(known)}\n")
+        sys.stderr.write(f"error: no move {', '.join(unknown)}\nhint: there are {', '.join(known)}\n")
         return 2
     try:
         for name in names or known:

@@ -62,7 +62,7 @@ class Stage:
 
 @dataclass(frozen=True)
 class Scenario:
-    """A story to record, and the settings of the broker that it is recorded from."""
+    """A scenario to record, with the settings of the recorded broker."""
 
     play: Callable[[Stage], None]
     settings: Mapping[str, object] = field(default_factory=dict)

@@ -16,7 +16,7 @@ from magnetar.wire.entries import markers
 from magnetar.wire.entries.entry import build_entry, parse_metadata, payload_of
 from magnetar.wire.entries.origin import PREVIOUS_POSITION, Origin, read_origin, stamp
 from tests.golden.marked_log import MESSAGES, Logged, from_text, payload_message, to_text
-from tests.golden.record_markers import MARKERS, STORIES, SUBSCRIPTION
+from tests.golden.record_markers import MARKERS, MOVES, SUBSCRIPTION
 
 if TYPE_CHECKING:
     from magnetar.geo.snapshots.controller import Effect
@@ -64,7 +64,7 @@ def built(logged: Logged, payload: bytes, *replicate_to: str) -> bytes:
 
 
 def test_every_story_is_recorded_as_it_is_now() -> None:
-    now = {story.name: (story.summary, story.clusters) for story in STORIES}
+    now = {move.name: (move.summary, move.clusters) for move in MOVES}
     assert {name: (recorded.summary, tuple(recorded.logs)) for name, recorded in RECORDED.items()} == now
 
 

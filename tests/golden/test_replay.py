@@ -27,7 +27,7 @@ client 1: SEND producer_id: 7 sequence_id: 0
 
 
 def play(*lines: str) -> None:
-    replay(from_text("# A story.\nstarted_at_ms: 1800000000000\n\n" + CONNECTED + "".join(lines)))
+    replay(from_text("# A scenario.\nstarted_at_ms: 1800000000000\n\n" + CONNECTED + "".join(lines)))
 
 
 def test_what_is_said_as_it_was_recorded_passes() -> None:

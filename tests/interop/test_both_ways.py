@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.geo.stories import REPLICATION_TIMEOUT_S, log_of
+from tests.geo.helpers import REPLICATION_TIMEOUT_S, log_of
 from tests.interop.conftest import has_messages, replicated_topic
 from tests.kit.clusters import UP_TIMEOUT_S
 from tests.kit.messages import numbered, publish

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import pulsar
 import pytest
 
-from tests.geo.stories import own_properties
+from tests.geo.helpers import own_properties
 from tests.interop.conftest import has_messages, wait_until_carried
 from tests.kit.clusters import UP_TIMEOUT_S
 from tests.kit.messages import numbered, publish, publish_in_batches, read_log, receive

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import pulsar
 import pytest
 
-from tests.geo.stories import entries, log_of, wait_for_entries
+from tests.geo.helpers import entries, log_of, wait_for_entries
 from tests.interop.conftest import replicated_topic
 from tests.kit.messages import nothing_comes, numbered, publish, publish_in_batches, receive, receive_data
 from tests.kit.rest import topic_path

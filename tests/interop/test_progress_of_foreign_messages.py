@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pulsar
 import pytest
 
-from tests.geo.stories import PROGRESS_TIMEOUT_S, backlog, wait_for_entries
+from tests.geo.helpers import PROGRESS_TIMEOUT_S, backlog, wait_for_entries
 from tests.interop.conftest import replicated_topic
 from tests.kit.messages import nothing_comes, numbered, publish, receive, receive_data
 from tests.kit.pulsar import MixedClusters

@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from tests.geo.helpers import has_subscription
 from tests.geo.journey import SUBSCRIPTION, Journey, Traffic
-from tests.geo.stories import has_subscription
 from tests.interop.conftest import wait_until_carried
 from tests.kit.clusters import UP_TIMEOUT_S
 from tests.kit.pulsar import MixedClusters, PulsarClusters

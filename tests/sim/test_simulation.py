@@ -43,8 +43,8 @@ def test_another_seed_is_another_run() -> None:
 
 
 def test_a_run_can_be_told_and_drawn() -> None:
-    verdict, story = simulate(3, clusters=3, steps=20)
-    lines, drawn = list(story.lines()), list(story.diagram())
+    verdict, trace = simulate(3, clusters=3, steps=20)
+    lines, drawn = list(trace.lines()), list(trace.diagram())
     assert verdict.clusters == 3
     assert any("publishes" in line for line in lines)
     assert drawn[0] == "sequenceDiagram"

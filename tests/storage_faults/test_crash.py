@@ -31,7 +31,7 @@ class Asked:
     delete_durable: bool = False
 
 
-class Story:
+class CrashScenario:
     """A store under load that crashes repeatedly with the same data."""
 
     def __init__(self, seed: int) -> None:
@@ -127,4 +127,4 @@ class Story:
 
 @pytest.mark.parametrize("seed", range(25))
 def test_reported_entries_survive_any_crash(seed: int) -> None:
-    asyncio.run(Story(seed).run(crashes=8))
+    asyncio.run(CrashScenario(seed).run(crashes=8))

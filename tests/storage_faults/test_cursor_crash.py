@@ -49,7 +49,7 @@ def standing(cursor: Cursor) -> Standing:
     return state.mark_delete_position, *state.deleted_ranges(), *state.partial_batches(), *cursor.properties.items()
 
 
-class Story:
+class CursorCrashScenario:
     """A cursor that changes on a disk that is sometimes full and loses power repeatedly."""
 
     def __init__(self, seed: int) -> None:
@@ -132,4 +132,4 @@ class Story:
 
 @pytest.mark.parametrize("seed", range(25))
 def test_a_cursor_is_never_before_what_it_confirmed(seed: int) -> None:
-    asyncio.run(Story(seed).run(crashes=12))
+    asyncio.run(CursorCrashScenario(seed).run(crashes=12))

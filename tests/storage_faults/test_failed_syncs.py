@@ -41,13 +41,13 @@ async def fail_a_sync(disk: FaultyDisk, options: LocalStoreOptions = OPTIONS) ->
     return ledger_id
 
 
-def run(story: Coroutine[None, None, None]) -> None:
-    asyncio.run(story)
+def run(scenario: Coroutine[None, None, None]) -> None:
+    asyncio.run(scenario)
 
 
 @pytest.mark.parametrize("seed", range(10))
 def test_what_a_restart_finds_after_a_failed_sync_is_on_the_disk_before_it_is_served(seed: int) -> None:
-    async def story() -> None:
+    async def scenario() -> None:
         disk = FaultyDisk()
         ledger_id = await fail_a_sync(disk)
         async with opened(DIRECTORY, OPTIONS, disk) as store:
@@ -60,12 +60,12 @@ def test_what_a_restart_finds_after_a_failed_sync_is_on_the_disk_before_it_is_se
             assert await read_all(store, ledger_id) == served == [entry(0), entry(1)]
             assert await read_all(store, later) == LATER
 
-    run(story())
+    run(scenario())
 
 
 @pytest.mark.parametrize("seed", range(10))
 def test_a_segment_whose_sealing_failed_is_sealed_again_before_the_next_one_begins(seed: int) -> None:
-    async def story() -> None:
+    async def scenario() -> None:
         disk = FaultyDisk()
         store = LocalLedgerStore(DIRECTORY, disk, asyncio.get_running_loop(), OPTIONS)
         await store.open()
@@ -84,12 +84,12 @@ def test_a_segment_whose_sealing_failed_is_sealed_again_before_the_next_one_begi
             assert await read_all(store, ledger_id) == [entry(0)]
             assert await read_all(store, later) == LATER
 
-    run(story())
+    run(scenario())
 
 
 @pytest.mark.parametrize("step", range(1, 12))
 def test_power_may_fail_at_any_step_of_recovery(step: int) -> None:
-    async def story() -> None:
+    async def scenario() -> None:
         disk = FaultyDisk()
         options = LocalStoreOptions(segment_bytes=4000)
         store = LocalLedgerStore(DIRECTORY, disk, asyncio.get_running_loop(), options)
@@ -112,12 +112,12 @@ def test_power_may_fail_at_any_step_of_recovery(step: int) -> None:
             assert await read_all(store, ledger_id) == [entry(number) for number in range(20)]
         assert not [path for path in found.nodes if path.suffix == COPY_SUFFIX]
 
-    run(story())
+    run(scenario())
 
 
 @pytest.mark.parametrize("fault", ["fail_renames", "fail_syncs", "fail_directory_syncs", "fail_writes"])
 def test_a_log_that_cannot_be_written_again_is_not_served(fault: str) -> None:
-    async def story() -> None:
+    async def scenario() -> None:
         disk = FaultyDisk()
         ledger_id = await fail_a_sync(disk)
         setattr(disk, fault, True)
@@ -128,11 +128,11 @@ def test_a_log_that_cannot_be_written_again_is_not_served(fault: str) -> None:
         async with opened(DIRECTORY, OPTIONS, disk) as store:
             assert await read_all(store, ledger_id) == [entry(0), entry(1)]
 
-    run(story())
+    run(scenario())
 
 
 def test_on_a_full_disk_the_copy_is_made_in_the_room_that_was_held_back() -> None:
-    async def story() -> None:
+    async def scenario() -> None:
         disk = FaultyDisk()
         options = LocalStoreOptions(segment_bytes=4000, reserve_bytes=2000, low_water_bytes=3000)
         ledger_id = await fail_a_sync(disk, options)
@@ -140,11 +140,11 @@ def test_on_a_full_disk_the_copy_is_made_in_the_room_that_was_held_back() -> Non
         async with opened(DIRECTORY, options, disk) as store:
             assert await read_all(store, ledger_id) == [entry(0), entry(1)]
 
-    run(story())
+    run(scenario())
 
 
 def test_without_room_for_the_copy_the_log_stays_as_it_is() -> None:
-    async def story() -> None:
+    async def scenario() -> None:
         disk = FaultyDisk()
         ledger_id = await fail_a_sync(disk)
         disk.room = 10
@@ -155,4 +155,4 @@ def test_without_room_for_the_copy_the_log_stays_as_it_is() -> None:
         async with opened(DIRECTORY, OPTIONS, disk) as store:
             assert await read_all(store, ledger_id) == [entry(0), entry(1)]
 
-    run(story())
+    run(scenario())

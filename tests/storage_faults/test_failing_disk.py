@@ -35,7 +35,7 @@ def entry(number: int) -> bytes:
 
 
 def test_one_sync_serves_a_whole_group() -> None:
-    async def story() -> None:
+    async def scenario() -> None:
         disk = FaultyDisk()
         async with opened(DIRECTORY, LocalStoreOptions(), disk) as store:
             ledger_id = store.create()
@@ -45,11 +45,11 @@ def test_one_sync_serves_a_whole_group() -> None:
             await barrier(store)
             assert disk.syncs - before < 100
 
-    asyncio.run(story())
+    asyncio.run(scenario())
 
 
 def test_nothing_is_reported_before_it_is_synced() -> None:
-    async def story() -> None:
+    async def scenario() -> None:
         disk = FaultyDisk()
         async with opened(DIRECTORY, LocalStoreOptions(), disk) as store:
             ledger_id = store.create()
@@ -58,12 +58,12 @@ def test_nothing_is_reported_before_it_is_synced() -> None:
                 await append(store, ledger_id, [entry(number)])
                 assert entry(number) in node.synced
 
-    asyncio.run(story())
+    asyncio.run(scenario())
 
 
 @pytest.mark.parametrize("kind", ["fail_syncs", "fail_writes"])
 def test_after_a_failed_sync_or_write_everything_fails_for_ever(kind: str) -> None:
-    async def story() -> None:
+    async def scenario() -> None:
         disk = FaultyDisk()
         store = LocalLedgerStore(DIRECTORY, disk, asyncio.get_running_loop(), OPTIONS)
         await store.open()
@@ -92,11 +92,11 @@ def test_after_a_failed_sync_or_write_everything_fails_for_ever(kind: str) -> No
             assert found == [entry(number) for number in range(len(found))]
             assert found
 
-    asyncio.run(story())
+    asyncio.run(scenario())
 
 
 def test_a_full_disk_fails_what_was_asked_and_nothing_that_comes_later() -> None:
-    async def story() -> None:
+    async def scenario() -> None:
         disk = FaultyDisk()
         async with opened(DIRECTORY, OPTIONS, disk) as store:
             one, two = store.create(), store.create()
@@ -122,11 +122,11 @@ def test_a_full_disk_fails_what_was_asked_and_nothing_that_comes_later() -> None
             assert (store.length(one), store.length(two)) == (length_one, length_two)
             assert len(await read_all(store, one)) == length_one
 
-    asyncio.run(story())
+    asyncio.run(scenario())
 
 
 def test_a_segment_for_which_no_file_can_be_opened_is_made_later() -> None:
-    async def story() -> None:
+    async def scenario() -> None:
         disk = FaultyDisk()
         stored: list[bytes] = []
         async with opened(DIRECTORY, OPTIONS, disk) as store:
@@ -151,11 +151,11 @@ def test_a_segment_for_which_no_file_can_be_opened_is_made_later() -> None:
         async with opened(DIRECTORY, OPTIONS, disk) as store:
             assert await read_all(store, ledger_id) == stored
 
-    asyncio.run(story())
+    asyncio.run(scenario())
 
 
 def test_a_full_disk_delays_what_changes_ledgers_but_does_not_forget_it() -> None:
-    async def story() -> None:
+    async def scenario() -> None:
         disk = FaultyDisk()
         async with opened(DIRECTORY, OPTIONS, disk) as store:
             deleted, sealed, trimmed = (store.create() for _ in range(3))
@@ -176,11 +176,11 @@ def test_a_full_disk_delays_what_changes_ledgers_but_does_not_forget_it() -> Non
             with pytest.raises(StorageError, match="trimmed"):
                 await store.read(trimmed, 0, 1, 1)
 
-    asyncio.run(story())
+    asyncio.run(scenario())
 
 
 def test_space_comes_back_when_ledgers_are_deleted_on_a_full_disk() -> None:
-    async def story() -> None:
+    async def scenario() -> None:
         disk = FaultyDisk()
         async with opened(DIRECTORY, OPTIONS, disk) as store:
             old = store.create()
@@ -197,11 +197,11 @@ def test_space_comes_back_when_ledgers_are_deleted_on_a_full_disk() -> None:
             assert disk.room > 5000
             await append(store, current, [entry(0) * 10])
 
-    asyncio.run(story())
+    asyncio.run(scenario())
 
 
 def test_opening_on_a_full_disk_says_so() -> None:
-    async def story() -> None:
+    async def scenario() -> None:
         disk = FaultyDisk()
         disk.room = 10
         store = LocalLedgerStore(DIRECTORY, disk, asyncio.get_running_loop(), OPTIONS)
@@ -211,11 +211,11 @@ def test_opening_on_a_full_disk_says_so() -> None:
         async with opened(DIRECTORY, OPTIONS, disk):
             pass
 
-    asyncio.run(story())
+    asyncio.run(scenario())
 
 
 def test_a_topic_takes_back_what_a_full_disk_refused() -> None:
-    async def story() -> None:
+    async def scenario() -> None:
         disk = FaultyDisk()
         async with opened(DIRECTORY, OPTIONS, disk) as store:
             topic = TopicName.parse("persistent://nyc/flights/departures")
@@ -245,13 +245,13 @@ def test_a_topic_takes_back_what_a_full_disk_refused() -> None:
             await barrier(store)
             assert ManagedLedger.open(store, metadata, topic, config, clock).entries == 2
 
-    asyncio.run(story())
+    asyncio.run(scenario())
 
 
 def test_a_bug_under_the_log_fails_the_store_instead_of_keeping_everybody_waiting(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    async def story() -> None:
+    async def scenario() -> None:
         store = LocalLedgerStore(DIRECTORY, FaultyDisk(), asyncio.get_running_loop(), OPTIONS)
         await store.open()
         ledger_id = store.create()
@@ -262,11 +262,11 @@ def test_a_bug_under_the_log_fails_the_store_instead_of_keeping_everybody_waitin
         assert not store.state.healthy
         await store.close()
 
-    asyncio.run(story())
+    asyncio.run(scenario())
 
 
 def test_on_a_full_disk_what_is_urgent_goes_on_in_the_room_held_back() -> None:
-    async def story() -> None:
+    async def scenario() -> None:
         disk = FaultyDisk()
         options = LocalStoreOptions(segment_bytes=2000, reserve_bytes=1000, low_water_bytes=3000)
         async with opened(DIRECTORY, options, disk) as store:
@@ -301,7 +301,7 @@ def test_on_a_full_disk_what_is_urgent_goes_on_in_the_room_held_back() -> None:
             assert await read_all(store, cursor) == [entry(0), entry(1)]
             assert await read_all(store, log) == [entry(0)]
 
-    asyncio.run(story())
+    asyncio.run(scenario())
 
 
 async def refused(store: LocalLedgerStore, ledger_id: int) -> None:
@@ -313,7 +313,7 @@ async def refused(store: LocalLedgerStore, ledger_id: int) -> None:
 
 
 def test_a_store_opens_on_a_full_disk_with_what_was_held_back() -> None:
-    async def story() -> None:
+    async def scenario() -> None:
         disk = FaultyDisk()
         options = LocalStoreOptions(reserve_bytes=1000, low_water_bytes=3000)
         async with opened(DIRECTORY, options, disk) as store:
@@ -324,7 +324,7 @@ def test_a_store_opens_on_a_full_disk_with_what_was_held_back() -> None:
             assert await read_all(store, ledger_id) == [entry(0)]
             assert isinstance(store.state.refusal, DiskFullError)
 
-    asyncio.run(story())
+    asyncio.run(scenario())
 
 
 def test_a_ledger_that_cannot_be_listed_takes_no_entries() -> None:
@@ -337,7 +337,7 @@ def test_a_ledger_that_cannot_be_listed_takes_no_entries() -> None:
             else:
                 super()._submit(transaction)
 
-    async def story() -> None:
+    async def scenario() -> None:
         disk, clock = FaultyDisk(), SystemClock()
         metadata = FullMetadata(clock)
         config = ManagedLedgerConfig(2, 1 << 30, 0, 1 << 40)
@@ -354,7 +354,7 @@ def test_a_ledger_that_cannot_be_listed_takes_no_entries() -> None:
             again = ManagedLedger.open(store, metadata, name, config, clock)
             assert again.entries == log.entries == 3
 
-    asyncio.run(story())
+    asyncio.run(scenario())
 
 
 def break_disk(disk: FaultyDisk, fault: str) -> None:
@@ -379,7 +379,7 @@ def break_disk(disk: FaultyDisk, fault: str) -> None:
     ],
 )
 def test_whatever_fails_nothing_is_confirmed_that_is_not_there_afterwards(fault: str) -> None:
-    async def story() -> None:
+    async def scenario() -> None:
         disk = FaultyDisk()
         store = LocalLedgerStore(DIRECTORY, disk, asyncio.get_running_loop(), LocalStoreOptions(segment_bytes=400))
         await store.open()
@@ -404,7 +404,7 @@ def test_whatever_fails_nothing_is_confirmed_that_is_not_there_afterwards(fault:
             assert len(found) <= confirmed + 1
             await append(store, ledger_id, [entry(100)])
 
-    asyncio.run(story())
+    asyncio.run(scenario())
 
 
 def repaired(disk: FaultyDisk) -> FaultyDisk:
@@ -413,7 +413,7 @@ def repaired(disk: FaultyDisk) -> FaultyDisk:
 
 
 def test_a_segment_that_cannot_be_removed_is_removed_later() -> None:
-    async def story() -> None:
+    async def scenario() -> None:
         disk = FaultyDisk()
         options = LocalStoreOptions(segment_bytes=400)
         async with opened(DIRECTORY, options, disk) as store:
@@ -431,7 +431,7 @@ def test_a_segment_that_cannot_be_removed_is_removed_later() -> None:
             assert len(disk.nodes) < files
             assert await read_all(store, second) == [entry(number) for number in range(10)]
 
-    asyncio.run(story())
+    asyncio.run(scenario())
 
 
 def room_of(disk: FaultyDisk) -> list[int]:
@@ -449,7 +449,7 @@ async def fill(disk: FaultyDisk) -> None:
 
 
 def test_a_segment_has_its_room_set_aside_while_it_is_written_to() -> None:
-    async def story() -> None:
+    async def scenario() -> None:
         disk = FaultyDisk()
         async with opened(DIRECTORY, OPTIONS, disk) as store:
             ledger_id = store.create()
@@ -459,7 +459,7 @@ def test_a_segment_has_its_room_set_aside_while_it_is_written_to() -> None:
             assert (set(sealed), open_now) == ({0}, OPTIONS.segment_bytes)
         assert set(room_of(disk)) == {0}
 
-    asyncio.run(story())
+    asyncio.run(scenario())
 
 
 def test_a_disk_that_sets_no_room_aside_will_do() -> None:

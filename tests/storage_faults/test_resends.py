@@ -86,7 +86,7 @@ class Broker:
         return None
 
 
-class Story:
+class ResendScenario:
     """Producers that resend from any point, through several losses of power."""
 
     def __init__(self, seed: int) -> None:
@@ -173,4 +173,4 @@ class Story:
 
 @pytest.mark.parametrize("seed", range(25))
 def test_each_message_survives_once(seed: int) -> None:
-    asyncio.run(Story(seed).run(crashes=8))
+    asyncio.run(ResendScenario(seed).run(crashes=8))

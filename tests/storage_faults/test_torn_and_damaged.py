@@ -54,7 +54,7 @@ async def opens(disk: FaultyDisk) -> None:
 
 
 def test_a_tail_torn_at_any_byte_is_cut_and_nothing_else() -> None:
-    async def story() -> None:
+    async def scenario() -> None:
         disk, ends, ledger_id = await written(4)
         for size in range(ends[-2], ends[-1] + 1):
             torn = copy_of(disk)
@@ -67,11 +67,11 @@ def test_a_tail_torn_at_any_byte_is_cut_and_nothing_else() -> None:
                 assert await read_all(store, ledger_id) == [entry(number) for number in range(kept)]
                 assert await append(store, ledger_id, [b"goes on"]) == kept
 
-    asyncio.run(story())
+    asyncio.run(scenario())
 
 
 def test_a_tail_that_was_lost_in_the_middle_of_the_last_group_is_cut() -> None:
-    async def story() -> None:
+    async def scenario() -> None:
         disk, _, ledger_id = await written(3)
         async with opened(DIRECTORY, LARGE, disk) as store:
             start = len(disk.nodes[FIRST].data)
@@ -87,7 +87,7 @@ def test_a_tail_that_was_lost_in_the_middle_of_the_last_group_is_cut() -> None:
             assert store.length(ledger_id) >= 3
             assert len(torn.nodes[FIRST].data) <= last_group + 48, "cut, then one reservation"
 
-    asyncio.run(story())
+    asyncio.run(scenario())
 
 
 def _start_of_last_group(disk: FaultyDisk, start: int, end: int) -> int:
@@ -104,7 +104,7 @@ def _start_of_last_group(disk: FaultyDisk, start: int, end: int) -> int:
 
 @pytest.mark.parametrize("mask", [0x01, 0xFF])
 def test_a_flipped_byte_below_what_was_synced_is_refused_by_file_and_offset(mask: int) -> None:
-    async def story() -> None:
+    async def scenario() -> None:
         disk, ends, _ = await written(4)
         for offset in range(ends[-2]):
             broken = copy_of(disk)
@@ -118,7 +118,7 @@ def test_a_flipped_byte_below_what_was_synced_is_refused_by_file_and_offset(mask
             report = check(LocalMedium(DIRECTORY, broken))
             assert any(f"{FIRST}: offset {start}: " in problem for problem in report.problems)
 
-    asyncio.run(story())
+    asyncio.run(scenario())
 
 
 def _record_start(disk: FaultyDisk, offset: int) -> int:
@@ -126,7 +126,7 @@ def _record_start(disk: FaultyDisk, offset: int) -> int:
 
 
 def test_a_flipped_byte_in_a_sealed_segment_is_found_by_whoever_reads_it() -> None:
-    async def story() -> None:
+    async def scenario() -> None:
         disk, _, ledger_id = await written(12, SMALL)
         assert len(disk.nodes) > 3
         for offset in range(len(disk.nodes[SECOND].data)):
@@ -143,33 +143,33 @@ def test_a_flipped_byte_in_a_sealed_segment_is_found_by_whoever_reads_it() -> No
                 continue
             assert found == [entry(number) for number in range(12)], "damage that no reader meets harms nobody"
 
-    asyncio.run(story())
+    asyncio.run(scenario())
 
 
 def test_a_missing_segment_is_refused() -> None:
-    async def story() -> None:
+    async def scenario() -> None:
         disk, _, _ = await written(12, SMALL)
         del disk.nodes[SECOND]
         with pytest.raises(CorruptionError, match="misses entries"):
             await opens(disk)
         assert not check(LocalMedium(DIRECTORY, disk)).intact
 
-    asyncio.run(story())
+    asyncio.run(scenario())
 
 
 def test_a_segment_of_another_log_is_refused() -> None:
-    async def story() -> None:
+    async def scenario() -> None:
         disk, _, _ = await written(12, SMALL)
         other, _, _ = await written(12, LocalStoreOptions(segment_bytes=150, first_ledger_id=7))
         disk.nodes[SECOND] = other.nodes[SECOND]
         with pytest.raises(CorruptionError, match="does not continue segment"):
             await opens(disk)
 
-    asyncio.run(story())
+    asyncio.run(scenario())
 
 
 def test_a_segment_whose_creation_was_interrupted_is_removed() -> None:
-    async def story() -> None:
+    async def scenario() -> None:
         disk, _, ledger_id = await written(12, SMALL)
         async with opened(DIRECTORY, SMALL, disk):
             pass
@@ -183,11 +183,11 @@ def test_a_segment_whose_creation_was_interrupted_is_removed() -> None:
             async with opened(DIRECTORY, SMALL, torn) as store:
                 assert await read_all(store, ledger_id) == [entry(number) for number in range(12)]
 
-    asyncio.run(story())
+    asyncio.run(scenario())
 
 
 def test_a_sealing_torn_at_any_byte_is_done_again() -> None:
-    async def story() -> None:
+    async def scenario() -> None:
         disk, ends, ledger_id = await written(3)
         async with opened(DIRECTORY, LARGE, disk):
             pass  # sealed by closing
@@ -199,11 +199,11 @@ def test_a_sealing_torn_at_any_byte_is_done_again() -> None:
             async with opened(DIRECTORY, LARGE, torn) as store:
                 assert await read_all(store, ledger_id) == [entry(number) for number in range(3)]
 
-    asyncio.run(story())
+    asyncio.run(scenario())
 
 
 def test_a_newer_format_is_refused_by_its_version() -> None:
-    async def story() -> None:
+    async def scenario() -> None:
         import google_crc32c  # noqa: PLC0415 - only here
 
         disk, _, _ = await written(1)
@@ -213,7 +213,7 @@ def test_a_newer_format_is_refused_by_its_version() -> None:
         with pytest.raises(Exception, match="version 3 of the format, this release knows 2"):
             await opens(disk)
 
-    asyncio.run(story())
+    asyncio.run(scenario())
 
 
 def message(number: int) -> bytes:
@@ -237,7 +237,7 @@ async def readable(store: LocalLedgerStore, ledger_id: int, length: int) -> dict
 
 
 def test_damage_costs_the_entry_that_it_is_in_and_check_says_which() -> None:
-    async def story() -> None:
+    async def scenario() -> None:
         disk = FaultyDisk()
         messages = [message(number) for number in range(12)]
         async with opened(DIRECTORY, LARGE, disk) as store:
@@ -259,11 +259,11 @@ def test_damage_costs_the_entry_that_it_is_in_and_check_says_which() -> None:
             }
             await store.close()
 
-    asyncio.run(story())
+    asyncio.run(scenario())
 
 
 def test_a_damaged_index_is_made_again_from_the_runs_and_check_names_it() -> None:
-    async def story() -> None:
+    async def scenario() -> None:
         disk = FaultyDisk()
         async with opened(DIRECTORY, LARGE, disk) as store:
             one, two = store.create(), store.create()
@@ -289,4 +289,4 @@ def test_a_damaged_index_is_made_again_from_the_runs_and_check_names_it() -> Non
                 await read_all(store, ledger_id)
             await store.close()
 
-    asyncio.run(story())
+    asyncio.run(scenario())

@@ -92,7 +92,7 @@ def assert_walked(walk: list[str], drawing: list[str]) -> None:
     assert {each for each in walk if each.startswith("broker")} - NOT_DRAWN <= set(drawing)
 
 
-class Mesh:
+class TwoBrokers:
     """Two brokers that replicate to each other; the test acts as the pipeline."""
 
     def __init__(self, directory: Path) -> None:
@@ -123,23 +123,23 @@ class Mesh:
 def test_an_entry_and_an_acknowledgement_go_the_way_that_is_drawn(tmp_path: Path) -> None:
     entry: list[CodeType] = []
     acknowledgement: list[CodeType] = []
-    with Tracer() as tracer, Mesh(tmp_path) as mesh:
-        carry(mesh, partial(tracer.on, entry), partial(tracer.on, acknowledgement))
+    with Tracer() as tracer, TwoBrokers(tmp_path) as pair:
+        carry(pair, partial(tracer.on, entry), partial(tracer.on, acknowledgement))
     assert_walked(walk_of(entry), drawn("An entry, from a producer"))
     assert_walked(walk_of(acknowledgement), drawn("An acknowledgement, from a consumer"))
 
 
 def carry(
-    mesh: Mesh,
+    pair: TwoBrokers,
     entry_traced: Callable[[], AbstractContextManager[None]],
     acknowledgement_traced: Callable[[], AbstractContextManager[None]],
 ) -> None:
     """Publish an entry in ewr, carry it to jfk, and acknowledge it there."""
     with (
-        mesh.connected("ewr") as producer,
-        mesh.connected("ewr") as reader,
-        mesh.connected("jfk") as writer,
-        mesh.connected("jfk") as consumer,
+        pair.connected("ewr") as producer,
+        pair.connected("ewr") as reader,
+        pair.connected("jfk") as writer,
+        pair.connected("jfk") as consumer,
     ):
         producer.create_producer(TOPIC)
         writer.create_producer(TOPIC, producer_name=link_producer("ewr", "jfk"), user_provided_producer_name=True)
@@ -148,8 +148,8 @@ def carry(
         reader.flow(10)
         consumer.subscribe(TOPIC, SUBSCRIPTION, replicate_subscription_state=True)
         consumer.flow(10)
-        wait_until(lambda: SUBSCRIPTION in subscriptions(mesh, "ewr"), what="the progress link from jfk")
-        wait_until(lambda: is_told_to_ewr(mesh), what="all that jfk has to say")
+        wait_until(lambda: SUBSCRIPTION in subscriptions(pair, "ewr"), what="the progress link from jfk")
+        wait_until(lambda: is_told_to_ewr(pair), what="all that jfk has to say")
         with entry_traced():
             producer.publish(b"an entry")
             read = reader.expect_frame("MESSAGE")
@@ -161,17 +161,17 @@ def carry(
             message = consumer.expect_frame("MESSAGE").command.message
         with acknowledgement_traced():
             consumer.acknowledge(message.message_id)
-            wait_until(lambda: subscriptions(mesh, "ewr")[SUBSCRIPTION]["msgBacklog"] == 0, what="the acknowledgement")
-            wait_until(lambda: is_told_to_ewr(mesh), what="a receipt of ewr")
+            wait_until(lambda: subscriptions(pair, "ewr")[SUBSCRIPTION]["msgBacklog"] == 0, what="the acknowledgement")
+            wait_until(lambda: is_told_to_ewr(pair), what="a receipt of ewr")
 
 
-def subscriptions(mesh: Mesh, name: str) -> dict[str, dict[str, object]]:
+def subscriptions(pair: TwoBrokers, name: str) -> dict[str, dict[str, object]]:
     """Return the statistics of the topic's subscriptions in a cluster."""
-    found: dict[str, dict[str, object]] = mesh.brokers[name].rest.stats(TOPIC)["subscriptions"]
+    found: dict[str, dict[str, object]] = pair.brokers[name].rest.stats(TOPIC)["subscriptions"]
     return found
 
 
-def is_told_to_ewr(mesh: Mesh) -> bool:
+def is_told_to_ewr(pair: TwoBrokers) -> bool:
     """Return whether ewr has confirmed all acknowledgements of jfk."""
-    unconfirmed = subscriptions(mesh, "jfk")[SUBSCRIPTION]["progressUnconfirmed"]
+    unconfirmed = subscriptions(pair, "jfk")[SUBSCRIPTION]["progressUnconfirmed"]
     return unconfirmed == {"ewr": 0}

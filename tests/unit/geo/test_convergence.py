@@ -4,7 +4,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from magnetar.base.position import Position
-from tests.unit.geo.world import EVERY, Cluster, World
+from tests.unit.geo.network import EVERY, Cluster, ClusterNetwork
 
 COMMANDS = [
     *["publish", "replicate", "acknowledge", "deliver"] * 3,
@@ -20,38 +20,38 @@ def steps(commands: list[str]) -> st.SearchStrategy[list[Step]]:
     return st.lists(step, min_size=20, max_size=80)
 
 
-def run(names: str, subscribed: int, commands: list[Step]) -> World:
+def run(names: str, subscribed: int, commands: list[Step]) -> ClusterNetwork:
     """Run the commands; ``subscribed`` has a bit for each cluster whose subscription is created at the beginning."""
-    world = World(names)
-    for number, cluster in enumerate(world.clusters.values()):
+    network = ClusterNetwork(names)
+    for number, cluster in enumerate(network.clusters.values()):
         if subscribed >> number & 1:
             cluster.subscribe(Position(1, -1))
     for command, first, second, number in commands:
-        step(world, command, (first, second, number))
-        world.check()
-    return world
+        step(network, command, (first, second, number))
+        network.check()
+    return network
 
 
-def step(world: World, command: str, arguments: tuple[int, int, int]) -> None:  # noqa: C901 - a table of commands
+def step(network: ClusterNetwork, command: str, arguments: tuple[int, int, int]) -> None:  # noqa: C901 - a table of commands
     first, second, number = arguments
-    clusters = list(world.clusters.values())
+    clusters = list(network.clusters.values())
     cluster, other = clusters[first % len(clusters)], clusters[second % len(clusters)]
     positions = sorted(cluster.entries)
     chosen = positions[number % len(positions)] if positions else Position(1, -1)
     match command:
         case "publish":
-            others = {name for name in world.clusters if name != cluster.name}
+            others = {name for name in network.clusters if name != cluster.name}
             for _ in range(1 + number % 4):
                 cluster.publish(others if number % 5 else {other.name})
         case "replicate" if cluster is not other:
             fresh = other.index.last_position(cluster.name) is None
             begin = 0 if number % 3 else second
-            world.replicate(cluster, other, begin, number, link_start=fresh and number % 4 == 0)
-        case "deliver" | "repeat" | "lose" if world.messages:
-            at = number % len(world.messages)
-            message = world.messages[at] if command == "repeat" else world.messages.pop(at)
+            network.replicate(cluster, other, begin, number, link_start=fresh and number % 4 == 0)
+        case "deliver" | "repeat" | "lose" if network.messages:
+            at = number % len(network.messages)
+            message = network.messages[at] if command == "repeat" else network.messages.pop(at)
             if command != "lose":
-                world.deliver(message)
+                network.deliver(message)
         case "roll":
             cluster.log.roll()
         case "crash":
@@ -61,11 +61,11 @@ def step(world: World, command: str, arguments: tuple[int, int, int]) -> None:  
         case "subscribe":
             cluster.subscribe(chosen if number % 2 else Position(1, -1))
         case _ if cluster.progress is not None:
-            subscription_step(world, cluster, command, chosen, arguments)
+            subscription_step(network, cluster, command, chosen, arguments)
 
 
 def subscription_step(
-    world: World, cluster: Cluster, command: str, chosen: Position, arguments: tuple[int, int, int]
+    network: ClusterNetwork, cluster: Cluster, command: str, chosen: Position, arguments: tuple[int, int, int]
 ) -> None:
     _, second, number = arguments
     positions = sorted(cluster.entries)
@@ -83,29 +83,29 @@ def subscription_step(
             cluster.flush()
             cluster.store.settle()
             assert cluster.progress is not None
-            world.send(cluster, cluster.progress, cluster.twin)
+            network.send(cluster, cluster.progress, cluster.twin)
         case "seek":
             cluster.seek(chosen if number % 2 else Position(1, -1))
 
 
-def heal(world: World) -> None:
+def heal(network: ClusterNetwork) -> None:
     """Replicate everything, and send every whole state to all others."""
-    clusters = list(world.clusters.values())
+    clusters = list(network.clusters.values())
     for _ in range(2):
         for source in clusters:
             for target in clusters:
                 if source is not target:
-                    world.replicate(source, target, 0, 1000, link_start=False)
+                    network.replicate(source, target, 0, 1000, link_start=False)
         for cluster in clusters:
             if cluster.progress is not None:
                 cluster.flush()
                 cluster.store.settle()
-                world.messages.clear()
-                world.send(cluster, cluster.progress, cluster.twin, bytes_max=100_000)
-                for message in world.messages:
-                    world.deliver(message)
-                world.messages.clear()
-                world.check()
+                network.messages.clear()
+                network.send(cluster, cluster.progress, cluster.twin, bytes_max=100_000)
+                for message in network.messages:
+                    network.deliver(message)
+                network.messages.clear()
+                network.check()
 
 
 @settings(max_examples=200, deadline=None)
@@ -113,17 +113,17 @@ def heal(world: World) -> None:
 def test_nothing_is_skipped_or_delivered_again_and_all_converge(
     names: str, subscribed: int, commands: list[Step]
 ) -> None:
-    world = run(names, subscribed, commands)
-    heal(world)
-    states = [cluster.progress for cluster in world.clusters.values() if cluster.progress is not None]
-    assert len(states) in (0, len(world.clusters))
+    network = run(names, subscribed, commands)
+    heal(network)
+    states = [cluster.progress for cluster in network.clusters.values() if cluster.progress is not None]
+    assert len(states) in (0, len(network.clusters))
     assert all(state == states[0] for state in states)
 
 
 @settings(max_examples=200, deadline=None)
 @given(st.sampled_from(["ab", "abc"]), st.integers(0, 7), steps([*COMMANDS, "seek"]))
 def test_seeks_converge_too(names: str, subscribed: int, commands: list[Step]) -> None:
-    world = run(names, subscribed, commands)
-    heal(world)
-    states = [cluster.progress for cluster in world.clusters.values() if cluster.progress is not None]
+    network = run(names, subscribed, commands)
+    heal(network)
+    states = [cluster.progress for cluster in network.clusters.values() if cluster.progress is not None]
     assert all(state == states[0] for state in states)

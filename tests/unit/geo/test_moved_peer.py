@@ -41,7 +41,7 @@ def links_to(urls: dict[str, str]) -> ProgressLinks:
 def test_a_connection_to_the_old_address_is_closed_and_the_next_one_is_to_the_new() -> None:
     urls = {"jfk": "pulsar://jfk:1", "lga": "pulsar://lga:1"}
 
-    async def story() -> None:
+    async def scenario() -> None:
         links = links_to(urls)
         jfk, lga = await links.connection("jfk"), await links.connection("lga")
         urls["jfk"] = "pulsar://jfk:2"
@@ -52,18 +52,18 @@ def test_a_connection_to_the_old_address_is_closed_and_the_next_one_is_to_the_ne
         assert (await links.connection("jfk")).url == "pulsar://jfk:2"
         assert await links.connection("lga") is lga
 
-    asyncio.run(story())
+    asyncio.run(scenario())
 
 
 def test_another_change_of_the_record_leaves_the_connection_alone() -> None:
-    async def story() -> None:
+    async def scenario() -> None:
         links = links_to({"jfk": "pulsar://jfk:1"})
         jfk = await links.connection("jfk")
         links.address_changed("jfk")
         assert await links.connection("jfk") is jfk
         assert jfk.failure is None
 
-    asyncio.run(story())
+    asyncio.run(scenario())
 
 
 def test_a_connection_that_was_being_opened_to_the_old_address_is_not_used(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -77,10 +77,10 @@ def test_a_connection_that_was_being_opened_to_the_old_address_is_not_used(monke
 
     monkeypatch.setattr(link, "PulsarConnection", Slow)
 
-    async def story() -> None:
+    async def scenario() -> None:
         links = links_to(urls)
         with pytest.raises(MagnetarError, match="jfk has moved"):
             await links.connection("jfk")
         assert (await links.connection("jfk")).url == "pulsar://jfk:2"
 
-    asyncio.run(story())
+    asyncio.run(scenario())

@@ -40,7 +40,7 @@ class FakeClock:
         return self.seconds
 
 
-class World:
+class LedgerEnvironment:
     """A managed ledger's environment: a store, metadata and a clock."""
 
     def __init__(self, store: LocalLedgerStore, metadata: MemoryMetadataStore, clock: FakeClock) -> None:
@@ -69,10 +69,12 @@ class World:
 
 
 @asynccontextmanager
-async def a_world(directory: Path, metadata: MemoryMetadataStore | None = None) -> AsyncIterator[World]:
+async def ledger_environment(
+    directory: Path, metadata: MemoryMetadataStore | None = None
+) -> AsyncIterator[LedgerEnvironment]:
     clock = FakeClock()
     async with opened(directory) as store:
-        yield World(store, metadata or MemoryMetadataStore(clock), clock)
+        yield LedgerEnvironment(store, metadata or MemoryMetadataStore(clock), clock)
 
 
 def serving() -> FaultyMetadataStore:

@@ -138,7 +138,7 @@ async def power_loss_without_syncs(entries: int) -> tuple[FaultyDisk, MemoryMeta
 def test_entries_lost_without_syncs_are_accepted_whatever_the_configuration_says_now(
     options: LocalStoreOptions,
 ) -> None:
-    async def story() -> None:
+    async def scenario() -> None:
         disk, metadata, confirmed = await power_loss_without_syncs(10)
         async with opened(DIRECTORY, options, disk) as store:
             assert store.may_lack_entries
@@ -158,11 +158,11 @@ def test_entries_lost_without_syncs_are_accepted_whatever_the_configuration_says
             bring_to_agreement(store, metadata, read_named_ledgers(metadata))
             assert open_topic(store, metadata).entries == kept + 1
 
-    asyncio.run(story())
+    asyncio.run(scenario())
 
 
 def test_a_topic_that_lost_entries_without_syncs_counts_those_that_are_known_to_be_lost() -> None:
-    async def story() -> None:
+    async def scenario() -> None:
         disk, metadata, _ = await power_loss_without_syncs(10)
         async with opened(DIRECTORY, UNSYNCED, disk) as store:
             bring_to_agreement(store, metadata, read_named_ledgers(metadata))
@@ -175,11 +175,11 @@ def test_a_topic_that_lost_entries_without_syncs_counts_those_that_are_known_to_
             bring_to_agreement(store, metadata, read_named_ledgers(metadata))
             assert open_topic(store, metadata).properties == {LOST_PROPERTY: str(lost)}, "the stop was in order"
 
-    asyncio.run(story())
+    asyncio.run(scenario())
 
 
 def test_a_topic_whose_list_was_written_before_its_last_entries_may_lack_them_and_nobody_knows_how_many() -> None:
-    async def story() -> None:
+    async def scenario() -> None:
         disk, metadata = FaultyDisk(), MemoryMetadataStore(CLOCK)
         async with opened(DIRECTORY, UNSYNCED, disk) as store:
             bring_to_agreement(store, metadata, read_named_ledgers(metadata))
@@ -194,7 +194,7 @@ def test_a_topic_whose_list_was_written_before_its_last_entries_may_lack_them_an
             assert open_topic(store, kept).properties == {LOST_PROPERTY: "0"}
             assert ManagedLedger.open(store, kept, IDLE, CONFIG, CLOCK).properties == {}, "its list was complete"
 
-    asyncio.run(story())
+    asyncio.run(scenario())
 
 
 def test_losses_add_up() -> None:
@@ -205,7 +205,7 @@ def test_losses_add_up() -> None:
 
 
 def test_a_shorter_log_is_data_loss_where_entries_were_always_synced() -> None:
-    async def story() -> None:
+    async def scenario() -> None:
         disk, metadata, _ = await power_loss_without_syncs(10)
         del disk.nodes[DIRECTORY / UNSYNCED_NAME]
         async with opened(DIRECTORY, SYNCED, disk) as store:
@@ -214,11 +214,11 @@ def test_a_shorter_log_is_data_loss_where_entries_were_always_synced() -> None:
             with pytest.raises(DataLossError):
                 open_topic(store, metadata)
 
-    asyncio.run(story())
+    asyncio.run(scenario())
 
 
 def test_the_note_of_a_run_without_syncs_goes_when_the_log_is_closed_in_order_or_losses_are_accepted() -> None:
-    async def story() -> None:
+    async def scenario() -> None:
         disk, metadata = FaultyDisk(), MemoryMetadataStore(CLOCK)
         note = DIRECTORY / UNSYNCED_NAME
         async with opened(DIRECTORY, UNSYNCED, disk) as store:
@@ -234,11 +234,11 @@ def test_the_note_of_a_run_without_syncs_goes_when_the_log_is_closed_in_order_or
         async with opened(DIRECTORY, SYNCED, crashed) as store:
             assert not store.may_lack_entries
 
-    asyncio.run(story())
+    asyncio.run(scenario())
 
 
 def test_a_start_that_may_lack_entries_sets_a_boundary_that_later_starts_keep() -> None:
-    async def story() -> None:
+    async def scenario() -> None:
         disk, metadata, confirmed = await power_loss_without_syncs(10)
         boundaries: list[tuple[int, ...]] = []
         for options in (UNSYNCED, UNSYNCED, SYNCED, SYNCED):
@@ -252,7 +252,7 @@ def test_a_start_that_may_lack_entries_sets_a_boundary_that_later_starts_keep() 
         assert first == second[:-1]
         assert second == synced == again, "entries were synced, or the broker was stopped in order"
 
-    asyncio.run(story())
+    asyncio.run(scenario())
 
 
 def test_a_boundary_that_divides_no_ledgers_is_forgotten() -> None:
@@ -263,7 +263,7 @@ def test_a_boundary_that_divides_no_ledgers_is_forgotten() -> None:
 
 
 def test_a_cursor_ahead_of_a_log_that_lost_entries_takes_what_comes() -> None:
-    async def story() -> None:
+    async def scenario() -> None:
         disk, metadata, confirmed = await power_loss_without_syncs(10)
         async with opened(DIRECTORY, UNSYNCED, disk) as store:
             bring_to_agreement(store, metadata, read_named_ledgers(metadata))
@@ -277,12 +277,12 @@ def test_a_cursor_ahead_of_a_log_that_lost_entries_takes_what_comes() -> None:
             assert cursor.state.acknowledge([position])
             assert cursor.state.mark_delete_position == position
 
-    asyncio.run(story())
+    asyncio.run(scenario())
 
 
 @pytest.mark.parametrize("seed", range(10))
 def test_power_loss_without_syncs_loses_the_end_and_gives_no_id_twice(seed: int) -> None:
-    async def story() -> None:
+    async def scenario() -> None:
         chance = random.Random(seed)
         disk, metadata = FaultyDisk(), MemoryMetadataStore(CLOCK)
         options = LocalStoreOptions(sync=False, segment_bytes=1500, ledger_id_block=8)
@@ -304,7 +304,7 @@ def test_power_loss_without_syncs_loses_the_end_and_gives_no_id_twice(seed: int)
             await store.close()
             disk, metadata = after, metadata.reopened()
 
-    asyncio.run(story())
+    asyncio.run(scenario())
 
 
 class CrampedMetadata(MemoryMetadataStore):
@@ -322,7 +322,7 @@ class CrampedMetadata(MemoryMetadataStore):
 
 
 def test_a_start_on_a_full_disk_notes_losses_in_the_room_that_was_held_back() -> None:
-    async def story() -> None:
+    async def scenario() -> None:
         disk = FaultyDisk()
         metadata = CrampedMetadata(disk)
         options = LocalStoreOptions(sync=False, reserve_bytes=100)
@@ -333,7 +333,7 @@ def test_a_start_on_a_full_disk_notes_losses_in_the_room_that_was_held_back() ->
             assert boundary == store.next_ledger_id == store.create()
             assert not store.may_lack_entries
 
-    asyncio.run(story())
+    asyncio.run(scenario())
 
 
 class FullMetadata(MemoryMetadataStore):
@@ -347,7 +347,7 @@ class FullMetadata(MemoryMetadataStore):
 
 
 def test_a_trim_whose_list_cannot_be_written_deletes_nothing_and_is_done_later() -> None:
-    async def story() -> None:
+    async def scenario() -> None:
         metadata = FullMetadata(CLOCK)
         async with opened(DIRECTORY, SYNCED, FaultyDisk()) as store:
             ledger = open_topic(store, metadata)
@@ -364,11 +364,11 @@ def test_a_trim_whose_list_cannot_be_written_deletes_nothing_and_is_done_later()
             await barrier(store)
             assert store.list() == [before[-1]]
 
-    asyncio.run(story())
+    asyncio.run(scenario())
 
 
 def test_ledgers_that_nothing_lists_are_deleted_when_the_store_is_opened() -> None:
-    async def story() -> None:
+    async def scenario() -> None:
         disk, metadata = FaultyDisk(), MemoryMetadataStore(CLOCK)
         async with opened(DIRECTORY, SYNCED, disk) as store:
             ledger = open_topic(store, metadata)
@@ -385,11 +385,11 @@ def test_ledgers_that_nothing_lists_are_deleted_when_the_store_is_opened() -> No
             assert len(store.list()) == 3
             assert open_topic(store, metadata).entries == 5
 
-    asyncio.run(story())
+    asyncio.run(scenario())
 
 
 def test_the_log_of_a_lost_metadata_store_is_never_deleted() -> None:
-    async def story() -> None:
+    async def scenario() -> None:
         disk, metadata = FaultyDisk(), MemoryMetadataStore(CLOCK)
         async with opened(DIRECTORY, SYNCED, disk) as store:
             await publish(open_topic(store, metadata), store, 10)
@@ -401,11 +401,11 @@ def test_the_log_of_a_lost_metadata_store_is_never_deleted() -> None:
                 await publish(open_topic(store, older), store, 5)
                 assert set(held) <= set(store.list())
 
-    asyncio.run(story())
+    asyncio.run(scenario())
 
 
 def test_a_list_that_cannot_be_read_keeps_every_ledger() -> None:
-    async def story() -> None:
+    async def scenario() -> None:
         disk, metadata = FaultyDisk(), MemoryMetadataStore(CLOCK)
         async with opened(DIRECTORY, SYNCED, disk) as store:
             await publish(open_topic(store, metadata), store, 4)
@@ -416,13 +416,13 @@ def test_a_list_that_cannot_be_read_keeps_every_ledger() -> None:
             bring_to_agreement(store, metadata, read_named_ledgers(metadata))
             assert store.list() == held
 
-    asyncio.run(story())
+    asyncio.run(scenario())
 
 
 def with_record(path: str, value: bytes, look: Callable[[LocalLedgerStore, MemoryMetadataStore], None]) -> None:
     """Call ``look`` with a store that has a topic, an unlisted ledger, and ``value`` in place of a record."""
 
-    async def story() -> None:
+    async def scenario() -> None:
         disk, metadata = FaultyDisk(), MemoryMetadataStore(CLOCK)
         async with opened(DIRECTORY, SYNCED, disk) as store:
             ledger = open_topic(store, metadata)
@@ -432,7 +432,7 @@ def with_record(path: str, value: bytes, look: Callable[[LocalLedgerStore, Memor
             metadata.put(path, value)
             look(store, metadata)
 
-    asyncio.run(story())
+    asyncio.run(scenario())
 
 
 @pytest.mark.parametrize("value", [b"", b"x", b"[7]"])

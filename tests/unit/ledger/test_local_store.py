@@ -23,7 +23,7 @@ def entry(number: int) -> bytes:
 
 
 def test_entries_of_many_ledgers_read_back_in_order_also_after_reopening(tmp_path: Path) -> None:
-    async def story() -> None:
+    async def scenario() -> None:
         expected: dict[int, list[bytes]] = {}
         async with opened(tmp_path) as store:
             ledgers = [store.create() for _ in range(3)]
@@ -42,11 +42,11 @@ def test_entries_of_many_ledgers_read_back_in_order_also_after_reopening(tmp_pat
                 assert store.length(ledger_id) == len(entries)
                 assert store.size_bytes(ledger_id) == sum(map(len, entries))
 
-    asyncio.run(story())
+    asyncio.run(scenario())
 
 
 def test_reports_come_in_the_order_of_appends_and_barriers_over_all_ledgers(tmp_path: Path) -> None:
-    async def story() -> None:
+    async def scenario() -> None:
         reports: list[int] = []
         async with opened(tmp_path) as store:
             one, two = store.create(), store.create()
@@ -58,11 +58,11 @@ def test_reports_come_in_the_order_of_appends_and_barriers_over_all_ledgers(tmp_
             await barrier(store)
         assert reports == list(range(300))
 
-    asyncio.run(story())
+    asyncio.run(scenario())
 
 
 def test_what_is_reported_is_on_the_event_loops_thread_and_readable(tmp_path: Path) -> None:
-    async def story() -> None:
+    async def scenario() -> None:
         async with opened(tmp_path) as store:
             ledger_id = store.create()
             seen: list[list[bytes] | None] = []
@@ -77,11 +77,11 @@ def test_what_is_reported_is_on_the_event_loops_thread_and_readable(tmp_path: Pa
             await barrier(store)
             assert seen == [[b"a", b"b"]]
 
-    asyncio.run(story())
+    asyncio.run(scenario())
 
 
 def test_one_owners_exception_does_not_keep_the_others_waiting(tmp_path: Path) -> None:
-    async def story() -> None:
+    async def scenario() -> None:
         contexts: list[dict[str, object]] = []
         asyncio.get_running_loop().set_exception_handler(lambda _, context: contexts.append(context))
 
@@ -94,11 +94,11 @@ def test_one_owners_exception_does_not_keep_the_others_waiting(tmp_path: Path) -
             assert await append(store, ledger_id, [b"b"]) == 1
         assert [type(context["exception"]) for context in contexts] == [ValueError]
 
-    asyncio.run(story())
+    asyncio.run(scenario())
 
 
 def test_runs_keep_their_annotations(tmp_path: Path) -> None:
-    async def story() -> None:
+    async def scenario() -> None:
         runs = [Run(2 * number, 2, b"note %d" % number if number % 2 else b"") for number in range(30)]
         async with opened(tmp_path) as store:
             ledger_id, other = store.create(), store.create()
@@ -112,11 +112,11 @@ def test_runs_keep_their_annotations(tmp_path: Path) -> None:
             await barrier(store)
             assert list(store.runs(ledger_id)) == runs[10:], "a run stays while one of its entries does"
 
-    asyncio.run(story())
+    asyncio.run(scenario())
 
 
 def test_ids_grow_for_ever_even_if_the_newest_ledgers_are_gone(tmp_path: Path) -> None:
-    async def story() -> None:
+    async def scenario() -> None:
         newest = 0
         for _ in range(4):
             async with opened(tmp_path) as store:
@@ -127,11 +127,11 @@ def test_ids_grow_for_ever_even_if_the_newest_ledgers_are_gone(tmp_path: Path) -
                     await append(store, ledger_id, [b"a"])
                     store.delete(ledger_id)
 
-    asyncio.run(story())
+    asyncio.run(scenario())
 
 
 def test_a_clean_restart_skips_no_id_and_a_crash_at_most_a_block(tmp_path: Path) -> None:
-    async def story() -> None:
+    async def scenario() -> None:
         async with opened(tmp_path) as store:
             first = store.create()
         async with opened(tmp_path) as store:
@@ -145,11 +145,11 @@ def test_a_clean_restart_skips_no_id_and_a_crash_at_most_a_block(tmp_path: Path)
         async with opened(abandoned) as store:
             assert first + 1 < store.create() <= first + 1 + 3 * SMALL.ledger_id_block, "the second block has two sizes"
 
-    asyncio.run(story())
+    asyncio.run(scenario())
 
 
 def test_ids_are_given_only_as_far_as_they_are_durably_reserved() -> None:
-    async def story() -> None:
+    async def scenario() -> None:
         disk = FaultyDisk()
         async with opened(Path("/log"), SMALL, disk) as store:
             with disk.lock:  # nothing becomes durable
@@ -160,11 +160,11 @@ def test_ids_are_given_only_as_far_as_they_are_durably_reserved() -> None:
             await barrier(store)
             store.create()
 
-    asyncio.run(story())
+    asyncio.run(scenario())
 
 
 def test_each_group_is_timed(tmp_path: Path) -> None:
-    async def story() -> None:
+    async def scenario() -> None:
         async with opened(tmp_path) as store:
 
             def groups() -> int:
@@ -178,11 +178,11 @@ def test_each_group_is_timed(tmp_path: Path) -> None:
             assert groups() - before == 5
             assert 0 < store.commit_times.sum_s < 60
 
-    asyncio.run(story())
+    asyncio.run(scenario())
 
 
 def test_starts_that_use_no_id_skip_fewer_than_the_milliseconds_they_take() -> None:
-    async def story() -> None:
+    async def scenario() -> None:
         disk, starts = FaultyDisk(), 50
         for _ in range(starts):
             store = LocalLedgerStore(Path("/log"), disk, asyncio.get_running_loop(), LocalStoreOptions())
@@ -193,11 +193,11 @@ def test_starts_that_use_no_id_skip_fewer_than_the_milliseconds_they_take() -> N
         async with opened(Path("/log"), LocalStoreOptions(), disk) as store:
             assert store.create() <= starts * 512 + 1
 
-    asyncio.run(story())
+    asyncio.run(scenario())
 
 
 def test_the_faster_ids_are_used_the_more_are_reserved() -> None:
-    async def story() -> None:
+    async def scenario() -> None:
         disk = FaultyDisk()
         async with opened(Path("/log"), LocalStoreOptions(), disk) as store:
             for _ in range(100):
@@ -210,11 +210,11 @@ def test_the_faster_ids_are_used_the_more_are_reserved() -> None:
             await barrier(store)
             assert disk.syncs - commits <= 2
 
-    asyncio.run(story())
+    asyncio.run(scenario())
 
 
 def test_trimmed_and_deleted_entries_give_their_segments_back(tmp_path: Path) -> None:
-    async def story() -> None:
+    async def scenario() -> None:
         async with opened(tmp_path) as store:
             kept, trimmed, deleted = (store.create() for _ in range(3))
             await append(store, kept, [b"k"])
@@ -247,11 +247,11 @@ def test_trimmed_and_deleted_entries_give_their_segments_back(tmp_path: Path) ->
             assert await read_all(store, trimmed, 60) == [b"next"]
             assert store.length(trimmed) == 61
 
-    asyncio.run(story())
+    asyncio.run(scenario())
 
 
 def test_what_was_trimmed_in_the_newest_segment_needs_no_memory(tmp_path: Path) -> None:
-    async def story() -> None:
+    async def scenario() -> None:
         options = replace(SMALL, segment_bytes=1 << 20)
         async with opened(tmp_path, options) as store:
             ledger_id = store.create()
@@ -275,11 +275,11 @@ def test_what_was_trimmed_in_the_newest_segment_needs_no_memory(tmp_path: Path) 
                 assert store.length(ledger_id) == 100
                 await append(store, store.create(), [b"more"])
 
-    asyncio.run(story())
+    asyncio.run(scenario())
 
 
 def test_tables_of_sealed_segments_stay_in_memory_only_up_to_their_limit(tmp_path: Path) -> None:
-    async def story() -> None:
+    async def scenario() -> None:
         options = replace(SMALL, table_cache_bytes=4000)
         async with opened(tmp_path, options) as store:
             ledger_ids = [store.create() for _ in range(3)]
@@ -291,11 +291,11 @@ def test_tables_of_sealed_segments_stay_in_memory_only_up_to_their_limit(tmp_pat
             assert tables
             assert sum(table.memory_bytes for table in tables) == store._reader.cached_bytes <= 4000
 
-    asyncio.run(story())
+    asyncio.run(scenario())
 
 
 def test_a_sealed_ledger_takes_no_more_also_after_reopening(tmp_path: Path) -> None:
-    async def story() -> None:
+    async def scenario() -> None:
         async with opened(tmp_path) as store:
             ledger_id = store.create()
             await append(store, ledger_id, [b"a"])
@@ -309,7 +309,7 @@ def test_a_sealed_ledger_takes_no_more_also_after_reopening(tmp_path: Path) -> N
             with pytest.raises(StorageError, match="does not exist"):
                 store.append(ledger_id + 100, [b"b"], print)
 
-    asyncio.run(story())
+    asyncio.run(scenario())
 
 
 def test_the_ids_of_a_later_life_are_above_those_of_an_earlier_one(tmp_path: Path) -> None:
@@ -320,16 +320,16 @@ def test_the_ids_of_a_later_life_are_above_those_of_an_earlier_one(tmp_path: Pat
                 last = store.create()
         return last
 
-    async def story() -> None:
+    async def scenario() -> None:
         before = await given("disk", now=1_700_000_000.0)
         assert before < await given("disk", now=1_700_000_000.0), "an old store goes on where it was"
         assert before < await given("new disk", now=1_700_000_001.0)
 
-    asyncio.run(story())
+    asyncio.run(scenario())
 
 
 def test_without_sync_everything_works_the_same(tmp_path: Path) -> None:
-    async def story() -> None:
+    async def scenario() -> None:
         options = LocalStoreOptions(sync=False, segment_bytes=1000)
         async with opened(tmp_path, options) as store:
             ledger_id = store.create()
@@ -338,22 +338,22 @@ def test_without_sync_everything_works_the_same(tmp_path: Path) -> None:
         async with opened(tmp_path, options) as store:
             assert await read_all(store, ledger_id) == [entry(number) for number in range(50)]
 
-    asyncio.run(story())
+    asyncio.run(scenario())
 
 
 def test_a_closed_store_says_so(tmp_path: Path) -> None:
-    async def story() -> None:
+    async def scenario() -> None:
         async with opened(tmp_path) as store:
             ledger_id = store.create()
         assert not store.state.healthy
         with pytest.raises(StorageError, match="closed"):
             await append(store, ledger_id, [b"late"])
 
-    asyncio.run(story())
+    asyncio.run(scenario())
 
 
 def test_pending_appends_are_durable_when_close_returns(tmp_path: Path) -> None:
-    async def story() -> None:
+    async def scenario() -> None:
         reports: list[StorageError | None] = []
         async with opened(tmp_path) as store:
             ledger_id = store.create()
@@ -363,7 +363,7 @@ def test_pending_appends_are_durable_when_close_returns(tmp_path: Path) -> None:
         async with opened(tmp_path) as store:
             assert store.length(ledger_id) == 100
 
-    asyncio.run(story())
+    asyncio.run(scenario())
 
 
 @pytest.mark.parametrize("segment_bytes", [0, 2**31])
@@ -373,7 +373,7 @@ def test_impossible_segment_sizes_are_refused(segment_bytes: int) -> None:
 
 
 def test_a_small_read_costs_no_more_than_its_limits(tmp_path: Path) -> None:
-    async def story() -> None:
+    async def scenario() -> None:
         async with opened(tmp_path) as store:
             ledger_id = store.create()
             await append(store, ledger_id, [entry(number) for number in range(40)])
@@ -384,19 +384,19 @@ def test_a_small_read_costs_no_more_than_its_limits(tmp_path: Path) -> None:
             assert await store.read(ledger_id, 40, 5, 1) == [b"z" * 600]
             assert await store.read(ledger_id, 41, 5, 1) == []
 
-    asyncio.run(story())
+    asyncio.run(scenario())
 
 
 def test_constructing_a_store_touches_nothing(tmp_path: Path) -> None:
-    async def story() -> None:
+    async def scenario() -> None:
         LocalLedgerStore(tmp_path / "absent", SystemFiles(), asyncio.get_running_loop(), SMALL)
 
-    asyncio.run(story())
+    asyncio.run(scenario())
     assert not (tmp_path / "absent").exists()
 
 
 def test_a_log_belongs_to_one_life_from_its_first_opening_on() -> None:
-    async def story() -> None:
+    async def scenario() -> None:
         disk, options = FaultyDisk(), replace(SMALL, identity="first", first_ledger_id=1000)
         async with opened(Path("/log"), options, disk) as store:
             assert store.life == Life("first", 1000)
@@ -405,11 +405,11 @@ def test_a_log_belongs_to_one_life_from_its_first_opening_on() -> None:
             async with opened(Path("/log"), replace(options, identity="second", first_ledger_id=2000), each) as store:
                 assert store.life == Life("first", 1000)
 
-    asyncio.run(story())
+    asyncio.run(scenario())
 
 
 def test_a_log_of_an_earlier_release_may_have_given_any_id() -> None:
-    async def story() -> None:
+    async def scenario() -> None:
         disk = FaultyDisk()
         async with opened(Path("/log"), SMALL, disk) as store:
             assert store.life is None
@@ -417,11 +417,11 @@ def test_a_log_of_an_earlier_release_may_have_given_any_id() -> None:
         async with opened(Path("/log"), replace(SMALL, identity="first", first_ledger_id=1000), disk) as store:
             assert store.life == Life("first", 1)
 
-    asyncio.run(story())
+    asyncio.run(scenario())
 
 
 def test_a_life_that_cannot_be_read_is_named() -> None:
-    async def story() -> None:
+    async def scenario() -> None:
         disk = FaultyDisk()
         async with opened(Path("/log"), replace(SMALL, identity="first"), disk):
             pass
@@ -430,4 +430,4 @@ def test_a_life_that_cannot_be_read_is_named() -> None:
         with pytest.raises(CorruptionError, match="/log/life"):
             await store.open()
 
-    asyncio.run(story())
+    asyncio.run(scenario())

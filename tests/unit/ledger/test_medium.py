@@ -68,7 +68,7 @@ class Reports:
 
 
 def test_groups_are_in_flight_together_and_reported_in_order_as_they_are_acknowledged() -> None:
-    async def story() -> None:
+    async def scenario() -> None:
         async with opened(Kept()) as (store, medium):
             ledger_id = store.create()
             medium.prompt = False
@@ -91,11 +91,11 @@ def test_groups_are_in_flight_together_and_reported_in_order_as_they_are_acknowl
             assert reports.told == [(number, None) for number in range(5)]
             assert await read_all(store, ledger_id) == [entry(number) for number in range(5)]
 
-    asyncio.run(story())
+    asyncio.run(scenario())
 
 
 def test_a_barrier_is_reported_behind_the_groups_in_flight() -> None:
-    async def story() -> None:
+    async def scenario() -> None:
         async with opened(Kept()) as (store, medium):
             ledger_id = store.create()
             medium.prompt = False
@@ -109,11 +109,11 @@ def test_a_barrier_is_reported_behind_the_groups_in_flight() -> None:
             assert order == [1]
             medium.prompt = True
 
-    asyncio.run(story())
+    asyncio.run(scenario())
 
 
 def test_segments_are_sealed_when_nothing_is_in_flight_and_found_again() -> None:
-    async def story() -> None:
+    async def scenario() -> None:
         kept = Kept()
         expected: dict[int, list[bytes]] = {}
         for _ in range(3):
@@ -137,12 +137,12 @@ def test_segments_are_sealed_when_nothing_is_in_flight_and_found_again() -> None
             for ledger_id in expected.keys() - {gone}:
                 assert await read_all(store, ledger_id) == expected[ledger_id]
 
-    asyncio.run(story())
+    asyncio.run(scenario())
 
 
 @pytest.mark.parametrize("seed", range(40))
 def test_a_crash_leaves_what_was_acknowledged_and_maybe_some_of_what_was_in_flight(seed: int) -> None:
-    async def story() -> None:
+    async def scenario() -> None:
         chance, kept = random.Random(seed), Kept()
         medium = MemoryMedium(kept)
         store = await opened_on(medium)
@@ -166,11 +166,11 @@ def test_a_crash_leaves_what_was_acknowledged_and_maybe_some_of_what_was_in_flig
         async with opened(kept) as (again, _):
             assert await read_all(again, ledger_id) == [entry(number) for number in range(length + 1)]
 
-    asyncio.run(story())
+    asyncio.run(scenario())
 
 
 def test_a_shortage_fails_all_that_is_in_flight_and_nothing_of_it_remains() -> None:
-    async def story() -> None:
+    async def scenario() -> None:
         kept = Kept()
         async with opened(kept) as (store, medium):
             ledger_id, sealed = store.create(), store.create()
@@ -205,11 +205,11 @@ def test_a_shortage_fails_all_that_is_in_flight_and_nothing_of_it_remains() -> N
             with pytest.raises(StorageError, match="is sealed"):
                 store.append(sealed, [b"more"], lambda _error: None)
 
-    asyncio.run(story())
+    asyncio.run(scenario())
 
 
 def test_ids_that_a_shortage_kept_from_being_reserved_are_reserved_after_it() -> None:
-    async def story() -> None:
+    async def scenario() -> None:
         async with opened(Kept()) as (store, medium):
             medium.error = StorageShortageError(SHORT)
             with suppress(StorageError):
@@ -222,11 +222,11 @@ def test_ids_that_a_shortage_kept_from_being_reserved_are_reserved_after_it() ->
             await turns()
             store.create()
 
-    asyncio.run(story())
+    asyncio.run(scenario())
 
 
 def test_in_a_shortage_what_is_urgent_goes_on_in_its_order() -> None:
-    async def story() -> None:
+    async def scenario() -> None:
         kept = Kept()
         async with opened(kept) as (store, medium):
             log, cursor = store.create(), store.create()
@@ -250,11 +250,11 @@ def test_in_a_shortage_what_is_urgent_goes_on_in_its_order() -> None:
             assert await read_all(store, cursor) == [entry(number) for number in range(6)]
             assert await read_all(store, log) == [entry(0)]
 
-    asyncio.run(story())
+    asyncio.run(scenario())
 
 
 def test_a_segment_that_cannot_be_sealed_for_now_takes_groups_later() -> None:
-    async def story() -> None:
+    async def scenario() -> None:
         kept = Kept()
         async with opened(kept) as (store, medium):
             ledger_id = store.create()
@@ -274,11 +274,11 @@ def test_a_segment_that_cannot_be_sealed_for_now_takes_groups_later() -> None:
         async with opened(kept) as (store, _):
             assert await read_all(store, ledger_id) == stored
 
-    asyncio.run(story())
+    asyncio.run(scenario())
 
 
 def test_what_waits_for_the_next_segment_fails_with_the_groups_in_flight_and_is_told_behind_them() -> None:
-    async def story() -> None:
+    async def scenario() -> None:
         kept = Kept()
         async with opened(kept) as (store, medium):
             ledger_id = store.create()
@@ -302,11 +302,11 @@ def test_what_waits_for_the_next_segment_fails_with_the_groups_in_flight_and_is_
         async with opened(kept) as (store, _):
             assert await read_all(store, ledger_id, max_bytes=5000) == [entry(0) * 50, entry(4) * 60]
 
-    asyncio.run(story())
+    asyncio.run(scenario())
 
 
 def test_a_writer_whose_log_was_taken_over_is_fenced_for_good() -> None:
-    async def story() -> None:
+    async def scenario() -> None:
         kept = Kept()
         old_medium = MemoryMedium(kept)
         old = await opened_on(old_medium)
@@ -335,11 +335,11 @@ def test_a_writer_whose_log_was_taken_over_is_fenced_for_good() -> None:
         async with opened(kept) as (new, _):
             assert await read_all(new, ledger_id) == [entry(0), entry(5)]
 
-    asyncio.run(story())
+    asyncio.run(scenario())
 
 
 def test_after_any_other_error_the_log_has_to_be_opened_again() -> None:
-    async def story() -> None:
+    async def scenario() -> None:
         kept = Kept()
         medium = MemoryMedium(kept, prompt=True)
         store = await opened_on(medium)
@@ -359,18 +359,18 @@ def test_after_any_other_error_the_log_has_to_be_opened_again() -> None:
         async with opened(kept) as (again, _):
             assert await read_all(again, ledger_id) == [entry(0)]
 
-    asyncio.run(story())
+    asyncio.run(scenario())
 
 
 @pytest.mark.parametrize("error", [StorageError("unreachable"), StorageShortageError(SHORT)])
 def test_a_log_that_cannot_be_written_is_not_opened(error: StorageError) -> None:
-    async def story() -> None:
+    async def scenario() -> None:
         medium = MemoryMedium(Kept())
         medium.error = error
         with pytest.raises(type(error), match=str(error)):
             await opened_on(medium)
 
-    asyncio.run(story())
+    asyncio.run(scenario())
 
 
 @dataclass

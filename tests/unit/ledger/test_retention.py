@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 from magnetar.base.position import EARLIEST, Position
 from magnetar.ledger.rollover import ManagedLedgerConfig
-from tests.unit.ledger.managed import MINUTE_MS, a_world
+from tests.unit.ledger.managed import MINUTE_MS, ledger_environment
 from tests.unit.ledger.support import barrier
 
 if TYPE_CHECKING:
@@ -17,85 +17,85 @@ FOR_EVER = (-1, -1)
 
 
 def test_trim_never_passes_a_cursor_nor_takes_the_current_ledger(tmp_path: Path) -> None:
-    async def story() -> None:
-        async with a_world(tmp_path) as world:
-            ledger = world.open()
-            positions = [await world.append(ledger, [b"x"]) for _ in range(10)]
+    async def scenario() -> None:
+        async with ledger_environment(tmp_path) as environment:
+            ledger = environment.open()
+            positions = [await environment.append(ledger, [b"x"]) for _ in range(10)]
             for consumed in positions:
-                ledger.trim(consumed, world.now_ms, NONE)
+                ledger.trim(consumed, environment.now_ms, NONE)
                 following = ledger.next_position(consumed)
                 assert all(ledger.contains(position) for position in positions if position >= following)
                 assert positions[-1].ledger_id == ledger.ledgers()[-1].ledger_id
             assert [each.entries for each in ledger.ledgers()] == [2]
             assert ledger.first_position == positions[8]
-            await barrier(world.store)
-            assert world.store.list() == [positions[8].ledger_id]
+            await barrier(environment.store)
+            assert environment.store.list() == [positions[8].ledger_id]
 
-    asyncio.run(story())
+    asyncio.run(scenario())
 
 
 def test_trim_tells_the_new_first_position(tmp_path: Path) -> None:
-    async def story() -> None:
-        async with a_world(tmp_path) as world:
-            ledger = world.open()
-            positions = [await world.append(ledger, [b"x"]) for _ in range(6)]
-            assert ledger.trim(positions[2], world.now_ms, NONE) is None
-            assert ledger.trim(positions[3], world.now_ms, NONE) == positions[4]
+    async def scenario() -> None:
+        async with ledger_environment(tmp_path) as environment:
+            ledger = environment.open()
+            positions = [await environment.append(ledger, [b"x"]) for _ in range(6)]
+            assert ledger.trim(positions[2], environment.now_ms, NONE) is None
+            assert ledger.trim(positions[3], environment.now_ms, NONE) == positions[4]
 
-    asyncio.run(story())
+    asyncio.run(scenario())
 
 
 def test_what_is_to_be_remembered_of_trimmed_entries_is_kept_with_the_shorter_list(tmp_path: Path) -> None:
-    async def story() -> None:
-        async with a_world(tmp_path) as world:
-            ledger = world.open()
-            positions = [await world.append(ledger, [b"x"]) for _ in range(10)]
+    async def scenario() -> None:
+        async with ledger_environment(tmp_path) as environment:
+            ledger = environment.open()
+            positions = [await environment.append(ledger, [b"x"]) for _ in range(10)]
             versions: list[str] = []
-            world.metadata.watch("/managed-ledgers", lambda change: versions.append(change.path))
-            ledger.trim(positions[8], world.now_ms, NONE, lambda last: {"through": str(last)})
+            environment.metadata.watch("/managed-ledgers", lambda change: versions.append(change.path))
+            ledger.trim(positions[8], environment.now_ms, NONE, lambda last: {"through": str(last)})
             assert len(versions) == 1, "in one change"
-            again = await world.reopen(ledger)
+            again = await environment.reopen(ledger)
             assert again.properties == {"through": str(positions[7])}
             assert again.first_position == positions[8]
 
-    asyncio.run(story())
+    asyncio.run(scenario())
 
 
 def test_retention_keeps_by_time_or_size(tmp_path: Path) -> None:
-    async def story() -> None:
-        async with a_world(tmp_path) as world:
+    async def scenario() -> None:
+        async with ledger_environment(tmp_path) as environment:
             config = ManagedLedgerConfig(1, 10**9, 0, 10**9)
-            ledger = world.open(config)
+            ledger = environment.open(config)
             mebibyte = b"x" * 1024 * 1024
             for _ in range(5):
-                await world.append(ledger, [mebibyte])
+                await environment.append(ledger, [mebibyte])
             consumed = ledger.last_position
-            assert ledger.trim(consumed, world.now_ms, FOR_EVER) is None
-            assert ledger.trim(consumed, world.now_ms + MINUTE_MS - 1, (1, -1)) is None
-            assert ledger.trim(consumed, world.now_ms, (-1, 5)) is None
-            assert ledger.trim(consumed, world.now_ms, (1, 3)) is not None
+            assert ledger.trim(consumed, environment.now_ms, FOR_EVER) is None
+            assert ledger.trim(consumed, environment.now_ms + MINUTE_MS - 1, (1, -1)) is None
+            assert ledger.trim(consumed, environment.now_ms, (-1, 5)) is None
+            assert ledger.trim(consumed, environment.now_ms, (1, 3)) is not None
             assert ledger.size_bytes == 3 * len(mebibyte), "at least the size stays"
-            assert ledger.trim(consumed, world.now_ms + MINUTE_MS, (1, -1)) is not None
+            assert ledger.trim(consumed, environment.now_ms + MINUTE_MS, (1, -1)) is not None
             assert len(ledger.ledgers()) == 1
-            await barrier(world.store)
+            await barrier(environment.store)
 
-    asyncio.run(story())
+    asyncio.run(scenario())
 
 
 def test_an_idle_topic_is_trimmed_to_nothing_and_remembers_where_it_was(tmp_path: Path) -> None:
-    async def story() -> None:
-        async with a_world(tmp_path) as world:
-            ledger = world.open()
-            last = await world.append(ledger, [b"x"])
-            assert ledger.trim(last, world.now_ms, NONE) is None
-            assert ledger.trim(last, world.now_ms + 10 * MINUTE_MS, NONE) == Position(last.ledger_id, 1)
-            await barrier(world.store)
-            assert world.store.list() == []
-            for again in (ledger, await world.reopen(ledger)):
+    async def scenario() -> None:
+        async with ledger_environment(tmp_path) as environment:
+            ledger = environment.open()
+            last = await environment.append(ledger, [b"x"])
+            assert ledger.trim(last, environment.now_ms, NONE) is None
+            assert ledger.trim(last, environment.now_ms + 10 * MINUTE_MS, NONE) == Position(last.ledger_id, 1)
+            await barrier(environment.store)
+            assert environment.store.list() == []
+            for again in (ledger, await environment.reopen(ledger)):
                 assert again.last_confirmed_entry == again.last_position == last
                 assert not again.contains(last)
                 assert again.count(EARLIEST, last) == 0
                 assert again.previous_position(again.first_position) == last
-            assert await world.append(again, [b"y"]) > last
+            assert await environment.append(again, [b"y"]) > last
 
-    asyncio.run(story())
+    asyncio.run(scenario())

@@ -131,7 +131,7 @@ def test_a_barrier_with_nothing_pending_is_passed(store: MetadataStore) -> None:
 def test_a_store_that_serves_reports_in_order(tmp_path: Path) -> None:
     """Reads include pending commits; reports and watches come in later turns, in commit order."""
 
-    async def story() -> None:
+    async def scenario() -> None:
         path = tmp_path / "metadata.db"
         store = LocalMetadataStore(path, FixedClock())
         store.serve(asyncio.get_running_loop())
@@ -156,13 +156,13 @@ def test_a_store_that_serves_reports_in_order(tmp_path: Path) -> None:
         assert (reopened.get("/a"), reopened.children("/")) == (None, ["b"])
         reopened.close()
 
-    asyncio.run(story())
+    asyncio.run(scenario())
 
 
 def test_a_failed_commit_takes_back_what_rests_on_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """All pending commits fail with it, in order; afterwards the store continues from the durable state."""
 
-    async def story() -> None:
+    async def scenario() -> None:
         store = LocalMetadataStore(tmp_path / "metadata.db", FixedClock())
         store.put("/a", b"old")
         store.serve(asyncio.get_running_loop())
@@ -185,13 +185,13 @@ def test_a_failed_commit_takes_back_what_rests_on_it(tmp_path: Path, monkeypatch
         assert store.get("/a") == Versioned(b"newer", 1, 12500)
         store.close()
 
-    asyncio.run(story())
+    asyncio.run(scenario())
 
 
 def test_one_who_blocks_hears_of_earlier_commits_first(tmp_path: Path) -> None:
     """A write that waits for the thread keeps the order of reports, also if it is made in a report."""
 
-    async def story() -> None:
+    async def scenario() -> None:
         store = LocalMetadataStore(tmp_path / "metadata.db", FixedClock())
         store.serve(asyncio.get_running_loop())
         heard: list[str] = []
@@ -207,7 +207,7 @@ def test_one_who_blocks_hears_of_earlier_commits_first(tmp_path: Path) -> None:
         assert heard == ["first", "second", "blocked in first"]
         store.close()
 
-    asyncio.run(story())
+    asyncio.run(scenario())
 
 
 def fail(_group: object) -> None:

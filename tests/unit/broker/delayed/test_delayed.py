@@ -73,7 +73,7 @@ def consumer(cluster: Cluster, name: str = "worker", **fields: object) -> Client
 
 
 @dataclass
-class Story:
+class DelayedScenario:
     """A cluster with two subscriptions, and the expected deliveries of each."""
 
     cluster: Cluster = field(default_factory=lambda: Cluster(settings=EXACT))
@@ -258,26 +258,26 @@ GIVEN_UP_BELOW_THE_WATERMARK: list[tuple[str, object]] = [
 @example(LOST_WHILE_WRITING)
 @example(GIVEN_UP_BELOW_THE_WATERMARK)
 def test_nothing_is_early_lost_or_twice(story_steps: list[tuple[str, object]]) -> None:
-    story = Story()
+    scenario = DelayedScenario()
     for step, value in story_steps:
         match step, value:
             case "publish", list(delays_s):
-                story.publish(delays_s)
+                scenario.publish(delays_s)
             case "advance" | "jump", float(seconds):
-                getattr(story, step)(seconds)
+                getattr(scenario, step)(seconds)
             case "acknowledge", (str(name), int(count)):
-                story.acknowledge(name, count)
+                scenario.acknowledge(name, count)
             case "redeliver" | "leave" | "reset", str(name):
-                getattr(story, step)(name)
+                getattr(scenario, step)(name)
             case "fill_disk", bool(full):
-                story.fill_disk(full=full)
+                scenario.fill_disk(full=full)
             case "hold", bool(held):
-                story.hold(held=held)
+                scenario.hold(held=held)
             case _:
-                getattr(story, step)()
-        assert not story.cluster.loop.problems
-    story.end()
-    assert not story.cluster.loop.problems
+                getattr(scenario, step)()
+        assert not scenario.cluster.loop.problems
+    scenario.end()
+    assert not scenario.cluster.loop.problems
 
 
 def test_in_the_order_of_their_times_then_of_their_places() -> None:

@@ -30,7 +30,7 @@ DELAY_S = 3.0
 
 
 @dataclass
-class World:
+class KeySharedModel:
     """A cluster with one Key_Shared subscription, and its expected state."""
 
     cluster: Cluster
@@ -178,41 +178,41 @@ limits = st.fixed_dictionaries(
 def test_each_key_is_in_order_and_with_one_consumer(
     config: dict[str, Any], mode: pb.KeySharedMode.ValueType, cached: bool, data: st.DataObject
 ) -> None:
-    world = World(Cluster(settings=config), mode)
-    world.cluster.store.cached = cached
+    model = KeySharedModel(Cluster(settings=config), mode)
+    model.cluster.store.cached = cached
 
     def some(positions: Iterable[Position]) -> list[Position]:
         return data.draw(st.lists(st.sampled_from(sorted(positions)), unique=True, min_size=1, max_size=4))
 
     for _ in range(data.draw(st.integers(5, 40))):
         happenings: list[Callable[[], object]] = [
-            lambda: world.publish(data.draw(st.lists(st.sampled_from(KEYS), min_size=1, max_size=8))),
-            lambda: world.publish(data.draw(st.lists(st.sampled_from(KEYS), min_size=1, max_size=2)), messages=3),
-            lambda: world.publish(data.draw(st.lists(st.sampled_from(KEYS), min_size=1, max_size=3)), delay_s=DELAY_S),
-            lambda: world.cluster.loop.advance(DELAY_S / 2),
-            world.begin_again,
-            lambda: world.join(data.draw(st.sampled_from("abc")), data.draw(st.integers(1, 12))),
+            lambda: model.publish(data.draw(st.lists(st.sampled_from(KEYS), min_size=1, max_size=8))),
+            lambda: model.publish(data.draw(st.lists(st.sampled_from(KEYS), min_size=1, max_size=2)), messages=3),
+            lambda: model.publish(data.draw(st.lists(st.sampled_from(KEYS), min_size=1, max_size=3)), delay_s=DELAY_S),
+            lambda: model.cluster.loop.advance(DELAY_S / 2),
+            model.begin_again,
+            lambda: model.join(data.draw(st.sampled_from("abc")), data.draw(st.integers(1, 12))),
         ]
-        if world.held:
-            consumer_id = data.draw(st.sampled_from(sorted(world.held)))
+        if model.held:
+            consumer_id = data.draw(st.sampled_from(sorted(model.held)))
             happenings += [
-                lambda: world.leave(consumer_id),  # noqa: B023 - called in this turn
-                lambda: world.flow(consumer_id, data.draw(st.integers(1, 6))),  # noqa: B023
+                lambda: model.leave(consumer_id),  # noqa: B023 - called in this turn
+                lambda: model.flow(consumer_id, data.draw(st.integers(1, 6))),  # noqa: B023
             ]
-            if world.held[consumer_id]:
+            if model.held[consumer_id]:
                 happenings += [
-                    lambda: world.ack(consumer_id, some(world.held[consumer_id])),  # noqa: B023
-                    lambda: world.ack(consumer_id, list(world.held[consumer_id])),  # noqa: B023
-                    lambda: world.give_back(consumer_id, some(world.held[consumer_id])),  # noqa: B023
+                    lambda: model.ack(consumer_id, some(model.held[consumer_id])),  # noqa: B023
+                    lambda: model.ack(consumer_id, list(model.held[consumer_id])),  # noqa: B023
+                    lambda: model.give_back(consumer_id, some(model.held[consumer_id])),  # noqa: B023
                 ]
-        if world.key_of:
+        if model.key_of:
             happenings += [
-                lambda: world.acknowledge_elsewhere(some(world.key_of)),
-                lambda: world.go_back_to(data.draw(st.sampled_from(sorted(world.key_of)))),
+                lambda: model.acknowledge_elsewhere(some(model.key_of)),
+                lambda: model.go_back_to(data.draw(st.sampled_from(sorted(model.key_of)))),
             ]
         data.draw(st.sampled_from(happenings))()
-        world.look()
-    world.finish()
+        model.look()
+    model.finish()
 
 
 def test_entries_that_wait_beyond_the_limit_of_acknowledgements_do_not_keep_holes_from_being_read() -> None:
@@ -222,21 +222,21 @@ def test_entries_that_wait_beyond_the_limit_of_acknowledgements_do_not_keep_hole
         "dispatcherPauseOnAckStatePersistentEnabled": True,
         "managedLedgerMaxUnackedRangesToPersist": 1,
     }
-    world = World(Cluster(settings=config), pb.STICKY)
-    world.join("a", 6)
-    world.join("b", 0)
-    first, second = world.held
-    world.publish(["d"] * 6)
-    world.look()
-    assert len(world.held[first]) == 6, "the key belongs to the first consumer"
-    world.publish(["d", "d"], delay_s=DELAY_S)
-    world.cluster.loop.advance(2 * DELAY_S)
-    world.flow(second, 1)
-    entries = sorted(world.key_of)
-    world.ack(first, entries[:1])
-    dispatcher = world.cluster.subscription().consumers.dispatcher
+    model = KeySharedModel(Cluster(settings=config), pb.STICKY)
+    model.join("a", 6)
+    model.join("b", 0)
+    first, second = model.held
+    model.publish(["d"] * 6)
+    model.look()
+    assert len(model.held[first]) == 6, "the key belongs to the first consumer"
+    model.publish(["d", "d"], delay_s=DELAY_S)
+    model.cluster.loop.advance(2 * DELAY_S)
+    model.flow(second, 1)
+    entries = sorted(model.key_of)
+    model.ack(first, entries[:1])
+    dispatcher = model.cluster.subscription().consumers.dispatcher
     assert isinstance(dispatcher, KeySharedDispatcher)
     assert sorted(dispatcher._replay) == entries[6:], "the delayed entries wait"
-    world.ack(first, entries[2:6:2])
-    assert world.cluster.subscription().ack_state.is_blocking
-    world.finish()
+    model.ack(first, entries[2:6:2])
+    assert model.cluster.subscription().ack_state.is_blocking
+    model.finish()

@@ -41,9 +41,9 @@ def made(title: str) -> Selector[Person]:
     return HashRangeAutoSplitSelector() if kind == "auto-split" else HashRangeExclusiveSelector()
 
 
-@pytest.mark.parametrize("story", re.findall(r"^# ((?:consistent|auto|exclusive)[^#]*)", RECORDED, re.MULTILINE))
-def test_as_recorded_from_apache_pulsar(story: str) -> None:
-    title, *lines = story.splitlines()
+@pytest.mark.parametrize("scenario", re.findall(r"^# ((?:consistent|auto|exclusive)[^#]*)", RECORDED, re.MULTILINE))
+def test_as_recorded_from_apache_pulsar(scenario: str) -> None:
+    title, *lines = scenario.splitlines()
     selector = made(title.rpartition(" [")[0] or title)
     people = {name: Person(name.partition("-")[0]) for name in ("one", "two", "three", "two-2")}
     for line in lines:

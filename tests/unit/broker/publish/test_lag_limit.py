@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from magnetar.admin.models.topics import TopicStats
 
 
-class Story:
+class LagScenario:
     """A source with its targets, and a producer of numbers."""
 
     def __init__(self, *targets: str, settings: dict[str, Any] | None = None, **policies: int) -> None:
@@ -66,117 +66,117 @@ class Story:
 
 
 def test_receipts_wait_until_the_bound_allows_them_and_come_in_order() -> None:
-    story = Story("jfk", max_at_risk_messages=3)
+    scenario = LagScenario("jfk", max_at_risk_messages=3)
     for _ in range(5):
-        story.send(1)
-    assert story.receipts() == [0, 1, 2]
-    story.carry("jfk", 1)
-    assert story.receipts() == [3]
-    story.carry("jfk")
-    assert story.receipts() == [4]
-    assert read_all(story.pipes["jfk"].target) == list("01234")
+        scenario.send(1)
+    assert scenario.receipts() == [0, 1, 2]
+    scenario.carry("jfk", 1)
+    assert scenario.receipts() == [3]
+    scenario.carry("jfk")
+    assert scenario.receipts() == [4]
+    assert read_all(scenario.pipes["jfk"].target) == list("01234")
 
 
 def test_a_run_waits_as_a_whole() -> None:
-    story = Story("jfk", max_at_risk_messages=3)
-    story.send(5)
-    assert story.receipts() == []
-    story.carry("jfk", 2)
-    assert story.receipts() == [0, 1, 2, 3, 4]
+    scenario = LagScenario("jfk", max_at_risk_messages=3)
+    scenario.send(5)
+    assert scenario.receipts() == []
+    scenario.carry("jfk", 2)
+    assert scenario.receipts() == [0, 1, 2, 3, 4]
 
 
 def test_nothing_is_promised_before_it_is_elsewhere_where_the_bound_is_zero() -> None:
-    story = Story("jfk", max_at_risk_messages=0)
-    story.send(1)
-    assert story.receipts() == []
-    story.carry("jfk")
-    assert story.receipts() == [0]
+    scenario = LagScenario("jfk", max_at_risk_messages=0)
+    scenario.send(1)
+    assert scenario.receipts() == []
+    scenario.carry("jfk")
+    assert scenario.receipts() == [0]
 
 
 def test_what_too_few_clusters_have_is_at_risk() -> None:
-    story = Story("jfk", "lga", max_at_risk_messages=0, at_risk_copies=2)
-    story.send(1)
-    story.carry("jfk")
-    assert story.receipts() == []
-    story.carry("lga")
-    assert story.receipts() == [0]
-    story.policies(max_at_risk_messages=0, at_risk_copies=1)
-    story.send(1)
-    story.carry("lga")
-    assert story.receipts() == [1], "one is enough"
+    scenario = LagScenario("jfk", "lga", max_at_risk_messages=0, at_risk_copies=2)
+    scenario.send(1)
+    scenario.carry("jfk")
+    assert scenario.receipts() == []
+    scenario.carry("lga")
+    assert scenario.receipts() == [0]
+    scenario.policies(max_at_risk_messages=0, at_risk_copies=1)
+    scenario.send(1)
+    scenario.carry("lga")
+    assert scenario.receipts() == [1], "one is enough"
 
 
 def test_a_policy_that_goes_away_lets_go_of_what_waits() -> None:
-    story = Story("jfk", max_at_risk_messages=0)
-    story.send(2)
-    story.policies(max_at_risk_messages=None)
-    assert story.receipts() == [0, 1]
-    story.policies(max_at_risk_messages=0)
-    story.send(1)
-    assert story.receipts() == []
-    story.source.replicate_to()
-    assert story.receipts() == [2], "there is no other cluster"
+    scenario = LagScenario("jfk", max_at_risk_messages=0)
+    scenario.send(2)
+    scenario.policies(max_at_risk_messages=None)
+    assert scenario.receipts() == [0, 1]
+    scenario.policies(max_at_risk_messages=0)
+    scenario.send(1)
+    assert scenario.receipts() == []
+    scenario.source.replicate_to()
+    assert scenario.receipts() == [2], "there is no other cluster"
 
 
 def test_while_one_cluster_is_left_that_has_it_an_absent_one_holds_nothing_up() -> None:
-    story = Story("jfk", "lga", max_at_risk_messages=1)
+    scenario = LagScenario("jfk", "lga", max_at_risk_messages=1)
     for _ in range(10):
-        story.send(1)
-        story.carry("lga")
-    assert story.receipts() == list(range(10))
+        scenario.send(1)
+        scenario.carry("lga")
+    assert scenario.receipts() == list(range(10))
 
 
 def test_an_absent_cluster_is_excluded_after_the_time_that_the_policy_says() -> None:
-    story = Story("jfk", max_at_risk_messages=2, at_risk_absence_seconds=60)
+    scenario = LagScenario("jfk", max_at_risk_messages=2, at_risk_absence_seconds=60)
     with capture_logs() as logs:
         for _ in range(4):
-            story.send(1)
-        story.pass_time(55)
-        assert story.receipts() == [0, 1]
-        story.pass_time(10)
-        assert story.receipts() == [2, 3]
-        story.send(1)
-        assert story.receipts() == [4], "at once"
-        assert (story.stats().clusters_not_counted, story.stats().publishing_throttled) == (["jfk"], None)
-        story.carry("jfk")
-        story.pass_time(2)
+            scenario.send(1)
+        scenario.pass_time(55)
+        assert scenario.receipts() == [0, 1]
+        scenario.pass_time(10)
+        assert scenario.receipts() == [2, 3]
+        scenario.send(1)
+        assert scenario.receipts() == [4], "at once"
+        assert (scenario.stats().clusters_not_counted, scenario.stats().publishing_throttled) == (["jfk"], None)
+        scenario.carry("jfk")
+        scenario.pass_time(2)
         for _ in range(4):
-            story.send(1)
-        assert story.receipts() == [5, 6], "it counts again"
+            scenario.send(1)
+        assert scenario.receipts() == [5, 6], "it counts again"
     events = [log["event"] for log in logs if "cluster" in log]
     assert events == ["absent_cluster_excluded", "absent_cluster_included"]
 
 
 def test_by_default_publishing_waits_for_ever() -> None:
-    story = Story("jfk", max_at_risk_messages=0)
-    story.send(1)
-    story.pass_time(3600)
-    assert story.receipts() == []
-    story.carry("jfk")
-    assert story.receipts() == [0]
+    scenario = LagScenario("jfk", max_at_risk_messages=0)
+    scenario.send(1)
+    scenario.pass_time(3600)
+    assert scenario.receipts() == []
+    scenario.carry("jfk")
+    assert scenario.receipts() == [0]
 
 
 def test_seconds_bound_what_was_promised_since_the_oldest_that_is_unconfirmed() -> None:
-    story = Story("jfk", max_at_risk_seconds=5)
+    scenario = LagScenario("jfk", max_at_risk_seconds=5)
     for _ in range(8):
-        story.send(1)
-        story.pass_time(1)
-    assert story.receipts() == [0, 1, 2, 3, 4]
-    story.carry("jfk")
-    assert story.receipts() == [5, 6, 7]
+        scenario.send(1)
+        scenario.pass_time(1)
+    assert scenario.receipts() == [0, 1, 2, 3, 4]
+    scenario.carry("jfk")
+    assert scenario.receipts() == [5, 6, 7]
 
 
 def test_it_is_told_and_it_ends() -> None:
-    story = Story("jfk", max_at_risk_messages=1)
+    scenario = LagScenario("jfk", max_at_risk_messages=1)
     with capture_logs() as logs:
         for _ in range(3):
-            story.send(1)
-        found = story.stats()
+            scenario.send(1)
+        found = scenario.stats()
         assert (found.at_risk_messages, found.withheld_receipts) == (3, 2)
         assert found.publishing_throttled == "at most 1 messages may be in fewer than 1 other clusters, 3 are"
-        story.carry("jfk")
-        story.pass_time(CALM_S + 1)
-    found = story.stats()
+        scenario.carry("jfk")
+        scenario.pass_time(CALM_S + 1)
+    found = scenario.stats()
     assert (found.at_risk_messages, found.withheld_receipts, found.publishing_throttled) == (0, 0, None)
     assert [log["event"] for log in logs if log["event"].startswith("publishing")] == [
         "publishing_throttled",
@@ -185,86 +185,86 @@ def test_it_is_told_and_it_ends() -> None:
 
 
 def test_others_on_the_connection_are_read_on_up_to_a_limit() -> None:
-    story = Story("jfk", max_at_risk_messages=0, settings={"maxWithheldReceiptsPerConnection": 4})
-    story.send(4)
-    assert story.publisher.reading
-    story.send(1)
-    assert not story.publisher.reading
-    story.carry("jfk", 3)
-    story.carry("jfk", 2)
-    assert story.publisher.reading
-    assert story.receipts() == [0, 1, 2, 3, 4]
+    scenario = LagScenario("jfk", max_at_risk_messages=0, settings={"maxWithheldReceiptsPerConnection": 4})
+    scenario.send(4)
+    assert scenario.publisher.reading
+    scenario.send(1)
+    assert not scenario.publisher.reading
+    scenario.carry("jfk", 3)
+    scenario.carry("jfk", 2)
+    assert scenario.publisher.reading
+    assert scenario.receipts() == [0, 1, 2, 3, 4]
 
 
 def test_entries_of_other_clusters_are_never_held_up() -> None:
-    story = Story("jfk", max_at_risk_messages=0)
-    story.send(1)
-    jfk = story.pipes["jfk"].target
-    back = Pipe(jfk, story.source)
+    scenario = LagScenario("jfk", max_at_risk_messages=0)
+    scenario.send(1)
+    jfk = scenario.pipes["jfk"].target
+    back = Pipe(jfk, scenario.source)
     back.attach()
     other = jfk.client()
     other.produce()
     other.send("x")
     back.read()
     back.run()
-    assert read_all(story.source) == ["0", "x"]
+    assert read_all(scenario.source) == ["0", "x"]
 
 
 def test_with_deduplication_a_repetition_is_promised_no_sooner_than_what_it_repeats() -> None:
-    story = Story("jfk", settings={"brokerDeduplicationEnabled": True}, max_at_risk_messages=0)
-    story.publisher = story.producer(name="p")
-    story.send(1)
-    story.publisher.leave()
-    story.publisher = story.producer(name="p")
-    story.sent = 0
-    story.send(1)
-    assert story.receipts() == []
-    story.carry("jfk")
-    assert story.receipts() == [0]
-    assert read_all(story.pipes["jfk"].target) == ["0"]
+    scenario = LagScenario("jfk", settings={"brokerDeduplicationEnabled": True}, max_at_risk_messages=0)
+    scenario.publisher = scenario.producer(name="p")
+    scenario.send(1)
+    scenario.publisher.leave()
+    scenario.publisher = scenario.producer(name="p")
+    scenario.sent = 0
+    scenario.send(1)
+    assert scenario.receipts() == []
+    scenario.carry("jfk")
+    assert scenario.receipts() == [0]
+    assert read_all(scenario.pipes["jfk"].target) == ["0"]
 
 
 def test_a_producer_that_closes_hears_so_behind_its_receipts_and_an_idle_one_at_once() -> None:
-    story = Story("jfk", max_at_risk_messages=0)
-    idle = story.producer()
-    story.send(1)
+    scenario = LagScenario("jfk", max_at_risk_messages=0)
+    idle = scenario.producer()
+    scenario.send(1)
     idle.say(commands.close_producer(producer_id=1, request_id=99))
     assert idle.names() == ["SUCCESS"]
-    story.publisher.say(commands.close_producer(producer_id=1, request_id=99))
-    assert story.publisher.names() == []
-    story.carry("jfk")
-    assert story.publisher.names() == ["SEND_RECEIPT", "SUCCESS"]
+    scenario.publisher.say(commands.close_producer(producer_id=1, request_id=99))
+    assert scenario.publisher.names() == []
+    scenario.carry("jfk")
+    assert scenario.publisher.names() == ["SEND_RECEIPT", "SUCCESS"]
 
 
 def test_an_unload_lets_go_of_what_waits_because_it_would_be_sent_again() -> None:
-    story = Story("jfk", max_at_risk_messages=0)
-    story.send(2)
-    story.source.do(lambda: story.source.topics.unload(TOPIC))
-    assert story.publisher.names() == ["SEND_RECEIPT", "SEND_RECEIPT", "CLOSE_PRODUCER"]
+    scenario = LagScenario("jfk", max_at_risk_messages=0)
+    scenario.send(2)
+    scenario.source.do(lambda: scenario.source.topics.unload(TOPIC))
+    assert scenario.publisher.names() == ["SEND_RECEIPT", "SEND_RECEIPT", "CLOSE_PRODUCER"]
 
 
 def test_after_a_crash_what_is_at_risk_is_known_from_the_log() -> None:
-    story = Story("jfk", max_at_risk_messages=2)
-    story.send(2)
-    assert story.receipts() == [0, 1]
-    story.source.crash()
-    story.publisher = story.producer()
-    story.send(1)
-    assert story.receipts() == []
-    story.pipes["jfk"].attach(permits=100)
-    story.carry("jfk")
-    assert story.receipts() == [2]
+    scenario = LagScenario("jfk", max_at_risk_messages=2)
+    scenario.send(2)
+    assert scenario.receipts() == [0, 1]
+    scenario.source.crash()
+    scenario.publisher = scenario.producer()
+    scenario.send(1)
+    assert scenario.receipts() == []
+    scenario.pipes["jfk"].attach(permits=100)
+    scenario.carry("jfk")
+    assert scenario.receipts() == [2]
 
 
 def test_receipts_of_a_producer_are_not_written_for_its_successor() -> None:
-    story = Story("jfk", max_at_risk_messages=0)
-    story.send(1)
-    producer = next(iter(story.source.topic().producers.values()))
-    story.source.do(lambda: producer.session.close_producer(producer))
-    story.publisher.produce()
-    story.publisher.heard.clear()
-    story.carry("jfk")
-    assert story.receipts() == []
+    scenario = LagScenario("jfk", max_at_risk_messages=0)
+    scenario.send(1)
+    producer = next(iter(scenario.source.topic().producers.values()))
+    scenario.source.do(lambda: producer.session.close_producer(producer))
+    scenario.publisher.produce()
+    scenario.publisher.heard.clear()
+    scenario.carry("jfk")
+    assert scenario.receipts() == []
 
 
 MOVES = st.one_of(
@@ -279,7 +279,7 @@ MOVES = st.one_of(
 @settings(max_examples=60, deadline=None)
 @given(st.integers(0, 4), st.integers(1, 2), st.lists(MOVES, max_size=25))
 def test_the_bound_holds_through_everything(limit: int, copies: int, moves: list[tuple[str, int]]) -> None:
-    story = Story("jfk", "lga", max_at_risk_messages=limit, at_risk_copies=copies)
+    scenario = LagScenario("jfk", "lga", max_at_risk_messages=limit, at_risk_copies=copies)
     promised: set[str] = set()
     texts: dict[int, str] = {}
     number = 0
@@ -290,64 +290,64 @@ def test_the_bound_holds_through_everything(limit: int, copies: int, moves: list
                 texts[number] = str(number)
                 frames.append(commands.send(producer_id=1, sequence_id=number, entry=entry(str(number))))
                 number += 1
-            story.publisher.say(*frames)
-        elif move in story.pipes:
-            story.carry(move, count)
+            scenario.publisher.say(*frames)
+        elif move in scenario.pipes:
+            scenario.carry(move, count)
         elif move == "attach jfk":
-            story.pipes["jfk"].attach(permits=1000)
+            scenario.pipes["jfk"].attach(permits=1000)
         else:
-            story.source.crash()
-            story.publisher = story.producer()
-            for pipe in story.pipes.values():
+            scenario.source.crash()
+            scenario.publisher = scenario.producer()
+            for pipe in scenario.pipes.values():
                 pipe.attach(permits=1000)
-        promised |= {texts[sequence_id] for sequence_id in story.receipts()}
-        copies_of = [set(read_all(pipe.target)) for pipe in story.pipes.values()]
+        promised |= {texts[sequence_id] for sequence_id in scenario.receipts()}
+        copies_of = [set(read_all(pipe.target)) for pipe in scenario.pipes.values()]
         at_risk = [text for text in promised if sum(text in copy for copy in copies_of) < copies]
         assert len(at_risk) <= limit
 
 
 def test_nothing_is_promised_while_it_is_not_known_what_the_only_copy_holds() -> None:
-    story = Story("jfk", max_at_risk_messages=0)
-    story.send(1)
-    story.carry("jfk")
-    assert story.receipts() == [0]
-    pipe = story.pipes["jfk"]
+    scenario = LagScenario("jfk", max_at_risk_messages=0)
+    scenario.send(1)
+    scenario.carry("jfk")
+    assert scenario.receipts() == [0]
+    pipe = scenario.pipes["jfk"]
     pipe.reader.leave()
-    story.source.settle()
-    story.send(1)
-    stats = story.stats()
-    assert (story.receipts(), stats.at_risk_messages, stats.withheld_receipts) == ([], None, 1)
+    scenario.source.settle()
+    scenario.send(1)
+    stats = scenario.stats()
+    assert (scenario.receipts(), stats.at_risk_messages, stats.withheld_receipts) == ([], None, 1)
     assert stats.publishing_throttled == "the content of jfk is not known yet"
-    pipe.target = Cluster("jfk", targets=["ewr"], loop=story.source.loop)  # its disk was lost
+    pipe.target = Cluster("jfk", targets=["ewr"], loop=scenario.source.loop)  # its disk was lost
     pipe.attach(seek=False, permits=1000)
-    story.carry("jfk")
-    assert (story.receipts(), story.stats().at_risk_messages) == ([], 2)
+    scenario.carry("jfk")
+    assert (scenario.receipts(), scenario.stats().at_risk_messages) == ([], 2)
     pipe.run()
-    assert (story.receipts(), story.stats().at_risk_messages) == ([1], 0)
+    assert (scenario.receipts(), scenario.stats().at_risk_messages) == ([1], 0)
     assert read_all(pipe.target) == ["0", "1"]
 
 
 def test_a_copy_that_is_not_known_needs_no_waiting_for_where_another_is() -> None:
-    story = Story("jfk", "lga", max_at_risk_messages=0)
-    story.send(1)
-    story.carry("jfk")
-    story.carry("lga")
-    story.pipes["lga"].reader.leave()
-    story.source.settle()
-    story.send(1)
-    assert story.receipts() == [0]
-    story.carry("jfk")
-    assert story.receipts() == [1]
+    scenario = LagScenario("jfk", "lga", max_at_risk_messages=0)
+    scenario.send(1)
+    scenario.carry("jfk")
+    scenario.carry("lga")
+    scenario.pipes["lga"].reader.leave()
+    scenario.source.settle()
+    scenario.send(1)
+    assert scenario.receipts() == [0]
+    scenario.carry("jfk")
+    assert scenario.receipts() == [1]
 
 
 def test_a_cluster_that_stays_unknown_for_too_long_does_not_count() -> None:
-    story = Story("jfk", max_at_risk_messages=0, at_risk_absence_seconds=60)
-    story.send(1)
-    story.carry("jfk")
-    story.pipes["jfk"].reader.leave()
-    story.source.settle()
-    story.send(1)
-    story.pass_time(59)
-    assert story.receipts() == [0]
-    story.pass_time(3)
-    assert (story.receipts(), story.stats().clusters_not_counted) == ([1], ["jfk"])
+    scenario = LagScenario("jfk", max_at_risk_messages=0, at_risk_absence_seconds=60)
+    scenario.send(1)
+    scenario.carry("jfk")
+    scenario.pipes["jfk"].reader.leave()
+    scenario.source.settle()
+    scenario.send(1)
+    scenario.pass_time(59)
+    assert scenario.receipts() == [0]
+    scenario.pass_time(3)
+    assert (scenario.receipts(), scenario.stats().clusters_not_counted) == ([1], ["jfk"])

@@ -40,7 +40,7 @@ class Twin:
         return Verdict.DUPLICATE if len(old) == len(messages) else Verdict.OVERLAP
 
 
-class Story(RuleBasedStateMachine):
+class SequenceIdsMachine(RuleBasedStateMachine):
     """Producers publish, writes succeed or fail, and the topic is reloaded from snapshots."""
 
     def __init__(self) -> None:
@@ -135,7 +135,7 @@ class Story(RuleBasedStateMachine):
         assert (len(shown), omitted) == (min(producers_max, len(expected)), len(expected) - len(shown))
 
 
-TestStory = Story.TestCase
+TestStory = SequenceIdsMachine.TestCase
 TestStory.settings = settings(max_examples=100, stateful_step_count=40)
 
 

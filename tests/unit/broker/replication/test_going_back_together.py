@@ -10,8 +10,8 @@ from magnetar.sim.cluster import Client, Key_Shared, entry
 from magnetar.wire import commands
 from magnetar.wire.message_id import position_of
 from magnetar.wire.proto import pulsar_api_pb2 as pb
+from tests.unit.broker.network import ClusterNetwork, Worker
 from tests.unit.broker.replication.test_moving_everywhere import seek_to_earliest
-from tests.unit.broker.world import Worker, World
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -20,9 +20,9 @@ KEYS = "abcdefgh"
 ROUNDS = 3
 
 
-def publish(world: World, prefix: str) -> None:
+def publish(network: ClusterNetwork, prefix: str) -> None:
     """Publish some messages of each key."""
-    client = world["ewr"].client()
+    client = network["ewr"].client()
     client.produce()
     texts = [f"{key}{prefix}{number}" for number in range(ROUNDS) for key in KEYS]
     frames = [
@@ -32,43 +32,43 @@ def publish(world: World, prefix: str) -> None:
     client.say(*frames)
 
 
-def join(world: World) -> Client:
-    client = world["ewr"].client()
+def join(network: ClusterNetwork) -> Client:
+    client = network["ewr"].client()
     client.subscribe(kind=Key_Shared, initialPosition=pb.CommandSubscribe.Latest, replicate_subscription_state=True)
     return client
 
 
-def sought_there(world: World) -> Client:
+def sought_there(network: ClusterNetwork) -> Client:
     """Replicate the subscription, and seek to its beginning in jfk."""
-    client = join(world)
-    world.progress()
-    world.cut("ewr", "jfk")
-    seek_to_earliest(world, "jfk")
+    client = join(network)
+    network.progress()
+    network.cut("ewr", "jfk")
+    seek_to_earliest(network, "jfk")
     return client
 
 
-def made_there(world: World) -> Client:
+def made_there(network: ClusterNetwork) -> Client:
     """Create the subscription in both clusters independently, in jfk at the earliest position."""
-    world.cut("ewr", "jfk")
-    Worker(world, "jfk").leave()
-    return join(world)
+    network.cut("ewr", "jfk")
+    Worker(network, "jfk").leave()
+    return join(network)
 
 
 @pytest.mark.parametrize("happened", [sought_there, made_there])
 def test_consumers_begin_anew_so_no_key_is_with_two_and_none_is_out_of_order(
-    happened: Callable[[World], Client],
+    happened: Callable[[ClusterNetwork], Client],
 ) -> None:
-    world = World("ewr", "jfk")
-    publish(world, "-old-")
-    world.carry()
-    first = happened(world)
-    publish(world, "-new-")
+    network = ClusterNetwork("ewr", "jfk")
+    publish(network, "-old-")
+    network.carry()
+    first = happened(network)
+    publish(network, "-new-")
     held = [position_of(message.message_id) for message in first.take("MESSAGE")]
     assert len(held) == ROUNDS * len(KEYS)
-    second = join(world)  # half of the keys move to it, once the first consumer holds none of them
-    publish(world, "-newer-")
+    second = join(network)  # half of the keys move to it, once the first consumer holds none of them
+    publish(network, "-newer-")
     first.names()
-    world.heal("ewr", "jfk")
+    network.heal("ewr", "jfk")
     for client in (first, second):
         commands_heard = client.names()
         assert commands_heard.count("CLOSE_CONSUMER") == 1
@@ -76,8 +76,8 @@ def test_consumers_begin_anew_so_no_key_is_with_two_and_none_is_out_of_order(
     first.ack(*held)  # late: they may have been redelivered
     for client in (first, second):
         client.leave()
-    clients = [join(world) for _ in range(2)]
-    world.settle()
+    clients = [join(network) for _ in range(2)]
+    network.settle()
     got = [client.messages() for client in clients]
     of_one = [{text[0] for text in texts} for texts in got]
     for texts in got:

@@ -17,7 +17,7 @@ from magnetar.cursor.ranges import Range
 from magnetar.cursor.state import CursorState
 from magnetar.geo.origins.index import OriginIndex
 from magnetar.sim.virtual.loop import HandClock, HandLoop
-from tests.unit.broker.world import Worker, World
+from tests.unit.broker.network import ClusterNetwork, Worker
 
 if TYPE_CHECKING:
     from magnetar.admin.models.protection import ClusterProtection
@@ -27,90 +27,90 @@ SECOND_LIFE = 1_000
 """First ledger id of the rebuilt cluster."""
 
 
-def begin_life(world: World, name: str, first_ledger_id: int) -> None:
+def begin_life(network: ClusterNetwork, name: str, first_ledger_id: int) -> None:
     """Set the life of a cluster, which its peers learn."""
-    store = world[name].store
+    store = network[name].store
     store.begin_at(first_ledger_id)
     store.life = Life(f"{name}-{first_ledger_id}", first_ledger_id)
 
 
-def rebuild(world: World, name: str, peer: str) -> None:
+def rebuild(network: ClusterNetwork, name: str, peer: str) -> None:
     """Replace a cluster's disk by an empty one."""
-    world.cut(name, peer)
-    for topic in world[name].topics.loaded.values():
+    network.cut(name, peer)
+    for topic in network[name].topics.loaded.values():
         topic.progress.close()
-    world.add(name, targets=[peer])
-    begin_life(world, name, SECOND_LIFE)
-    for pipe in world.pipes.values():
+    network.add(name, targets=[peer])
+    begin_life(network, name, SECOND_LIFE)
+    for pipe in network.pipes.values():
         pipe.lease, pipe.copies = 100, False
-    world.heal(name, peer)
+    network.heal(name, peer)
 
 
-def in_stats(world: World) -> int | None:
+def in_stats(network: ClusterNetwork) -> int | None:
     """Return the same figure from the subscription's statistics."""
-    found = topic_stats(world["ewr"].topic(), StatsOptions()).subscriptions["worker"].progress_lost
+    found = topic_stats(network["ewr"].topic(), StatsOptions()).subscriptions["worker"].progress_lost
     assert found is not None
     return found["jfk"]
 
 
-def told(world: World) -> ClusterProtection:
+def told(network: ClusterNetwork) -> ClusterProtection:
     """Return the protection status of ewr's subscription towards jfk."""
-    topic = world["ewr"].topic()
-    found: ClusterProtection = world["ewr"].do(lambda: subscription_protection(topic))["worker"].clusters["jfk"]
+    topic = network["ewr"].topic()
+    found: ClusterProtection = network["ewr"].do(lambda: subscription_protection(topic))["worker"].clusters["jfk"]
     return found
 
 
-def story() -> tuple[World, Worker]:
+def scenario() -> tuple[ClusterNetwork, Worker]:
     """jfk published five messages, of which a consumer in ewr acknowledged two; then jfk lost its disk."""
-    world = World("ewr", "jfk")
-    begin_life(world, "jfk", 200)
-    worker = Worker(world, "ewr")
-    world.publish("jfk", "a", "b", "c", "d", "e")
-    world.publish("ewr", "own")
-    world.carry()
-    world.progress()
+    network = ClusterNetwork("ewr", "jfk")
+    begin_life(network, "jfk", 200)
+    worker = Worker(network, "ewr")
+    network.publish("jfk", "a", "b", "c", "d", "e")
+    network.publish("ewr", "own")
+    network.carry()
+    network.progress()
     assert sorted(worker.read()) == ["a", "b", "c", "d", "e", "own"]
     worker.ack("a", "c")
-    world.progress()
-    assert told(world).lost_messages == 0
-    return world, worker
+    network.progress()
+    assert told(network).lost_messages == 0
+    return network, worker
 
 
 def test_what_a_rebuilt_cluster_lost_is_counted_until_it_is_acknowledged() -> None:
-    world, worker = story()
-    rebuild(world, "jfk", "ewr")
-    world.publish("jfk", "f")
-    world.carry()
-    world.progress()
-    found = told(world)
+    network, worker = scenario()
+    rebuild(network, "jfk", "ewr")
+    network.publish("jfk", "f")
+    network.carry()
+    network.progress()
+    found = told(network)
     assert (found.lost_messages, found.unreplicated_messages, found.status) == (3, 0, "at risk")
-    assert in_stats(world) == 3
+    assert in_stats(network) == 3
     assert found.reasons == ["jfk: 3 messages that it published before it lost its data were not sent back to it yet"]
     worker.read()
     worker.ack("b", "d", "e", "f", "own")
-    world.progress()
-    found = told(world)
+    network.progress()
+    found = told(network)
     assert (found.lost_messages, found.status, found.reasons) == (0, "protected", [])
 
 
 def test_it_is_unknown_while_the_other_cluster_has_not_said_which_life_it_is_in() -> None:
-    world, _ = story()
-    world.cut("ewr", "jfk")
-    world.progress()
-    assert told(world).lost_messages is None
-    assert in_stats(world) is None
-    known, unknown = (topic_stats(world["ewr"].topic(), StatsOptions()) for _ in range(2))
+    network, _ = scenario()
+    network.cut("ewr", "jfk")
+    network.progress()
+    assert told(network).lost_messages is None
+    assert in_stats(network) is None
+    known, unknown = (topic_stats(network["ewr"].topic(), StatsOptions()) for _ in range(2))
     known.subscriptions["worker"].progress_lost = {"jfk": 4}
     total = at_once(PartitionedTopicStats.steps([known, unknown]))
     assert total.subscriptions["worker"].progress_lost == {"jfk": None}
-    assert "lostMessages" not in told(world).to_json()
-    world.heal("ewr", "jfk")
-    assert told(world).lost_messages == 0
-    rebuild(world, "jfk", "ewr")
-    world["jfk"].store.life = None
-    world.cut("ewr", "jfk")
-    world.heal("ewr", "jfk")
-    assert told(world).lost_messages is None, "a cluster of an earlier release names no life"
+    assert "lostMessages" not in told(network).to_json()
+    network.heal("ewr", "jfk")
+    assert told(network).lost_messages == 0
+    rebuild(network, "jfk", "ewr")
+    network["jfk"].store.life = None
+    network.cut("ewr", "jfk")
+    network.heal("ewr", "jfk")
+    assert told(network).lost_messages is None, "a cluster of an earlier release names no life"
 
 
 def test_the_count_is_that_of_each_entry_taken_by_itself() -> None:
@@ -166,21 +166,21 @@ def test_many_extents_are_looked_at_in_several_turns_of_the_event_loop() -> None
 
 
 def test_nothing_that_is_acknowledged_in_the_rebuilt_cluster_covers_what_it_lost() -> None:
-    world, _ = story()
-    rebuild(world, "jfk", "ewr")
-    world.carry()
-    there = Worker(world, "jfk")
-    world.publish("jfk", "f", "g")
+    network, _ = scenario()
+    rebuild(network, "jfk", "ewr")
+    network.carry()
+    there = Worker(network, "jfk")
+    network.publish("jfk", "f", "g")
     there.read()
     there.client.ack(there.positions["f"], cumulative=True)
-    world.progress()
-    assert told(world).lost_messages == 3
-    subscription = world["jfk"].subscription()
-    world["jfk"].do(lambda: subscription.acknowledge_through(subscription.topic.ledger.last_confirmed_entry))
-    world.progress()
-    assert (world["jfk"].subscription().backlog, told(world).lost_messages) == (0, 3)
-    world.full_states()
-    assert told(world).lost_messages == 3
+    network.progress()
+    assert told(network).lost_messages == 3
+    subscription = network["jfk"].subscription()
+    network["jfk"].do(lambda: subscription.acknowledge_through(subscription.topic.ledger.last_confirmed_entry))
+    network.progress()
+    assert (network["jfk"].subscription().backlog, told(network).lost_messages) == (0, 3)
+    network.full_states()
+    assert told(network).lost_messages == 3
 
 
 class _Log:

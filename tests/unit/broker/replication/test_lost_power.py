@@ -4,94 +4,94 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from tests.unit.broker.world import Worker, World
+from tests.unit.broker.network import ClusterNetwork, Worker
 
 if TYPE_CHECKING:
     from magnetar.base.position import Position
 
 
-def backlogs(world: World) -> list[int]:
-    return [cluster.subscription().backlog for cluster in world.clusters.values()]
+def backlogs(network: ClusterNetwork) -> list[int]:
+    return [cluster.subscription().backlog for cluster in network.clusters.values()]
 
 
-def lose_power(world: World, first: Position) -> None:
+def lose_power(network: ClusterNetwork, first: Position) -> None:
     """Remove all entries of a ledger of ewr but the first, and close its connections."""
-    world["ewr"].lose_power(first.ledger_id, 1)
-    reconnect(world, "ewr")
+    network["ewr"].lose_power(first.ledger_id, 1)
+    reconnect(network, "ewr")
 
 
-def reconnect(world: World, name: str) -> None:
-    others = [other for other in world.clusters if other != name]
+def reconnect(network: ClusterNetwork, name: str) -> None:
+    others = [other for other in network.clusters if other != name]
     for other in others:
-        world.cut(name, other)
+        network.cut(name, other)
     for other in others:
-        world.heal(name, other)
+        network.heal(name, other)
 
 
-def world_with_a_loss() -> tuple[World, Position]:
+def network_with_a_loss() -> tuple[ClusterNetwork, Position]:
     """Publish a, b and c in ewr, which loses b and c; jfk has all three, and ord only a."""
-    world = World("ewr", "jfk", "ord")
-    for name in world.clusters:
-        Worker(world, name).leave()
-    world.progress()
-    (first,) = world.publish("ewr", "a")
-    world.carry()
-    world.publish("ewr", "b", "c")
-    world.carry("ewr", "jfk")
-    lose_power(world, first)
-    return world, first
+    network = ClusterNetwork("ewr", "jfk", "ord")
+    for name in network.clusters:
+        Worker(network, name).leave()
+    network.progress()
+    (first,) = network.publish("ewr", "a")
+    network.carry()
+    network.publish("ewr", "b", "c")
+    network.carry("ewr", "jfk")
+    lose_power(network, first)
+    return network, first
 
 
 def test_what_the_origin_acknowledges_leaves_others_what_it_lost() -> None:
-    world, _ = world_with_a_loss()
-    world.publish("ewr", "d")
-    world.carry()
-    at_origin = Worker(world, "ewr")
+    network, _ = network_with_a_loss()
+    network.publish("ewr", "d")
+    network.carry()
+    at_origin = Worker(network, "ewr")
     assert at_origin.read() == ["a", "d"]
     at_origin.ack("a", "d")
-    world.full_states()
-    assert backlogs(world) == [0, 2, 0]
-    assert Worker(world, "jfk").read() == ["b", "c"]
+    network.full_states()
+    assert backlogs(network) == [0, 2, 0]
+    assert Worker(network, "jfk").read() == ["b", "c"]
 
 
 def test_what_a_target_without_the_lost_entries_acknowledges_leaves_others_them() -> None:
-    world, _ = world_with_a_loss()
-    world.publish("ewr", "d")
-    world.carry()
-    elsewhere = Worker(world, "ord")
+    network, _ = network_with_a_loss()
+    network.publish("ewr", "d")
+    network.carry()
+    elsewhere = Worker(network, "ord")
     assert elsewhere.read() == ["a", "d"]
     elsewhere.ack("a", "d")
-    world.full_states()
-    assert backlogs(world) == [0, 2, 0]
+    network.full_states()
+    assert backlogs(network) == [0, 2, 0]
 
 
 def test_that_holds_after_several_losses_and_once_the_log_was_read_again() -> None:
-    world, _ = world_with_a_loss()
-    (second,) = world.publish("ewr", "d")
-    world.carry()
-    world.publish("ewr", "e")
-    world.carry("ewr", "jfk")
-    lose_power(world, second)
-    world.publish("ewr", "f")
-    world.carry()
-    for name in world.clusters:
-        world[name].crash()
-        reconnect(world, name)
+    network, _ = network_with_a_loss()
+    (second,) = network.publish("ewr", "d")
+    network.carry()
+    network.publish("ewr", "e")
+    network.carry("ewr", "jfk")
+    lose_power(network, second)
+    network.publish("ewr", "f")
+    network.carry()
+    for name in network.clusters:
+        network[name].crash()
+        reconnect(network, name)
     for name in ("ewr", "ord"):
-        worker = Worker(world, name)
+        worker = Worker(network, name)
         held = worker.read()
         worker.ack(*held)
         worker.leave()
-        world.full_states()
-    assert backlogs(world) == [0, 3, 0]
-    assert Worker(world, "jfk").read() == ["b", "c", "e"]
+        network.full_states()
+    assert backlogs(network) == [0, 3, 0]
+    assert Worker(network, "jfk").read() == ["b", "c", "e"]
 
 
 def test_a_seek_to_the_end_leaves_others_what_the_origin_lost() -> None:
-    world, _ = world_with_a_loss()
-    world.publish("ewr", "d")
-    world.carry()
-    subscription = world["ewr"].subscription()
-    world.loop.start(subscription.reset(subscription.topic.ledger.last_confirmed_entry))
-    world.full_states()
-    assert backlogs(world) == [0, 2, 0]
+    network, _ = network_with_a_loss()
+    network.publish("ewr", "d")
+    network.carry()
+    subscription = network["ewr"].subscription()
+    network.loop.start(subscription.reset(subscription.topic.ledger.last_confirmed_entry))
+    network.full_states()
+    assert backlogs(network) == [0, 2, 0]

@@ -10,7 +10,7 @@ from magnetar.broker.replication.protection import protection_of
 from magnetar.geo.protection import Status
 from magnetar.sim.cluster import NAMESPACE, Cluster, entry
 from magnetar.wire import commands
-from tests.unit.broker.world import Worker, World
+from tests.unit.broker.network import ClusterNetwork, Worker
 
 if TYPE_CHECKING:
     from magnetar.geo.protection import Judgement
@@ -28,30 +28,30 @@ def told(cluster: Cluster, **policies: object) -> None:
     cluster.do(lambda: update(NAMESPACE, lambda found: found.model_copy(update=policies)))
 
 
-def carried(world: World) -> None:
+def carried(network: ClusterNetwork) -> None:
     """Attach a pipeline to every link."""
-    world.carry()
-    world.progress()
+    network.carry()
+    network.progress()
 
 
 def test_protected_at_risk_and_protected_again() -> None:
-    world = World("ewr", "jfk")
-    ewr = world["ewr"]
-    positions = world.publish("ewr", "a", "b")
-    worker = Worker(world, "ewr")
+    network = ClusterNetwork("ewr", "jfk")
+    ewr = network["ewr"]
+    positions = network.publish("ewr", "a", "b")
+    worker = Worker(network, "ewr")
     worker.read()
-    carried(world)
+    carried(network)
     found = protection(ewr)
     assert (found.status, found.at_least) == (Status.PROTECTED, True), found
-    world.cut("ewr", "jfk")
+    network.cut("ewr", "jfk")
     cut_at = ewr.clock.now()
     worker.ack("a")
-    world.progress(5.0)
+    network.progress(5.0)
     found = protection(ewr)
     assert (found.status, found.since, found.at_least) == (Status.AT_RISK, cut_at, False)
     assert found.reasons[0].startswith("jfk: the progress link is down (")
     assert found.reasons[1] == "jfk: 1 acknowledgements are not confirmed, the oldest made 5.0 s ago"
-    world.heal("ewr", "jfk")
+    network.heal("ewr", "jfk")
     found = protection(ewr)
     assert (found.status, found.at_least) == (Status.PROTECTED, False)
     assert cut_at + 5.0 < found.since <= ewr.clock.now()
@@ -59,19 +59,19 @@ def test_protected_at_risk_and_protected_again() -> None:
 
 
 def test_messages_that_are_not_there_are_a_risk_too() -> None:
-    world = World("ewr", "jfk")
-    Worker(world, "ewr")
-    carried(world)
-    clock = world["ewr"].clock
+    network = ClusterNetwork("ewr", "jfk")
+    Worker(network, "ewr")
+    carried(network)
+    clock = network["ewr"].clock
     published_at = clock.now()
-    world["ewr"].client().subscribe(2, subscription="other")
-    world.publish("ewr", "a")
-    world.progress(3.0)
-    found = protection(world["ewr"])
+    network["ewr"].client().subscribe(2, subscription="other")
+    network.publish("ewr", "a")
+    network.progress(3.0)
+    found = protection(network["ewr"])
     assert found.status is Status.AT_RISK
     assert found.reasons[0].startswith("jfk: 1 messages are not there, the oldest stored")
-    carried(world)
-    found = protection(world["ewr"])
+    carried(network)
+    found = protection(network["ewr"])
     assert found.status is Status.PROTECTED
     assert found.since >= published_at + 3.0
     assert not found.at_least
@@ -79,71 +79,71 @@ def test_messages_that_are_not_there_are_a_risk_too() -> None:
 
 def test_later_messages_do_not_hide_that_the_oldest_is_late() -> None:
     """Append times are stored for groups of entries. Such a group spans far less than the tolerance."""
-    world = World("ewr", "jfk")
-    worker = Worker(world, "ewr")
-    world.publish("ewr", "a")
+    network = ClusterNetwork("ewr", "jfk")
+    worker = Worker(network, "ewr")
+    network.publish("ewr", "a")
     worker.read()
     worker.ack("a")
-    carried(world)
-    world.progress(2.0)
-    assert protection(world["ewr"]).status is Status.PROTECTED
-    client = world["ewr"].client()
+    carried(network)
+    network.progress(2.0)
+    assert protection(network["ewr"]).status is Status.PROTECTED
+    client = network["ewr"].client()
     client.produce(name="steady")
-    first_at = world["ewr"].clock.now()
+    first_at = network["ewr"].clock.now()
     for each in range(4):
         client.send(f"steady-{each}")
-        world.progress(0.4)
-    found = protection(world["ewr"])
+        network.progress(0.4)
+    found = protection(network["ewr"])
     assert found.status is Status.AT_RISK
     assert found.since == pytest.approx(first_at, abs=0.15)
 
 
 def test_messages_that_are_late_stay_a_risk_while_the_link_changes_hands() -> None:
     """The entries at the target are unknown then, but the unconfirmed ones are known."""
-    world = World("ewr", "jfk")
-    worker = Worker(world, "ewr")
-    world.publish("ewr", "a")
+    network = ClusterNetwork("ewr", "jfk")
+    worker = Worker(network, "ewr")
+    network.publish("ewr", "a")
     worker.read()
     worker.ack("a")
-    carried(world)
-    world.publish("ewr", "b")
-    world.progress(3.0)
-    before = protection(world["ewr"])
+    carried(network)
+    network.publish("ewr", "b")
+    network.progress(3.0)
+    before = protection(network["ewr"])
     assert before.status is Status.AT_RISK
     assert before.reasons[0].startswith("jfk: 1 messages are not there, the oldest stored")
-    world.pipes["ewr", "jfk"].reader.leave()
-    found = protection(world["ewr"])
+    network.pipes["ewr", "jfk"].reader.leave()
+    found = protection(network["ewr"])
     assert (found.status, found.since) == (Status.AT_RISK, before.since)
 
 
 @pytest.mark.parametrize("ahead_s", [-1e6, 1e6])
 def test_the_clock_of_a_producer_does_not_decide_since_when(ahead_s: float) -> None:
-    world = World("ewr", "jfk")
-    Worker(world, "ewr")
-    carried(world)
-    producer, clock = world["ewr"].client(), world["ewr"].clock
+    network = ClusterNetwork("ewr", "jfk")
+    Worker(network, "ewr")
+    carried(network)
+    producer, clock = network["ewr"].client(), network["ewr"].clock
     producer.produce(name="wrong")
     published_at = clock.now()
     dated = entry("a", publish_time=int((published_at + ahead_s) * 1000))
     producer.say(commands.send(producer_id=1, sequence_id=0, entry=dated))
-    world.progress(7.5)
-    found = protection(world["ewr"])
+    network.progress(7.5)
+    found = protection(network["ewr"])
     assert found.status is Status.AT_RISK
     assert found.since == pytest.approx(published_at, abs=0.1)
-    assert world["ewr"].topic().replicators["jfk"].lag.delay_s() == 7
+    assert network["ewr"].topic().replicators["jfk"].lag.delay_s() == 7
 
 
 def test_after_a_restart_nothing_is_claimed_that_is_not_known() -> None:
-    world = World("ewr", "jfk")
-    Worker(world, "ewr")
-    carried(world)
-    world.cut("ewr", "jfk")
-    world.progress(2.0)
-    ewr = world["ewr"]
+    network = ClusterNetwork("ewr", "jfk")
+    Worker(network, "ewr")
+    carried(network)
+    network.cut("ewr", "jfk")
+    network.progress(2.0)
+    ewr = network["ewr"]
     ewr.crash()
     started_at = ewr.clock.now()
     ewr.topic()
-    world.progress(5.0)
+    network.progress(5.0)
     found = protection(ewr)
     assert (found.status, found.since, found.at_least) == (Status.AT_RISK, started_at, True)
     assert any("is not known before it has confirmed" in reason for reason in found.reasons)
@@ -183,12 +183,12 @@ def test_that_it_ended_is_known_after_a_restart_too() -> None:
 
 
 def test_what_is_carried_by_snapshots_is_never_called_protected() -> None:
-    world = World("ewr", "jfk")
-    for cluster in world.clusters.values():
+    network = ClusterNetwork("ewr", "jfk")
+    for cluster in network.clusters.values():
         told(cluster, replicated_subscription_sync="markers")
-    Worker(world, "ewr")
-    carried(world)
-    found = protection(world["ewr"])
+    Worker(network, "ewr")
+    carried(network)
+    found = protection(network["ewr"])
     assert (found.status, found.at_least) == (Status.AT_RISK, True)
     assert found.reasons[0].startswith("jfk: acknowledgements are carried by snapshots (PIP-33)")
 

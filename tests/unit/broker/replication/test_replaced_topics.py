@@ -9,107 +9,107 @@ import pytest
 from magnetar.base.errors import ServerError
 from magnetar.broker.topic.linked_topics import DELETION_GRACE_S
 from magnetar.sim.cluster import TOPIC
-from tests.unit.broker.world import Worker, World
+from tests.unit.broker.network import ClusterNetwork, Worker
 
 
-def delete(world: World, *names: str) -> None:
+def delete(network: ClusterNetwork, *names: str) -> None:
     for name in names:
-        world[name].do(partial(world[name].delete, TOPIC))
+        network[name].do(partial(network[name].delete, TOPIC))
 
 
-def wait_for_links(world: World) -> None:
+def wait_for_links(network: ClusterNetwork) -> None:
     """Wait until links create deleted topics again."""
-    world.progress(DELETION_GRACE_S + 6)
+    network.progress(DELETION_GRACE_S + 6)
 
 
-def consumed(*names: str) -> World:
+def consumed(*names: str) -> ClusterNetwork:
     """Return clusters that have published and consumed."""
-    world = World(*names)
+    network = ClusterNetwork(*names)
     for name in names:
-        world.publish(name, f"old {name} 1", f"old {name} 2")
-    worker = Worker(world, names[0])
-    world.carry()
-    world.progress()
+        network.publish(name, f"old {name} 1", f"old {name} 2")
+    worker = Worker(network, names[0])
+    network.carry()
+    network.progress()
     worker.ack(*worker.read())
-    world.progress()
+    network.progress()
     worker.leave()
-    return world
+    return network
 
 
 @pytest.mark.parametrize("deleted", [["ewr"], ["jfk"], ["ewr", "jfk"]])
 def test_what_is_published_after_a_deletion_is_delivered_everywhere_and_nothing_else(deleted: list[str]) -> None:
-    world = consumed("ewr", "jfk")
-    delete(world, *deleted)
-    wait_for_links(world)
-    world.publish("ewr", "new ewr")
-    world.publish("jfk", "new jfk")
-    world.carry()
-    world.progress()
+    network = consumed("ewr", "jfk")
+    delete(network, *deleted)
+    wait_for_links(network)
+    network.publish("ewr", "new ewr")
+    network.publish("jfk", "new jfk")
+    network.carry()
+    network.progress()
     for name in ("ewr", "jfk"):
-        worker = Worker(world, name, subscription="worker")
+        worker = Worker(network, name, subscription="worker")
         assert sorted(worker.read()) == ["new ewr", "new jfk"], name
         worker.leave()
 
 
 def test_a_new_topic_that_is_still_empty_takes_nothing_over_from_the_old_one() -> None:
-    world = consumed("ewr", "jfk", "sfo")
-    world.publish("ewr", "unread 1", "unread 2")
-    world.carry("ewr", "sfo")
-    world.progress()
-    delete(world, "ewr")
-    wait_for_links(world)
-    pipe = world.pipes["ewr", "jfk"]
+    network = consumed("ewr", "jfk", "sfo")
+    network.publish("ewr", "unread 1", "unread 2")
+    network.carry("ewr", "sfo")
+    network.progress()
+    delete(network, "ewr")
+    wait_for_links(network)
+    pipe = network.pipes["ewr", "jfk"]
     pipe.attach()
-    world.publish("ewr", "new")
+    network.publish("ewr", "new")
     pipe.run()
-    worker = Worker(world, "jfk")
+    worker = Worker(network, "jfk")
     assert worker.read() == ["new"]
     worker.ack("new")
-    world.progress()
-    assert Worker(world, "sfo").read() == ["unread 1", "unread 2"]
+    network.progress()
+    assert Worker(network, "sfo").read() == ["unread 1", "unread 2"]
 
 
 def test_a_tombstone_of_the_old_topic_leaves_alone_who_consumes_from_the_new_one() -> None:
-    world = consumed("ewr", "jfk")
-    topic = world["jfk"].topic()
-    world["jfk"].do(lambda: topic.delete_subscription(topic.subscriptions["worker"], lambda _: None))
-    world.progress()
-    assert "worker" not in world["ewr"].topic().subscriptions
-    world.cut("ewr", "jfk")
-    delete(world, "jfk")
-    worker = Worker(world, "jfk")
-    world.publish("jfk", "a", "b")
+    network = consumed("ewr", "jfk")
+    topic = network["jfk"].topic()
+    network["jfk"].do(lambda: topic.delete_subscription(topic.subscriptions["worker"], lambda _: None))
+    network.progress()
+    assert "worker" not in network["ewr"].topic().subscriptions
+    network.cut("ewr", "jfk")
+    delete(network, "jfk")
+    worker = Worker(network, "jfk")
+    network.publish("jfk", "a", "b")
     assert worker.read() == ["a", "b"]
     worker.ack("a")
-    world.heal("ewr", "jfk")
-    world.full_states()
+    network.heal("ewr", "jfk")
+    network.full_states()
     assert not worker.client.take("CLOSE_CONSUMER")
-    world.carry()
+    network.carry()
     worker.leave()
-    there = Worker(world, "ewr").read()
+    there = Worker(network, "ewr").read()
     assert "b" in there
     assert "a" not in there
 
 
 def test_one_that_is_deleted_in_all_clusters_in_turn_stays_deleted() -> None:
-    world = consumed("ewr", "jfk")
-    for name in world.clusters:
-        delete(world, name)
-        world.progress(5)
-    wait_for_links(world)
-    assert not any(cluster.topics.exists(TOPIC) for cluster in world.clusters.values())
+    network = consumed("ewr", "jfk")
+    for name in network.clusters:
+        delete(network, name)
+        network.progress(5)
+    wait_for_links(network)
+    assert not any(cluster.topics.exists(TOPIC) for cluster in network.clusters.values())
 
 
 def test_a_client_makes_it_again_at_once_and_then_links_come_too() -> None:
-    world = consumed("ewr", "jfk")
-    delete(world, "ewr", "jfk")
-    writer = world["jfk"].client()
+    network = consumed("ewr", "jfk")
+    delete(network, "ewr", "jfk")
+    writer = network["jfk"].client()
     writer.produce(name="pulsar.repl.ewr-->jfk")
     (error,) = writer.take("ERROR")
     assert error.error == ServerError.ServiceNotReady
     assert "was deleted here" in error.message
-    for name in world.clusters:
-        Worker(world, name).leave()
-    world.publish("ewr", "new")
-    world.carry()
-    assert Worker(world, "jfk").read() == ["new"]
+    for name in network.clusters:
+        Worker(network, name).leave()
+    network.publish("ewr", "new")
+    network.carry()
+    assert Worker(network, "jfk").read() == ["new"]

@@ -72,120 +72,120 @@ class Damaged(Mesh):
 
 
 def test_the_rest_arrives_and_the_damaged_entry_does_not() -> None:
-    world = Damaged("c")
-    assert world.stopped_at() == world.positions["c"]
-    assert world.arrived() == ["a", "b"]
+    network = Damaged("c")
+    assert network.stopped_at() == network.positions["c"]
+    assert network.arrived() == ["a", "b"]
     with capture_logs() as logs:
-        world.skip("c")
-    assert world.arrived() == ["a", "b", "d", "e"]
-    assert world.stopped_at() is None
+        network.skip("c")
+    assert network.arrived() == ["a", "b", "d", "e"]
+    assert network.stopped_at() is None
     (line,) = [each for each in logs if each["event"] == "damaged_entries_skipped"]
-    assert (line["target"], line["first"]) == ("jfk", str(world.positions["c"]))
-    stats = topic_stats(world.source.topic(), StatsOptions()).replication["jfk"]
-    assert (stats.skipped_entries, stats.skipped_ranges) == (1, [f"{world.positions['c']}..{world.positions['c']}"])
+    assert (line["target"], line["first"]) == ("jfk", str(network.positions["c"]))
+    stats = topic_stats(network.source.topic(), StatsOptions()).replication["jfk"]
+    assert (stats.skipped_entries, stats.skipped_ranges) == (1, [f"{network.positions['c']}..{network.positions['c']}"])
     assert stats.replication_backlog == 0
 
 
 @pytest.mark.parametrize("damaged", [["a"], ["e"], ["b", "c"], TEXTS], ids=["first", "last", "two", "all"])
 def test_wherever_the_damage_is(damaged: list[str]) -> None:
-    world = Damaged(*damaged)
-    assert world.stopped_at() == world.positions[damaged[0]]
-    world.skip(damaged[-1])
-    assert world.arrived() == [text for text in TEXTS if text not in damaged]
-    world.publish("ewr", "f")
-    world.source.store.cached = True
-    world.proceed()
-    assert world.arrived()[-1] == "f"
+    network = Damaged(*damaged)
+    assert network.stopped_at() == network.positions[damaged[0]]
+    network.skip(damaged[-1])
+    assert network.arrived() == [text for text in TEXTS if text not in damaged]
+    network.publish("ewr", "f")
+    network.source.store.cached = True
+    network.proceed()
+    assert network.arrived()[-1] == "f"
 
 
 def test_only_the_named_entries_are_skipped() -> None:
-    world = Damaged("b", "c")
-    world.skip("b")
-    assert world.stopped_at() == world.positions["c"]
-    assert world.arrived() == ["a"]
-    world.skip("c")
-    assert world.arrived() == ["a", "d", "e"]
+    network = Damaged("b", "c")
+    network.skip("b")
+    assert network.stopped_at() == network.positions["c"]
+    assert network.arrived() == ["a"]
+    network.skip("c")
+    assert network.arrived() == ["a", "d", "e"]
 
 
 @pytest.mark.parametrize("through", ["a", "c", "e"])
 def test_an_entry_that_can_be_read_is_not_skipped(through: str) -> None:
-    world = Damaged("b")
-    replicator, position = world.source.topic().replicators["jfk"], world.positions[through]
+    network = Damaged("b")
+    replicator, position = network.source.topic().replicators["jfk"], network.positions[through]
     with pytest.raises(RequestError, match="has stopped at"):
         replicator.own.skip_damaged(position)
-    assert world.arrived() == ["a"]
+    assert network.arrived() == ["a"]
 
 
 def test_a_link_that_has_not_stopped_skips_nothing() -> None:
-    world = Damaged()
+    network = Damaged()
     with pytest.raises(RequestError, match="has not stopped"):
-        world.source.topic().replicators["jfk"].own.skip_damaged(world.positions["c"])
+        network.source.topic().replicators["jfk"].own.skip_damaged(network.positions["c"])
 
 
 def test_nobody_claims_what_was_skipped() -> None:
-    world = Damaged("c")
-    world.skip("c")
-    consumer = world.subscribe("jfk")
-    consumer.ack(*world.texts("jfk"))
-    world.proceed()
-    cluster = world.target
+    network = Damaged("c")
+    network.skip("c")
+    consumer = network.subscribe("jfk")
+    consumer.ack(*network.texts("jfk"))
+    network.proceed()
+    cluster = network.target
     state = cluster.subscription().shared_progress
     assert state is not None
-    claimed = cluster.topic().log.index.to_origin(*list(world.texts("jfk"))[2:3] * 2)
-    assert [(each.cluster, each.lower) for each in claimed] == [("ewr", world.positions["c"])]
+    claimed = cluster.topic().log.index.to_origin(*list(network.texts("jfk"))[2:3] * 2)
+    assert [(each.cluster, each.lower) for each in claimed] == [("ewr", network.positions["c"])]
 
 
 @pytest.mark.parametrize("seek", [True, False])
 def test_it_holds_after_a_restart_of_the_source(seek: bool) -> None:
-    world = Damaged("c")
-    world.skip("c")
-    world.source.crash()
-    world.attach(seek=seek)
-    world.source.store.cached = True
-    world.publish("ewr", "f")
-    world.proceed()
-    assert world.arrived() == ["a", "b", "d", "e", "f"]
+    network = Damaged("c")
+    network.skip("c")
+    network.source.crash()
+    network.attach(seek=seek)
+    network.source.store.cached = True
+    network.publish("ewr", "f")
+    network.proceed()
+    assert network.arrived() == ["a", "b", "d", "e", "f"]
 
 
 def test_a_target_that_lost_its_disk_gets_all_the_others_again() -> None:
-    world = Damaged("c")
-    world.skip("c")
-    world.rebuild_target()
-    assert world.arrived() == ["a", "b", "d", "e"]
+    network = Damaged("c")
+    network.skip("c")
+    network.rebuild_target()
+    assert network.arrived() == ["a", "b", "d", "e"]
 
 
 def test_an_entry_that_can_be_read_again_is_sent_although_it_was_skipped() -> None:
-    world = Damaged("c")
-    world.skip("c")
-    world.source.store.damaged.clear()
-    world.rebuild_target()
-    assert world.arrived() == TEXTS
+    network = Damaged("c")
+    network.skip("c")
+    network.source.store.damaged.clear()
+    network.rebuild_target()
+    assert network.arrived() == TEXTS
 
 
 def test_a_read_that_fails_after_the_link_went_back_stops_nothing() -> None:
-    world = Damaged("d")
-    replicator = world.source.topic().replicators["jfk"]
+    network = Damaged("d")
+    replicator = network.source.topic().replicators["jfk"]
     replicator.own.damaged_at = None
-    world.source.loop.call_soon(replicator.dispatch)
-    world.source.loop.call_soon(replicator.send_again_after, world.positions["a"])
-    world.source.loop.spin()
-    world.proceed()
-    assert world.stopped_at() == world.positions["d"], "found again by the link itself, once it came to it"
-    assert world.arrived() == ["a", "b", "c"]
+    network.source.loop.call_soon(replicator.dispatch)
+    network.source.loop.call_soon(replicator.send_again_after, network.positions["a"])
+    network.source.loop.spin()
+    network.proceed()
+    assert network.stopped_at() == network.positions["d"], "found again by the link itself, once it came to it"
+    assert network.arrived() == ["a", "b", "c"]
 
 
 def test_rest_refuses_with_the_reason() -> None:
-    world = Damaged("c")
-    administration = Administration(world.source.environment, world.source.topics, "")
+    network = Damaged("c")
+    administration = Administration(network.source.environment, network.source.topics, "")
     for cluster, place in (("jfk", "d"), ("sfo", "c")):
-        task = world.loop.start(administration.topics.skip_entries(TOPIC, cluster, world.positions[place]))
+        task = network.loop.start(administration.topics.skip_entries(TOPIC, cluster, network.positions[place]))
         error = task.exception()
         assert isinstance(error, AdminError)
         assert error.status == HTTPStatus.PRECONDITION_FAILED
-    task = world.loop.start(administration.topics.skip_entries(TOPIC, "jfk", world.positions["c"]))
+    task = network.loop.start(administration.topics.skip_entries(TOPIC, "jfk", network.positions["c"]))
     assert task.exception() is None
-    world.proceed()
-    assert world.arrived() == ["a", "b", "d", "e"]
+    network.proceed()
+    assert network.arrived() == ["a", "b", "d", "e"]
 
 
 def opened(cluster: Cluster) -> ManagedLedger:

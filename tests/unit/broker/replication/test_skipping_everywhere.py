@@ -10,7 +10,7 @@ import pytest
 from magnetar.broker.housekeeping.maintenance import Maintenance
 from magnetar.metadata.policies import Policies
 from magnetar.sim.cluster import NAMESPACE, Cluster
-from tests.unit.broker.world import Worker, World
+from tests.unit.broker.network import ClusterNetwork, Worker
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -45,30 +45,30 @@ SKIPS: list[tuple[Callable[[Cluster], None], list[str]]] = [
 
 @pytest.mark.parametrize(("do", "left"), SKIPS)
 def test_it_travels_and_leaves_what_the_cluster_did_not_have(do: Callable[[Cluster], None], left: list[str]) -> None:
-    world = World("ewr", "jfk")
-    world.publish("ewr", "a", "b", "c")
-    Worker(world, "ewr").leave()
-    world.carry()
-    world.progress()
-    world.publish("jfk", "not in ewr")
-    do(world["ewr"])
-    world.progress()
-    assert Worker(world, "jfk").read() == left
+    network = ClusterNetwork("ewr", "jfk")
+    network.publish("ewr", "a", "b", "c")
+    Worker(network, "ewr").leave()
+    network.carry()
+    network.progress()
+    network.publish("jfk", "not in ewr")
+    do(network["ewr"])
+    network.progress()
+    assert Worker(network, "jfk").read() == left
 
 
 @pytest.mark.parametrize("do", [skip, clear, live_too_long])
 def test_it_is_not_undone_by_what_others_say_late(do: Callable[[Cluster], None]) -> None:
-    world = World("ewr", "jfk")
-    world.publish("ewr", "a", "b", "c")
-    Worker(world, "ewr").leave()
-    world.carry()
-    world.progress()
-    world.cut("ewr", "jfk")
-    do(world["ewr"])
-    there = Worker(world, "jfk")
+    network = ClusterNetwork("ewr", "jfk")
+    network.publish("ewr", "a", "b", "c")
+    Worker(network, "ewr").leave()
+    network.carry()
+    network.progress()
+    network.cut("ewr", "jfk")
+    do(network["ewr"])
+    there = Worker(network, "jfk")
     there.read()
     there.ack("c")
-    world.heal("ewr", "jfk")
-    world.full_states()
-    for name in world.clusters:
-        assert world[name].subscription().backlog == 0, name
+    network.heal("ewr", "jfk")
+    network.full_states()
+    for name in network.clusters:
+        assert network[name].subscription().backlog == 0, name

@@ -38,7 +38,7 @@ steps = st.one_of(
 )
 
 
-class Story:
+class SnapshotScenario:
     """Clusters with their links and consumed messages."""
 
     def __init__(self, names: tuple[str, ...], settings: dict[str, str]) -> None:
@@ -128,25 +128,25 @@ def leaving_out(seconds: float) -> dict[str, Any]:
 
 
 def play(names: tuple[str, ...], moves: list[tuple[str, float] | tuple[str, float, int]]) -> None:
-    story = Story(names, MARKERS)
+    scenario = SnapshotScenario(names, MARKERS)
     for each in moves:
-        story.step(*each)
-        story.check()
-    for pipe in story.links:
+        scenario.step(*each)
+        scenario.check()
+    for pipe in scenario.links:
         pipe.attach(permits=20)
-    story.mesh.loop.advance(31.0)
-    story.mesh.carry()
+    scenario.mesh.loop.advance(31.0)
+    scenario.mesh.carry()
     for name in names:
-        if "worker" in story.mesh.clusters[name].topic().subscriptions:
-            story.consume(name, 0, 1000)
+        if "worker" in scenario.mesh.clusters[name].topic().subscriptions:
+            scenario.consume(name, 0, 1000)
     for _ in range(4):
-        story.mesh.second()
-    story.check()
-    assert story.mesh.problems() == []
-    everything = set(story.mesh.texts("ewr").values())
+        scenario.mesh.second()
+    scenario.check()
+    assert scenario.mesh.problems() == []
+    everything = set(scenario.mesh.texts("ewr").values())
     for name in names:
-        assert set(story.mesh.texts(name).values()) == everything
-        assert story.mesh.acknowledged(name) == everything, f"{name} has not heard of all"
+        assert set(scenario.mesh.texts(name).values()) == everything
+        assert scenario.mesh.acknowledged(name) == everything, f"{name} has not heard of all"
 
 
 LATER_THAN_THE_ANSWER: list[tuple[str, float] | tuple[str, float, int]] = [
@@ -189,66 +189,66 @@ def test_two_clusters(moves: list[tuple[str, float] | tuple[str, float, int]]) -
 
 def test_a_second_round_waits_for_what_two_others_have_exchanged() -> None:
     """Without it, the snapshot of ewr would cover a message of lga that jfk has and ewr has not."""
-    story = Story(NAMES, MARKERS)
-    mesh = story.mesh
+    scenario = SnapshotScenario(NAMES, MARKERS)
+    mesh = scenario.mesh
     links = {(source, target): partial(move, "carry", pipe) for (source, target), pipe in mesh.pipes.items()}
     mesh.carry()
     mesh.second()  # the subscription is in all clusters
     mesh.publish("ewr", "something new")
-    story.step("wait", 2.0)
+    scenario.step("wait", 2.0)
     links["ewr", "lga"]()
     links["lga", "ewr"]()  # lga has answered,
     mesh.publish("lga", "late")  # publishes then,
     links["lga", "jfk"]()
     links["ewr", "jfk"]()
     links["jfk", "ewr"]()  # and jfk answers with that in its log.
-    story.consume("ewr", 0, 1000)
-    story.step("wait", 0.1)
+    scenario.consume("ewr", 0, 1000)
+    scenario.step("wait", 0.1)
     links["ewr", "jfk"]()
     assert "late" in mesh.texts("jfk").values()
     assert "late" not in mesh.texts("ewr").values()
-    story.check()
+    scenario.check()
 
 
 def test_an_answer_comes_behind_what_it_speaks_of() -> None:
-    story = Story(NAMES[:2], MARKERS)
-    mesh = story.mesh
+    scenario = SnapshotScenario(NAMES[:2], MARKERS)
+    mesh = scenario.mesh
     mesh.carry()
     back = mesh.pipes["jfk", "ewr"]
     back.attach(permits=1)
     mesh.publish("jfk", "one", "two", "three")
     mesh.publish("ewr", "something new")
-    story.step("wait", 2.0)
+    scenario.step("wait", 2.0)
     move("carry", mesh.pipes["ewr", "jfk"])  # jfk answers: it has come to the third
     for text in ("one", "two", "three"):
         back.read()
         back.send(1)
         assert text in mesh.texts("ewr").values()
-        story.consume("ewr", 0, 1000)
-        story.step("wait", 0.1)
+        scenario.consume("ewr", 0, 1000)
+        scenario.step("wait", 0.1)
         move("carry", mesh.pipes["ewr", "jfk"])
-        story.check()
+        scenario.check()
         back.confirm()
 
 
 def test_an_answer_that_comes_without_what_it_speaks_of_is_refused() -> None:
-    story = Story(NAMES[:2], MARKERS)
-    mesh = story.mesh
+    scenario = SnapshotScenario(NAMES[:2], MARKERS)
+    mesh = scenario.mesh
     mesh.publish("jfk", "held")
     mesh.carry()
     mesh.second()
     back = mesh.pipes["jfk", "ewr"]
     mesh.publish("jfk", "lost on the way")
     mesh.publish("ewr", "consumed")
-    story.step("wait", 2.0)
+    scenario.step("wait", 2.0)
     move("carry", mesh.pipes["ewr", "jfk"])
     back.read()
     move("lose", back)
     back.send(100)
-    story.consume("ewr", 0, 1000)
-    story.step("wait", 0.1)
+    scenario.consume("ewr", 0, 1000)
+    scenario.step("wait", 0.1)
     move("carry", mesh.pipes["ewr", "jfk"])
-    story.check()
+    scenario.check()
     back.confirm()
     assert back.gaps == 1
     back.run()
@@ -267,14 +267,14 @@ def gone(mesh: Mesh, name: str) -> None:
 
 
 def test_subscriptions_move_on_without_a_cluster_that_has_been_away_for_long() -> None:
-    story = Story(NAMES, leaving_out(10.0))
-    mesh = story.mesh
+    scenario = SnapshotScenario(NAMES, leaving_out(10.0))
+    mesh = scenario.mesh
     mesh.carry()
     mesh.second()
     gone(mesh, "lga")
     mesh.publish("ewr", "a")
     mesh.carry()
-    story.consume("ewr", 0, 1000)
+    scenario.consume("ewr", 0, 1000)
     for _ in range(8):
         mesh.second()
     assert mesh.acknowledged("jfk") < set(mesh.texts("jfk").values()), "it may be back any moment"
@@ -285,8 +285,8 @@ def test_subscriptions_move_on_without_a_cluster_that_has_been_away_for_long() -
 
 def test_nothing_is_taken_from_one_that_holds_more_of_who_is_away() -> None:
     """Messages that lga has sent to jfk, and never to ewr, were consumed by nobody."""
-    story = Story(NAMES, leaving_out(5.0))
-    mesh = story.mesh
+    scenario = SnapshotScenario(NAMES, leaving_out(5.0))
+    mesh = scenario.mesh
     mesh.carry()
     mesh.publish("lga", "everywhere")
     mesh.carry()
@@ -298,13 +298,13 @@ def test_nothing_is_taken_from_one_that_holds_more_of_who_is_away() -> None:
     mesh.carry()
     for _ in range(8):
         mesh.second()
-        story.consume("ewr", 0, 1000)
-    story.check()
+        scenario.consume("ewr", 0, 1000)
+    scenario.check()
     assert mesh.acknowledged("jfk") == {"first", "everywhere"}, "up to what ewr lacks, and no further"
     mesh.pipes["lga", "ewr"] = back
     back.attach(permits=10)
     mesh.carry()
-    story.consume("ewr", 0, 1000)
+    scenario.consume("ewr", 0, 1000)
     for _ in range(3):
         mesh.second()
     assert mesh.acknowledged("jfk") == set(mesh.texts("jfk").values())
@@ -315,16 +315,16 @@ def test_nothing_is_taken_from_one_that_holds_more_of_who_is_away() -> None:
 def test_whoever_is_left_out_nothing_is_skipped(
     before: list[tuple[str, float] | tuple[str, float, int]], after: list[tuple[str, float] | tuple[str, float, int]]
 ) -> None:
-    story = Story(NAMES, leaving_out(1.0))
+    scenario = SnapshotScenario(NAMES, leaving_out(1.0))
     for each in before:
-        story.step(*each)
-        story.check()
-    gone(story.mesh, "lga")
-    story.links = list(story.mesh.pipes.values())
+        scenario.step(*each)
+        scenario.check()
+    gone(scenario.mesh, "lga")
+    scenario.links = list(scenario.mesh.pipes.values())
     for each in after:
-        story.step(*each)
-        story.check()
-    assert story.mesh.problems() == []
+        scenario.step(*each)
+        scenario.check()
+    assert scenario.mesh.problems() == []
 
 
 def test_an_answer_that_does_not_know_who_is_left_out_is_worth_nothing() -> None:
@@ -339,11 +339,11 @@ def test_an_answer_that_does_not_know_who_is_left_out_is_worth_nothing() -> None
 
 
 def test_a_snapshot_may_be_asked_for_by_hand() -> None:
-    story = Story(NAMES, MARKERS)
-    mesh = story.mesh
+    scenario = SnapshotScenario(NAMES, MARKERS)
+    mesh = scenario.mesh
     mesh.carry()
     gone(mesh, "lga")
-    story.consume("ewr", 0, 1000)
+    scenario.consume("ewr", 0, 1000)
     snapshots = mesh.clusters["ewr"].topic().snapshots
     assert snapshots is not None
     with pytest.raises(RequestError, match="the link to lga has no holder"):

@@ -22,8 +22,8 @@ from magnetar.wire.entries.entry import assemble, metadata_bytes
 from magnetar.wire.entries.origin import SOURCE_POSITION
 from magnetar.wire.proto import pulsar_api_pb2 as pb
 from tests.unit.broker.mesh import MARKERS, Mesh
+from tests.unit.broker.network import ClusterNetwork, Worker
 from tests.unit.broker.replication.test_changing_clusters import configure
-from tests.unit.broker.world import Worker, World
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -246,21 +246,21 @@ def test_of_two_starts_each_counts_in_its_own_cluster() -> None:
 
 def test_what_a_link_left_out_is_not_acknowledged_where_it_is() -> None:
     """The link to sfo begins in the middle: sfo never held earlier entries, so it claims none of them."""
-    world = World("jfk", "lga", settings={**MARKERS, "replicationStartAt": "latest"})
-    world.publish("jfk", "a", "b")
-    worker = Worker(world, "jfk")
+    network = ClusterNetwork("jfk", "lga", settings={**MARKERS, "replicationStartAt": "latest"})
+    network.publish("jfk", "a", "b")
+    worker = Worker(network, "jfk")
     worker.leave()
-    world.add("sfo", targets=["jfk", "lga"])
-    configure(world, "jfk", "lga", "sfo")
-    world.publish("jfk", "c")
-    world.carry()
-    late = Worker(world, "sfo")
+    network.add("sfo", targets=["jfk", "lga"])
+    configure(network, "jfk", "lga", "sfo")
+    network.publish("jfk", "c")
+    network.carry()
+    late = Worker(network, "sfo")
     assert late.read() == ["c"]
     late.ack("c")
     for _ in range(4):
-        world.progress(1.01)
-        world.carry()
-    assert Worker(world, "jfk").read() == ["a", "b"]
+        network.progress(1.01)
+        network.carry()
+    assert Worker(network, "jfk").read() == ["a", "b"]
 
 
 @pytest.mark.parametrize("is_sought", [False, True])

@@ -11,7 +11,7 @@ from magnetar.broker.replication.progress.switched_off import SwitchedOff
 from magnetar.broker.resources.limit_hits import LimitHits
 from magnetar.sim.cluster import TOPIC, Cluster
 from tests.unit.broker.mesh import Mesh
-from tests.unit.broker.world import Worker, World
+from tests.unit.broker.network import ClusterNetwork, Worker
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -38,148 +38,148 @@ def protection(cluster: Cluster) -> tuple[str, list[str]]:
     return found.status, found.reasons
 
 
-def replicated() -> World:
+def replicated() -> ClusterNetwork:
     """Return two clusters with five messages, all unacknowledged, without consumers."""
-    world = World("ewr", "jfk")
-    world.publish("ewr", "a", "b", "c", "d", "e")
-    Worker(world, "ewr").leave()
-    world.carry()
-    world.progress()
-    return world
+    network = ClusterNetwork("ewr", "jfk")
+    network.publish("ewr", "a", "b", "c", "d", "e")
+    Worker(network, "ewr").leave()
+    network.carry()
+    network.progress()
+    return network
 
 
-def reader(world: World, name: str) -> Worker:
+def reader(network: ClusterNetwork, name: str) -> Worker:
     """Create a consumer that does not request replication."""
     worker = Worker.__new__(Worker)
-    worker.world, worker.cluster, worker.client, worker.positions = world, world[name], world[name].client(), {}
+    worker.network, worker.cluster, worker.client, worker.positions = network, network[name], network[name].client(), {}
     worker.client.subscribe()
     return worker
 
 
-def restart(world: World, name: str) -> None:
-    (other,) = (each for each in world.clusters if each != name)
-    world.cut(name, other)
-    world[name].crash()
-    world.heal(name, other)
+def restart(network: ClusterNetwork, name: str) -> None:
+    (other,) = (each for each in network.clusters if each != name)
+    network.cut(name, other)
+    network[name].crash()
+    network.heal(name, other)
 
 
-def left(world: World, name: str) -> int:
-    return world[name].subscription().backlog
+def left(network: ClusterNetwork, name: str) -> int:
+    return network[name].subscription().backlog
 
 
 def test_states_of_others_neither_switch_it_on_nor_move_it_whatever_is_restarted() -> None:
-    world = replicated()
-    switch(world["jfk"], on=False)
-    worker = Worker(world, "ewr")
+    network = replicated()
+    switch(network["jfk"], on=False)
+    worker = Worker(network, "ewr")
     worker.read()
     worker.ack("a", "b")
-    world.full_states()
-    for name in world.clusters:
-        restart(world, name)
-    world.full_states()
-    assert (left(world, "ewr"), left(world, "jfk")) == (3, 5)
-    assert not world["jfk"].subscription().is_replicated
-    assert world["ewr"].subscription().is_replicated
+    network.full_states()
+    for name in network.clusters:
+        restart(network, name)
+    network.full_states()
+    assert (left(network, "ewr"), left(network, "jfk")) == (3, 5)
+    assert not network["jfk"].subscription().is_replicated
+    assert network["ewr"].subscription().is_replicated
 
 
 def test_switched_on_it_goes_on_with_all_that_was_acknowledged_on_both_sides() -> None:
-    world = replicated()
-    switch(world["jfk"], on=False)
-    here, there = Worker(world, "ewr"), reader(world, "jfk")
+    network = replicated()
+    switch(network["jfk"], on=False)
+    here, there = Worker(network, "ewr"), reader(network, "jfk")
     here.read()
     there.read()
     here.ack("a", "c")
     there.ack("e")
-    world.progress()
-    assert (left(world, "ewr"), left(world, "jfk")) == (3, 4)
-    restart(world, "jfk")
-    world.progress()
-    switch(world["jfk"], on=True)
-    world.progress()
-    assert left(world, "ewr") == 2, "what was acknowledged while it was off is told"
-    world.full_states()
-    assert reader(world, "jfk").read() == ["b", "d"]
+    network.progress()
+    assert (left(network, "ewr"), left(network, "jfk")) == (3, 4)
+    restart(network, "jfk")
+    network.progress()
+    switch(network["jfk"], on=True)
+    network.progress()
+    assert left(network, "ewr") == 2, "what was acknowledged while it was off is told"
+    network.full_states()
+    assert reader(network, "jfk").read() == ["b", "d"]
 
 
 def test_a_seek_does_not_cross_until_it_is_on_again() -> None:
-    world = replicated()
-    here = Worker(world, "ewr")
+    network = replicated()
+    here = Worker(network, "ewr")
     here.read()
     here.ack("a", "b", "c", "d", "e")
-    world.progress()
-    switch(world["jfk"], on=False)
+    network.progress()
+    switch(network["jfk"], on=False)
     administered(
-        world["ewr"], lambda admin: admin.subscriptions.reset(TOPIC, "worker", here.positions["d"], is_excluded=False)
+        network["ewr"], lambda admin: admin.subscriptions.reset(TOPIC, "worker", here.positions["d"], is_excluded=False)
     )
-    world.full_states()
-    assert (left(world, "ewr"), left(world, "jfk")) == (2, 0)
-    switch(world["jfk"], on=True)
-    world.full_states()
-    assert (left(world, "ewr"), left(world, "jfk")) == (2, 2)
+    network.full_states()
+    assert (left(network, "ewr"), left(network, "jfk")) == (2, 0)
+    switch(network["jfk"], on=True)
+    network.full_states()
+    assert (left(network, "ewr"), left(network, "jfk")) == (2, 2)
 
 
 def test_it_is_unprotected_and_says_why() -> None:
-    world = replicated()
-    switch(world["jfk"], on=False)
-    restart(world, "jfk")
-    status, reasons = protection(world["jfk"])
+    network = replicated()
+    switch(network["jfk"], on=False)
+    restart(network, "jfk")
+    status, reasons = protection(network["jfk"])
     assert (status, reasons) == ("unprotected", ["an administrator disabled its replication in this cluster"])
-    switch(world["jfk"], on=True)
-    world.carry()
-    world.full_states()
-    assert protection(world["jfk"]) == ("protected", [])
+    switch(network["jfk"], on=True)
+    network.carry()
+    network.full_states()
+    assert protection(network["jfk"]) == ("protected", [])
 
 
 def test_deleted_here_it_is_not_brought_back_and_the_others_keep_it() -> None:
-    world = replicated()
-    switch(world["jfk"], on=False)
-    delete(world["jfk"])
-    world.full_states()
-    assert "worker" not in world["jfk"].topic().subscriptions
-    assert left(world, "ewr") == 5
+    network = replicated()
+    switch(network["jfk"], on=False)
+    delete(network["jfk"])
+    network.full_states()
+    assert "worker" not in network["jfk"].topic().subscriptions
+    assert left(network, "ewr") == 5
 
 
 def test_a_deletion_elsewhere_does_not_reach_it_and_switched_on_it_exists_everywhere_again() -> None:
-    world = replicated()
-    switch(world["jfk"], on=False)
-    there = reader(world, "jfk")
+    network = replicated()
+    switch(network["jfk"], on=False)
+    there = reader(network, "jfk")
     there.read()
     there.ack("a")
     there.leave()
-    delete(world["ewr"])
-    world.full_states()
-    assert left(world, "jfk") == 4
-    switch(world["jfk"], on=True)
-    world.full_states()
-    assert (left(world, "ewr"), left(world, "jfk")) == (4, 4)
+    delete(network["ewr"])
+    network.full_states()
+    assert left(network, "jfk") == 4
+    switch(network["jfk"], on=True)
+    network.full_states()
+    assert (left(network, "ewr"), left(network, "jfk")) == (4, 4)
 
 
 def test_a_consumer_that_asks_for_replication_switches_it_on_as_in_pulsar_and_no_other_does() -> None:
-    world = replicated()
-    switch(world["jfk"], on=False)
-    reader(world, "jfk").leave()
-    assert not world["jfk"].subscription().is_replicated
-    Worker(world, "jfk")
-    assert world["jfk"].subscription().is_replicated
-    restart(world, "jfk")
-    assert world["jfk"].subscription().is_replicated
+    network = replicated()
+    switch(network["jfk"], on=False)
+    reader(network, "jfk").leave()
+    assert not network["jfk"].subscription().is_replicated
+    Worker(network, "jfk")
+    assert network["jfk"].subscription().is_replicated
+    restart(network, "jfk")
+    assert network["jfk"].subscription().is_replicated
 
 
 def test_one_that_was_never_replicated_can_be_kept_so() -> None:
-    world = World("ewr", "jfk")
-    world.publish("ewr", "a")
-    world.carry()
-    reader(world, "jfk").leave()
-    switch(world["jfk"], on=False)
-    Worker(world, "ewr").leave()
-    world.full_states()
-    restart(world, "jfk")
-    world.full_states()
-    assert not world["jfk"].subscription().is_replicated
-    switch(world["jfk"], on=True)
-    world.carry()
-    world.full_states()
-    assert protection(world["jfk"]) == ("protected", [])
+    network = ClusterNetwork("ewr", "jfk")
+    network.publish("ewr", "a")
+    network.carry()
+    reader(network, "jfk").leave()
+    switch(network["jfk"], on=False)
+    Worker(network, "ewr").leave()
+    network.full_states()
+    restart(network, "jfk")
+    network.full_states()
+    assert not network["jfk"].subscription().is_replicated
+    switch(network["jfk"], on=True)
+    network.carry()
+    network.full_states()
+    assert protection(network["jfk"]) == ("protected", [])
 
 
 def test_updates_of_pip_33_do_not_move_it_nor_bring_it_back() -> None:

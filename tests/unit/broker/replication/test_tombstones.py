@@ -20,53 +20,53 @@ from magnetar.sim.cluster import TOPIC, Cluster, Exclusive
 from magnetar.wire import commands
 from magnetar.wire.proto import pulsar_api_pb2 as pb
 from tests.unit.broker.mesh import SECOND, Mesh
-from tests.unit.broker.world import Worker, World
+from tests.unit.broker.network import ClusterNetwork, Worker
 
 if TYPE_CHECKING:
     from magnetar.metadata.cached import Transaction
 
 
-def unsubscribe(world: World, name: str) -> None:
-    topic = world[name].topic()
+def unsubscribe(network: ClusterNetwork, name: str) -> None:
+    topic = network[name].topic()
     outcomes: list[StorageError | None] = []
-    world[name].do(lambda: topic.delete_subscription(topic.subscriptions["worker"], outcomes.append))
+    network[name].do(lambda: topic.delete_subscription(topic.subscriptions["worker"], outcomes.append))
     assert outcomes == [None]
 
 
-def subscribed() -> World:
+def subscribed() -> ClusterNetwork:
     """Return two clusters with a subscription that has read one of two messages."""
-    world = World("ewr", "jfk")
-    world.publish("ewr", "a", "b")
-    worker = Worker(world, "ewr")
+    network = ClusterNetwork("ewr", "jfk")
+    network.publish("ewr", "a", "b")
+    worker = Worker(network, "ewr")
     worker.read()
     worker.ack("a")
-    world.carry()
-    world.progress()
+    network.carry()
+    network.progress()
     worker.leave()
-    return world
+    return network
 
 
-def exists(world: World) -> list[str]:
-    return [name for name in world.clusters if "worker" in world[name].topic().subscriptions]
+def exists(network: ClusterNetwork) -> list[str]:
+    return [name for name in network.clusters if "worker" in network[name].topic().subscriptions]
 
 
 def test_a_subscription_deleted_during_a_partition_is_deleted_everywhere_and_stays_so() -> None:
-    world = subscribed()
-    world.cut("ewr", "jfk")
-    unsubscribe(world, "ewr")
-    assert exists(world) == ["jfk"]
-    world.heal("ewr", "jfk")
-    world.full_states()
-    assert exists(world) == []
-    for cluster in world.clusters.values():
+    network = subscribed()
+    network.cut("ewr", "jfk")
+    unsubscribe(network, "ewr")
+    assert exists(network) == ["jfk"]
+    network.heal("ewr", "jfk")
+    network.full_states()
+    assert exists(network) == []
+    for cluster in network.clusters.values():
         cluster.crash()
-    world.full_states()
-    assert exists(world) == []
+    network.full_states()
+    assert exists(network) == []
 
 
 def test_a_deletion_is_one_write_and_one_that_fails_leaves_the_subscription(monkeypatch: pytest.MonkeyPatch) -> None:
-    world = subscribed()
-    ewr, writes = world["ewr"], list[list[str]]()
+    network = subscribed()
+    ewr, writes = network["ewr"], list[list[str]]()
     topic, outcomes = ewr.topic(), list[StorageError | None]()
 
     def refuse(transaction: Transaction) -> None:
@@ -88,44 +88,44 @@ def test_a_deletion_is_one_write_and_one_that_fails_leaves_the_subscription(monk
     assert all("/cursors/worker" not in path for write in writes[1:] for path in write)
     ewr.settle()
     assert ewr.topic() is not topic, "the topic was fenced"
-    assert exists(world) == ["ewr", "jfk"]
+    assert exists(network) == ["ewr", "jfk"]
     ewr.crash()
-    assert exists(world) == ["ewr", "jfk"]
-    unsubscribe(world, "ewr")
+    assert exists(network) == ["ewr", "jfk"]
+    unsubscribe(network, "ewr")
     ewr.crash()
-    assert exists(world) == ["jfk"]
+    assert exists(network) == ["jfk"]
 
 
 def test_one_created_again_begins_anew_everywhere() -> None:
-    world = subscribed()
-    world.cut("ewr", "jfk")
-    unsubscribe(world, "ewr")
-    worker = Worker(world, "ewr")
+    network = subscribed()
+    network.cut("ewr", "jfk")
+    unsubscribe(network, "ewr")
+    worker = Worker(network, "ewr")
     assert worker.read() == ["a", "b"]
     worker.ack("b")
-    world.heal("ewr", "jfk")
+    network.heal("ewr", "jfk")
     worker.leave()
-    assert Worker(world, "jfk").read() == ["a"]
+    assert Worker(network, "jfk").read() == ["a"]
 
 
 def test_who_consumes_in_another_cluster_keeps_the_subscription_and_gets_nothing_twice() -> None:
-    world = subscribed()
-    worker = Worker(world, "jfk")
+    network = subscribed()
+    worker = Worker(network, "jfk")
     assert worker.read() == ["b"]
-    unsubscribe(world, "ewr")
-    world.full_states()
-    assert exists(world) == ["ewr", "jfk"]
-    world.publish("ewr", "c")
-    world.carry()
+    unsubscribe(network, "ewr")
+    network.full_states()
+    assert exists(network) == ["ewr", "jfk"]
+    network.publish("ewr", "c")
+    network.carry()
     assert worker.read() == ["c"]
     worker.ack("b")
-    world.progress()
-    assert Worker(world, "ewr").read() == ["c"]
+    network.progress()
+    assert Worker(network, "ewr").read() == ["c"]
 
 
 def test_a_deletion_that_arrives_during_a_seek_leaves_the_subscription_where_it_was_sought() -> None:
-    world = subscribed()
-    jfk = world["jfk"]
+    network = subscribed()
+    jfk = network["jfk"]
     client = jfk.client()
     client.subscribe(permits=0)
     jfk.prompt = False
@@ -142,29 +142,29 @@ def test_a_deletion_that_arrives_during_a_seek_leaves_the_subscription_where_it_
 
 
 def test_a_consumer_that_waits_for_a_dead_rival_keeps_the_subscription() -> None:
-    world = subscribed()
-    jfk = world["jfk"]
+    network = subscribed()
+    jfk = network["jfk"]
     rival, client = jfk.client(), jfk.client()
     rival.subscribe(kind=Exclusive, permits=0)
     client.subscribe(kind=Exclusive, initialPosition=pb.CommandSubscribe.Latest)
     rival.leave()
     assert not jfk.subscription().consumers
-    unsubscribe(world, "ewr")
-    world.progress()
-    assert exists(world) == ["ewr", "jfk"]
-    world.loop.advance(6.0)
-    world.settle()
+    unsubscribe(network, "ewr")
+    network.progress()
+    assert exists(network) == ["ewr", "jfk"]
+    network.loop.advance(6.0)
+    network.settle()
     client.say(commands.flow(consumer_id=1, message_permits=9))
     assert client.messages() == ["b"]
 
 
 def test_one_that_is_not_replicated_here_is_not_deleted_from_elsewhere() -> None:
-    world = subscribed()
-    topic = world["jfk"].topic()
-    world["jfk"].do(lambda: topic.set_replicated(topic.subscriptions["worker"], replicated=False))
-    unsubscribe(world, "ewr")
-    world.full_states()
-    assert exists(world) == ["jfk"]
+    network = subscribed()
+    topic = network["jfk"].topic()
+    network["jfk"].do(lambda: topic.set_replicated(topic.subscriptions["worker"], replicated=False))
+    unsubscribe(network, "ewr")
+    network.full_states()
+    assert exists(network) == ["jfk"]
 
 
 def test_the_oldest_is_forgotten_beyond_the_limit(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -183,9 +183,9 @@ def test_the_oldest_is_forgotten_beyond_the_limit(monkeypatch: pytest.MonkeyPatc
     assert hits.counts()[Limit.TOMBSTONES.value] == 1
 
 
-def made_again(world: World, name: str) -> None:
+def made_again(network: ClusterNetwork, name: str) -> None:
     """Delete and recreate the topic in one cluster, and create its subscription with the admin API."""
-    cluster = world[name]
+    cluster = network[name]
     cluster.do(lambda: cluster.delete(TOPIC))
     cluster.do(lambda: cluster.topics.get_or_create(TOPIC))
     create = Administration(cluster.environment, cluster.topics, "").subscriptions.create
@@ -195,45 +195,45 @@ def made_again(world: World, name: str) -> None:
 
 def test_a_tombstone_of_the_topic_before_takes_no_subscription_that_was_made_without_a_consumer() -> None:
     for deleting in ("ewr", "jfk"):
-        world = subscribed()
-        unsubscribe(world, deleting)
-        world.full_states()
-        assert exists(world) == []
-        made_again(world, "ewr")
-        world.full_states()
-        assert exists(world) == ["ewr", "jfk"], deleting
-        unsubscribe(world, "jfk")
-        world.full_states()
-        assert exists(world) == [], deleting
+        network = subscribed()
+        unsubscribe(network, deleting)
+        network.full_states()
+        assert exists(network) == []
+        made_again(network, "ewr")
+        network.full_states()
+        assert exists(network) == ["ewr", "jfk"], deleting
+        unsubscribe(network, "jfk")
+        network.full_states()
+        assert exists(network) == [], deleting
 
 
 def test_who_was_heard_of_is_known_after_a_restart_though_only_the_tombstone_comes_then() -> None:
-    world = subscribed()
-    world.cut("ewr", "jfk")
-    for cluster in world.clusters.values():
+    network = subscribed()
+    network.cut("ewr", "jfk")
+    for cluster in network.clusters.values():
         cluster.crash()
-    unsubscribe(world, "jfk")
-    world.heal("ewr", "jfk")
-    world.full_states()
-    assert exists(world) == []
+    unsubscribe(network, "jfk")
+    network.heal("ewr", "jfk")
+    network.full_states()
+    assert exists(network) == []
 
 
 def test_a_third_cluster_does_not_take_the_old_tombstone_for_the_new_subscription_either() -> None:
-    world = World("ewr", "jfk", "sfo")
-    world.cut("ewr", "sfo")
-    world.cut("jfk", "sfo")
-    Worker(world, "ewr").leave()
-    world.progress()
-    unsubscribe(world, "jfk")
-    world.progress()
-    world.cut("ewr", "jfk")
-    made_again(world, "ewr")
-    world.heal("ewr", "sfo")
-    assert exists(world) == ["ewr", "sfo"]
-    world.heal("jfk", "sfo")
-    world.heal("ewr", "jfk")
-    world.full_states()
-    assert exists(world) == ["ewr", "jfk", "sfo"]
+    network = ClusterNetwork("ewr", "jfk", "sfo")
+    network.cut("ewr", "sfo")
+    network.cut("jfk", "sfo")
+    Worker(network, "ewr").leave()
+    network.progress()
+    unsubscribe(network, "jfk")
+    network.progress()
+    network.cut("ewr", "jfk")
+    made_again(network, "ewr")
+    network.heal("ewr", "sfo")
+    assert exists(network) == ["ewr", "sfo"]
+    network.heal("jfk", "sfo")
+    network.heal("ewr", "jfk")
+    network.full_states()
+    assert exists(network) == ["ewr", "jfk", "sfo"]
 
 
 def test_where_the_log_ended_is_kept_with_a_tombstone() -> None:

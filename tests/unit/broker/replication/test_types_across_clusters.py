@@ -14,7 +14,7 @@ from magnetar.sim.cluster import Exclusive, Failover, Key_Shared, Shared, entry
 from magnetar.wire import commands
 from magnetar.wire.entries.ack_set import int_to_words, words_to_int
 from magnetar.wire.message_id import message_id
-from tests.unit.broker.world import Worker, World
+from tests.unit.broker.network import ClusterNetwork, Worker
 
 if TYPE_CHECKING:
     from magnetar.wire.proto import pulsar_api_pb2 as pb
@@ -23,9 +23,9 @@ every_type = pytest.mark.parametrize("kind", [Exclusive, Shared, Failover, Key_S
 sharing_types = pytest.mark.parametrize("kind", [Shared, Key_Shared])
 
 
-def publish(world: World, name: str, *texts: str, **metadata: Any) -> None:
+def publish(network: ClusterNetwork, name: str, *texts: str, **metadata: Any) -> None:
     """Publish messages with their first letters as keys and different sequence ids."""
-    client = world[name].client()
+    client = network[name].client()
     client.produce()
     made = [entry(text, partition_key=text[0], **metadata) for text in texts]
     size = metadata.get("num_messages_in_batch", 1)
@@ -55,54 +55,54 @@ def give_back(worker: Worker, *texts: str) -> None:
 
 @every_type
 def test_what_was_acknowledged_there_is_not_delivered_here(kind: pb.CommandSubscribe.SubType.ValueType) -> None:
-    world = World("ewr", "jfk")
-    publish(world, "ewr", "a1", "b1", "a2", "b2", "a3")
-    worker = Worker(world, "ewr", kind=kind)
+    network = ClusterNetwork("ewr", "jfk")
+    publish(network, "ewr", "a1", "b1", "a2", "b2", "a3")
+    worker = Worker(network, "ewr", kind=kind)
     assert worker.read() == ["a1", "b1", "a2", "b2", "a3"]
     worker.ack("a1", "a2", "b2")
-    world.progress()
+    network.progress()
     worker.leave()
-    world.carry()
-    moved = Worker(world, "jfk", kind=kind)
+    network.carry()
+    moved = Worker(network, "jfk", kind=kind)
     assert moved.read() == ["b1", "a3"]
     moved.ack("b1", "a3")
-    publish(world, "jfk", "b3")
-    world.carry()
-    world.progress()
-    assert Worker(world, "ewr", kind=kind).read() == ["b3"]
+    publish(network, "jfk", "b3")
+    network.carry()
+    network.progress()
+    assert Worker(network, "ewr", kind=kind).read() == ["b3"]
 
 
 @every_type
 def test_members_of_a_batch_are_acknowledged_in_both_clusters(kind: pb.CommandSubscribe.SubType.ValueType) -> None:
-    world = World("ewr", "jfk")
-    publish(world, "ewr", "a", num_messages_in_batch=4)
-    world.carry()
-    there = Worker(world, "ewr", kind=kind)
+    network = ClusterNetwork("ewr", "jfk")
+    publish(network, "ewr", "a", num_messages_in_batch=4)
+    network.carry()
+    there = Worker(network, "ewr", kind=kind)
     assert delivered(there) == [("a", 0, None)]
     ack_of_batch(there, "a", 0b1101, 4)
-    world.progress()
-    here = Worker(world, "jfk", kind=kind)
+    network.progress()
+    here = Worker(network, "jfk", kind=kind)
     assert delivered(here) == [("a", 0, 0b1101)]
-    assert world["jfk"].subscription().consumers.dispatcher is not None
+    assert network["jfk"].subscription().consumers.dispatcher is not None
     assert here.client.session.consumers[1].permits == 1000 - 3
     ack_of_batch(there, "a", 0b1100, 4)
     ack_of_batch(here, "a", 0b0011, 4)
-    world.progress()
-    assert [world[name].subscription().backlog for name in ("ewr", "jfk")] == [0, 0]
+    network.progress()
+    assert [network[name].subscription().backlog for name in ("ewr", "jfk")] == [0, 0]
 
 
 @every_type
 def test_redeliveries_are_counted_anew_after_a_switch(kind: pb.CommandSubscribe.SubType.ValueType) -> None:
-    world = World("ewr", "jfk")
-    publish(world, "ewr", "a")
-    world.carry()
+    network = ClusterNetwork("ewr", "jfk")
+    publish(network, "ewr", "a")
+    network.carry()
     counted = 1 if kind in (Shared, Key_Shared) else 0
     for name in ("ewr", "jfk", "ewr"):
-        worker = Worker(world, name, kind=kind)
+        worker = Worker(network, name, kind=kind)
         assert delivered(worker) == [("a", 0, None)], name
         give_back(worker, "a")
         assert delivered(worker) == [("a", counted, None)], name
-        world.progress()
+        network.progress()
         worker.leave()
 
 
@@ -110,17 +110,17 @@ def test_redeliveries_are_counted_anew_after_a_switch(kind: pb.CommandSubscribe.
 def test_a_delayed_message_acknowledged_elsewhere_never_comes(
     kind: pb.CommandSubscribe.SubType.ValueType,
 ) -> None:
-    world = World("ewr", "jfk")
-    at = int(world["ewr"].clock.now() * 1000) + 60_000
-    publish(world, "ewr", "a1", "a2", deliver_at_time=at)
-    world.carry()
-    here = Worker(world, "jfk", kind=kind)
-    there = Worker(world, "ewr", kind=Exclusive)  # an Exclusive consumer does not wait for the delivery time
+    network = ClusterNetwork("ewr", "jfk")
+    at = int(network["ewr"].clock.now() * 1000) + 60_000
+    publish(network, "ewr", "a1", "a2", deliver_at_time=at)
+    network.carry()
+    here = Worker(network, "jfk", kind=kind)
+    there = Worker(network, "ewr", kind=Exclusive)  # an Exclusive consumer does not wait for the delivery time
     assert there.read() == ["a1", "a2"]
     there.ack("a1")
-    world.progress()
+    network.progress()
     assert here.read() == []
-    world.progress(70.0)
+    network.progress(70.0)
     assert here.read() == ["a2"]
 
 
@@ -128,42 +128,42 @@ def test_a_delayed_message_acknowledged_elsewhere_never_comes(
 def test_a_delayed_message_comes_once_in_its_time(
     kind: pb.CommandSubscribe.SubType.ValueType,
 ) -> None:
-    world = World("ewr", "jfk")
-    at = int(world["ewr"].clock.now() * 1000) + 30_000
-    publish(world, "ewr", "a1", "a2", deliver_at_time=at)
-    publish(world, "ewr", "a3")
-    there = Worker(world, "ewr", kind=kind)
+    network = ClusterNetwork("ewr", "jfk")
+    at = int(network["ewr"].clock.now() * 1000) + 30_000
+    publish(network, "ewr", "a1", "a2", deliver_at_time=at)
+    publish(network, "ewr", "a3")
+    there = Worker(network, "ewr", kind=kind)
     assert there.read() == ["a3"]
     there.ack("a3")
-    world.progress()
+    network.progress()
     there.leave()
-    world.carry()
-    here = Worker(world, "jfk", kind=kind)
-    world.progress(28.0)
+    network.carry()
+    here = Worker(network, "jfk", kind=kind)
+    network.progress(28.0)
     assert here.read() == []
-    world.progress(5.0)
+    network.progress(5.0)
     assert here.read() == ["a1", "a2"]
     here.ack("a1", "a2")
-    world.progress()
+    network.progress()
     here.leave()
-    back = Worker(world, "ewr", kind=kind)
-    world.progress(5.0)
+    back = Worker(network, "ewr", kind=kind)
+    network.progress(5.0)
     assert back.read() == []
 
 
 def test_an_acknowledgement_from_elsewhere_ends_the_wait_for_the_one_that_holds_a_key() -> None:
-    world = World("ewr", "jfk")
-    publish(world, "ewr", "a1")
-    world.carry()
-    there = Worker(world, "ewr", kind=Key_Shared)
-    old = Worker(world, "jfk", kind=Key_Shared, consumer_name="old")
+    network = ClusterNetwork("ewr", "jfk")
+    publish(network, "ewr", "a1")
+    network.carry()
+    there = Worker(network, "ewr", kind=Key_Shared)
+    old = Worker(network, "jfk", kind=Key_Shared, consumer_name="old")
     assert (there.read(), old.read()) == (["a1"], ["a1"])
-    new = [Worker(world, "jfk", kind=Key_Shared, consumer_name=f"new {number}") for number in range(20)]
-    publish(world, "ewr", "a2")
-    world.carry()
+    new = [Worker(network, "jfk", kind=Key_Shared, consumer_name=f"new {number}") for number in range(20)]
+    publish(network, "ewr", "a2")
+    network.carry()
     assert [worker.read() for worker in (old, *new)] == [[]] * 21
     there.ack("a1")
-    world.progress()
+    network.progress()
     assert sorted(text for worker in new for text in worker.read()) == ["a2"]
 
 
@@ -175,23 +175,23 @@ texts = st.lists(st.sampled_from("abcd"), min_size=1, max_size=12).map(
 @settings(max_examples=40, deadline=None)
 @given(texts, st.data())
 def test_keys_are_in_order_wherever_the_subscription_is(published: list[str], data: st.DataObject) -> None:
-    world = World("ewr", "jfk")
-    publish(world, "ewr", *published)
+    network = ClusterNetwork("ewr", "jfk")
+    publish(network, "ewr", *published)
     acknowledged: set[str] = set()
-    Worker(world, "ewr", kind=Key_Shared).leave()
+    Worker(network, "ewr", kind=Key_Shared).leave()
     for name in data.draw(st.lists(st.sampled_from(["ewr", "jfk"]), min_size=1, max_size=3)):
         carried_first: bool = data.draw(st.booleans())
         if carried_first:
-            world.carry()
-        world.progress(0.2)
+            network.carry()
+        network.progress(0.2)
         workers = [
-            Worker(world, name, kind=Key_Shared, consumer_name=who, permits=0)
+            Worker(network, name, kind=Key_Shared, consumer_name=who, permits=0)
             for who in data.draw(st.lists(st.sampled_from("xyz"), min_size=1, max_size=3))
         ]
         for worker in workers:
             worker.client.say(commands.flow(consumer_id=1, message_permits=100))
         if not carried_first:
-            world.carry()
+            network.carry()
         came = [text for worker in workers for text in worker.read()]
         assert sorted(came) == sorted(set(published) - acknowledged)
         for worker in workers:
@@ -203,6 +203,6 @@ def test_keys_are_in_order_wherever_the_subscription_is(published: list[str], da
             acknowledged.update(wanted)
         keys = [key for worker in workers for key in {text[0] for text in worker.positions}]
         assert len(keys) == len(set(keys)), "two have one key"
-        world.progress(0.2)
+        network.progress(0.2)
         for worker in workers:
             worker.leave()

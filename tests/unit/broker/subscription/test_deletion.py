@@ -16,7 +16,7 @@ from magnetar.wire import commands
 LATER_S = 10 * COMMIT_S
 
 
-class World:
+class SlowMetadata:
     """A topic with an entry and a subscription, on a metadata store whose commits take a while."""
 
     def __init__(self) -> None:
@@ -32,13 +32,13 @@ class World:
         self.store.serve(self.cluster.loop)
 
     def use(self, store: FaultyMetadataStore) -> None:
-        """Start the broker on ``store``."""
+        """Start the broker with ``store``."""
         self.cluster.metadata = self.store = store
         self.cluster.resources = type(self.cluster.resources).over(store)
         self.cluster.crash()
 
     def wait(self) -> None:
-        """Let commits become durable, and those that follow them."""
+        """Wait until all commits, including subsequent ones, are durable."""
         for _ in range(4):
             self.cluster.loop.advance(LATER_S)
             self.cluster.settle()
@@ -49,68 +49,68 @@ class World:
 
 
 def test_unsubscribe_is_answered_when_the_deletion_is_durable() -> None:
-    world = World()
-    world.unsubscribe()
-    assert world.consumer.names() == []
-    world.publisher.names()
-    world.publisher.send("b", first=1)
-    assert world.publisher.names() == ["SEND_RECEIPT"], "nobody else waits"
-    world.wait()
-    assert world.consumer.names() == ["SUCCESS"]
-    assert world.cluster.topic().subscriptions == {}
+    broker = SlowMetadata()
+    broker.unsubscribe()
+    assert broker.consumer.names() == []
+    broker.publisher.names()
+    broker.publisher.send("b", first=1)
+    assert broker.publisher.names() == ["SEND_RECEIPT"], "nobody else waits"
+    broker.wait()
+    assert broker.consumer.names() == ["SUCCESS"]
+    assert broker.cluster.topic().subscriptions == {}
 
 
 def test_a_crash_before_the_deletion_is_durable_leaves_the_subscription() -> None:
-    world = World()
-    world.consumer.ack(world.cluster.topic().ledger.last_confirmed_entry)
-    world.unsubscribe()
-    world.use(world.store.reopened())
-    assert world.cluster.subscription().backlog == 0, "what was acknowledged before is known"
+    broker = SlowMetadata()
+    broker.consumer.ack(broker.cluster.topic().ledger.last_confirmed_entry)
+    broker.unsubscribe()
+    broker.use(broker.store.reopened())
+    assert broker.cluster.subscription().backlog == 0, "what was acknowledged before is known"
 
 
 def test_a_consumer_that_comes_meanwhile_gets_a_new_subscription() -> None:
-    world = World()
-    world.consumer.ack(world.cluster.topic().ledger.last_confirmed_entry)
-    world.unsubscribe()
-    other = world.cluster.client()
+    broker = SlowMetadata()
+    broker.consumer.ack(broker.cluster.topic().ledger.last_confirmed_entry)
+    broker.unsubscribe()
+    other = broker.cluster.client()
     other.subscribe(permits=0)
     assert other.names() == []
-    world.wait()
+    broker.wait()
     assert other.names() == ["SUCCESS"]
     other.say(commands.flow(consumer_id=1, message_permits=10))
     assert other.messages() == ["a"]
-    world.use(world.store.reopened())
-    assert world.cluster.subscription().backlog == 1
+    broker.use(broker.store.reopened())
+    assert broker.cluster.subscription().backlog == 1
 
 
 def test_a_deletion_that_fails_is_an_error_and_the_subscription_goes_on() -> None:
-    world = World()
-    topic = world.cluster.topic()
-    world.consumer.ack(topic.ledger.last_confirmed_entry)
-    world.unsubscribe()
-    other = world.cluster.client()
+    broker = SlowMetadata()
+    topic = broker.cluster.topic()
+    broker.consumer.ack(topic.ledger.last_confirmed_entry)
+    broker.unsubscribe()
+    other = broker.cluster.client()
     other.subscribe()
-    world.store.fail_in(1)
-    world.wait()
-    assert world.consumer.names() == ["ERROR"]
+    broker.store.fail_in(1)
+    broker.wait()
+    assert broker.consumer.names() == ["ERROR"]
     assert other.names() == ["ERROR"], "it waited for the same commit"
-    assert world.cluster.topic() is not topic
-    assert world.cluster.subscription().backlog == 0
+    assert broker.cluster.topic() is not topic
+    assert broker.cluster.subscription().backlog == 0
 
 
 @pytest.mark.parametrize("fails", [True, False])
 def test_the_admin_api_waits_for_the_deletion(*, fails: bool) -> None:
-    world = World()
-    admin = Administration(world.cluster.environment, world.cluster.topics, "").subscriptions
-    task = world.cluster.loop.create_task(admin.delete(TOPIC, "worker", force=True))
-    world.cluster.settle()
+    broker = SlowMetadata()
+    admin = Administration(broker.cluster.environment, broker.cluster.topics, "").subscriptions
+    task = broker.cluster.loop.create_task(admin.delete(TOPIC, "worker", force=True))
+    broker.cluster.settle()
     assert not task.done()
     if fails:
-        world.store.fail_in(1)
-    world.wait()
+        broker.store.fail_in(1)
+    broker.wait()
     assert isinstance(task.exception(), StorageError) is fails
-    again = world.cluster.loop.create_task(admin.delete(TOPIC, "worker", force=True))
-    world.wait()
+    again = broker.cluster.loop.create_task(admin.delete(TOPIC, "worker", force=True))
+    broker.wait()
     error = again.exception()
     if fails:
         assert error is None
@@ -120,14 +120,14 @@ def test_the_admin_api_waits_for_the_deletion(*, fails: bool) -> None:
 
 
 def test_a_consumer_of_a_subscription_that_is_gone_does_not_delete_its_successor() -> None:
-    world = World()
-    topic, gone = world.cluster.topic(), world.cluster.subscription()
+    broker = SlowMetadata()
+    topic, gone = broker.cluster.topic(), broker.cluster.subscription()
     outcomes: list[StorageError | None] = []
-    world.cluster.do(lambda: topic.delete_subscription(gone, outcomes.append))
-    world.cluster.do(lambda: topic.create_subscription("worker", topic.log.before_first()))
-    world.cluster.do(lambda: topic.delete_subscription(gone, outcomes.append))
-    world.wait()
+    broker.cluster.do(lambda: topic.delete_subscription(gone, outcomes.append))
+    broker.cluster.do(lambda: topic.create_subscription("worker", topic.log.before_first()))
+    broker.cluster.do(lambda: topic.delete_subscription(gone, outcomes.append))
+    broker.wait()
     assert outcomes == [None, None]
     assert list(topic.subscriptions) == ["worker"]
-    world.use(world.store.reopened())
-    assert list(world.cluster.topic().subscriptions) == ["worker"]
+    broker.use(broker.store.reopened())
+    assert list(broker.cluster.topic().subscriptions) == ["worker"]

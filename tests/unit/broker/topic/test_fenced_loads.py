@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from magnetar.broker.topic.lifecycle import Lifecycle, State
 
 
-class World:
+class ReloadedTopic:
     """A replicated topic on a metadata store that may fail; it is loaded again whenever it was unloaded."""
 
     def __init__(self) -> None:
@@ -40,29 +40,29 @@ class World:
 
 
 def test_a_topic_whose_metadata_cannot_be_stored_is_loaded_once_in_a_while() -> None:
-    world = World()
-    world.store.fail_writes = True
-    world.cluster.topic()  # its new link needs a cursor
-    world.wait(LOAD_RETRY_DELAY_S / 2)
-    assert world.loads == 2, "the second load may find that the cause has passed"
+    reloaded = ReloadedTopic()
+    reloaded.store.fail_writes = True
+    reloaded.cluster.topic()  # its new link needs a cursor
+    reloaded.wait(LOAD_RETRY_DELAY_S / 2)
+    assert reloaded.loads == 2, "the second load may find that the cause has passed"
     for loads in (3, 4):
-        world.wait(LOAD_RETRY_DELAY_S)
-        world.cluster.do(world.cluster.topics.linked.retry)
-        world.cluster.do(world.cluster.topics.linked.retry)
-        world.wait(LOAD_RETRY_DELAY_S / 2)
-        assert world.loads == loads
-    world.store.fail_writes = False
-    world.wait(LOAD_RETRY_DELAY_S)
-    world.cluster.do(world.cluster.topics.linked.retry)
-    world.wait(2 * LOAD_RETRY_DELAY_S)
-    assert (world.loads, TOPIC in world.cluster.topics.loaded) == (5, True)
-    assert world.cluster.topics.load_failures.reasons == {}
+        reloaded.wait(LOAD_RETRY_DELAY_S)
+        reloaded.cluster.do(reloaded.cluster.topics.linked.retry)
+        reloaded.cluster.do(reloaded.cluster.topics.linked.retry)
+        reloaded.wait(LOAD_RETRY_DELAY_S / 2)
+        assert reloaded.loads == loads
+    reloaded.store.fail_writes = False
+    reloaded.wait(LOAD_RETRY_DELAY_S)
+    reloaded.cluster.do(reloaded.cluster.topics.linked.retry)
+    reloaded.wait(2 * LOAD_RETRY_DELAY_S)
+    assert (reloaded.loads, TOPIC in reloaded.cluster.topics.loaded) == (5, True)
+    assert reloaded.cluster.topics.load_failures.reasons == {}
 
 
 def test_one_failure_does_not_delay_the_next_load() -> None:
-    world = World()
-    world.store.fail_in(1)
-    world.cluster.topic()
-    world.wait(LOAD_RETRY_DELAY_S / 2)
-    assert (world.loads, TOPIC in world.cluster.topics.loaded) == (2, True)
-    assert "jfk" in world.cluster.topic().replicators
+    reloaded = ReloadedTopic()
+    reloaded.store.fail_in(1)
+    reloaded.cluster.topic()
+    reloaded.wait(LOAD_RETRY_DELAY_S / 2)
+    assert (reloaded.loads, TOPIC in reloaded.cluster.topics.loaded) == (2, True)
+    assert "jfk" in reloaded.cluster.topic().replicators

@@ -131,10 +131,10 @@ class Web:
         return {name: count for name, count in self.hits.counts().items() if count}
 
 
-def run(story: Callable[[Web], Any], connections_max: int = 3) -> Web:
+def run(scenario: Callable[[Web], Any], connections_max: int = 3) -> Web:
     async def play() -> Web:
         web = Web(connections_max)
-        await story(web)
+        await scenario(web)
         return web
 
     return asyncio.run(play())
@@ -150,7 +150,7 @@ async def settle() -> None:
 
 
 def test_a_request_is_answered() -> None:
-    async def story(web: Web) -> None:
+    async def scenario(web: Web) -> None:
         connection, socket = web.connect()
         for requests in (1, 2):
             connection.data_received(GET)
@@ -158,11 +158,11 @@ def test_a_request_is_answered() -> None:
             assert socket.written.count(b"HTTP/1.1 204") == requests
         assert not socket.closed
 
-    assert run(story).counts() == {}
+    assert run(scenario).counts() == {}
 
 
 def test_the_connection_that_waits_longest_makes_room() -> None:
-    async def story(web: Web) -> None:
+    async def scenario(web: Web) -> None:
         (first, _), (_, second), (_, third) = (web.connect() for _ in range(3))
         first.data_received(GET)
         await settle()
@@ -170,11 +170,11 @@ def test_the_connection_that_waits_longest_makes_room() -> None:
         assert second.closed
         assert [third.closed, fourth.closed] == [False, False]
 
-    assert run(story).counts() == {Limit.HTTP_CONNECTIONS.value: 1}
+    assert run(scenario).counts() == {Limit.HTTP_CONNECTIONS.value: 1}
 
 
 def test_no_request_that_is_worked_on_is_given_up() -> None:
-    async def story(web: Web) -> None:
+    async def scenario(web: Web) -> None:
         answering = [web.connect() for _ in range(3)]
         for connection, _ in answering:
             connection.data_received(GET)
@@ -186,14 +186,14 @@ def test_no_request_that_is_worked_on_is_given_up() -> None:
         await settle()
         assert [socket.written[:12] for _, socket in answering] == [b"HTTP/1.1 204"] * 3
 
-    assert run(story).counts() == {Limit.HTTP_CONNECTIONS.value: 1}
+    assert run(scenario).counts() == {Limit.HTTP_CONNECTIONS.value: 1}
 
 
 @pytest.mark.parametrize("piece", [100, 100_000], ids=["in pieces", "at once"])
 def test_headers_have_a_limit(piece: int) -> None:
     request = GET.replace(b"Host", b"X-Long: " + b"x" * HEADER_SIZE_MAX + b"\r\nHost")
 
-    async def story(web: Web) -> None:
+    async def scenario(web: Web) -> None:
         connection, socket = web.connect()
         for start in range(0, len(request), piece):
             if not socket.closed:
@@ -202,13 +202,13 @@ def test_headers_have_a_limit(piece: int) -> None:
         assert socket.written.startswith(b"HTTP/1.1 431 ")
         assert b"may have 1000 bytes (httpMaxRequestHeaderSize)" in socket.written
 
-    assert run(story).counts() == {Limit.HTTP_HEADER_SIZE.value: 1}
+    assert run(scenario).counts() == {Limit.HTTP_HEADER_SIZE.value: 1}
 
 
 def test_the_rest_of_a_head_that_is_too_large_is_not_read() -> None:
     """Reading 10,000 headers takes longer than other clients should wait."""
 
-    async def story(web: Web) -> None:
+    async def scenario(web: Web) -> None:
         connection, socket = web.connect()
         connection.data_received(
             GET.replace(b"Host", b"".join(b"X: %d\r\n" % each for each in range(10_000)) + b"Host")
@@ -217,14 +217,14 @@ def test_the_rest_of_a_head_that_is_too_large_is_not_read() -> None:
         assert socket.written.startswith(b"HTTP/1.1 431 ")
         assert len(connection.conn.trailing_data[0]) <= HEADER_SIZE_MAX + HEAD_PART_BYTES
 
-    run(story)
+    run(scenario)
 
 
 def test_requests_that_come_together_are_read_in_turn(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(turns, "TURN_ITEMS_MAX", 2)
     begun: list[int] = []
 
-    async def story(web: Web) -> None:
+    async def scenario(web: Web) -> None:
         clients = [web.connect() for _ in range(10)]
         for connection, _ in clients:
             connection.data_received(POST)
@@ -238,7 +238,7 @@ def test_requests_that_come_together_are_read_in_turn(monkeypatch: pytest.Monkey
         assert [socket.written.count(b"HTTP/1.1 204") for _, socket in clients] == [2] * len(clients)
         assert all(socket.is_read for _, socket in clients)
 
-    run(story, connections_max=10)
+    run(scenario, connections_max=10)
     assert begun == [1]
 
 
@@ -256,7 +256,7 @@ def test_what_requests_take_after_they_are_read_counts(requests: int) -> None:
         if len(begun) < 100 * requests:
             asyncio.get_running_loop().call_soon(turn_of_the_loop)
 
-    async def story(web: Web) -> None:
+    async def scenario(web: Web) -> None:
         web.server.config.loaded_app = counting
         clients = [web.connect() for _ in range(30)]
         turn_of_the_loop()
@@ -266,7 +266,7 @@ def test_what_requests_take_after_they_are_read_counts(requests: int) -> None:
             await settle()
         assert [socket.written.count(b"HTTP/1.1 204") for _, socket in clients] == [requests] * len(clients)
 
-    run(story, connections_max=30)
+    run(scenario, connections_max=30)
     assert sum(begun) == 30 * requests
     assert max(begun) <= turns.TURN_S / REQUEST_S + 1
 
@@ -274,7 +274,7 @@ def test_what_requests_take_after_they_are_read_counts(requests: int) -> None:
 def test_a_connection_that_is_lost_while_it_waits_for_its_turn_is_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(turns, "TURN_ITEMS_MAX", 0)
 
-    async def story(web: Web) -> None:
+    async def scenario(web: Web) -> None:
         connection, socket = web.connect()
         connection.data_received(GET)
         socket.closed = True
@@ -282,7 +282,7 @@ def test_a_connection_that_is_lost_while_it_waits_for_its_turn_is_forgotten(monk
         await settle()
         assert socket.written == b""
 
-    run(story)
+    run(scenario)
 
 
 @pytest.mark.parametrize(
@@ -291,7 +291,7 @@ def test_a_connection_that_is_lost_while_it_waits_for_its_turn_is_forgotten(monk
     ids=["nothing", "one byte", "headers", "no body", "a part of the body", "a second request"],
 )
 def test_a_request_that_does_not_end_is_given_up(pieces: tuple[bytes, ...]) -> None:
-    async def story(web: Web) -> None:
+    async def scenario(web: Web) -> None:
         connection, socket = web.connect()
         for piece in pieces:
             connection.data_received(piece)
@@ -302,11 +302,11 @@ def test_a_request_that_does_not_end_is_given_up(pieces: tuple[bytes, ...]) -> N
         web.look_after(1.1)
         assert socket.closed
 
-    assert run(story).counts() == {Limit.HTTP_REQUEST_TIMEOUT.value: 1}
+    assert run(scenario).counts() == {Limit.HTTP_REQUEST_TIMEOUT.value: 1}
 
 
 def test_bytes_now_and_then_are_no_progress() -> None:
-    async def story(web: Web) -> None:
+    async def scenario(web: Web) -> None:
         connection, socket = web.connect()
         for byte in GET[: int(TIMEOUT_S)]:
             assert not socket.closed
@@ -315,11 +315,11 @@ def test_bytes_now_and_then_are_no_progress() -> None:
             web.look_after(1)
         assert socket.closed
 
-    assert run(story).counts() == {Limit.HTTP_REQUEST_TIMEOUT.value: 1}
+    assert run(scenario).counts() == {Limit.HTTP_REQUEST_TIMEOUT.value: 1}
 
 
 def test_an_answer_that_is_not_read_is_given_up() -> None:
-    async def story(web: Web) -> None:
+    async def scenario(web: Web) -> None:
         connection, socket = web.connect()
         connection.data_received(GET)
         await settle()
@@ -330,12 +330,12 @@ def test_an_answer_that_is_not_read_is_given_up() -> None:
         web.look_after(TIMEOUT_S)
         assert socket.closed
 
-    assert run(story).counts() == {Limit.HTTP_REQUEST_TIMEOUT.value: 1}
+    assert run(scenario).counts() == {Limit.HTTP_REQUEST_TIMEOUT.value: 1}
 
 
 @pytest.mark.parametrize("data", [b"nonsense\r\n\r\n", POST + b"abcd" + b"nonsense\r\n\r\n"])
 def test_what_is_no_request_is_refused(data: bytes) -> None:
-    async def story(web: Web) -> None:
+    async def scenario(web: Web) -> None:
         connection, socket = web.connect()
         connection.data_received(data)
         await settle()
@@ -344,7 +344,7 @@ def test_what_is_no_request_is_refused(data: bytes) -> None:
         assert b'{"reason": "Invalid HTTP request received."}' in socket.written
 
     with capture_logs() as lines:
-        assert run(story).counts() == {}
+        assert run(scenario).counts() == {}
     assert [line["event"] for line in lines] == ["web_server_warning"]
 
 
@@ -356,7 +356,7 @@ def test_nonsense_behind_a_refused_body_ends_the_connection() -> None:
         await send({"type": "http.response.start", "status": 413, "headers": []})
         await send({"type": "http.response.body"})
 
-    async def story(web: Web) -> None:
+    async def scenario(web: Web) -> None:
         web.server.config.loaded_app = refusing
         connection, socket = web.connect()
         connection.data_received(head)
@@ -365,7 +365,7 @@ def test_nonsense_behind_a_refused_body_ends_the_connection() -> None:
         connection.data_received(b"no size of a chunk\r\n")
         assert socket.closed
 
-    run(story)
+    run(scenario)
 
 
 async def ask(web: Web, *, reads: bool) -> tuple[WebConnection, FakeSocket]:
@@ -378,7 +378,7 @@ async def ask(web: Web, *, reads: bool) -> tuple[WebConnection, FakeSocket]:
 
 
 def test_answers_that_are_not_read_take_no_more_than_their_share() -> None:
-    async def story(web: Web) -> None:
+    async def scenario(web: Web) -> None:
         web.server.config.loaded_app = AnswerLimit(large_answer)
         sockets = [(await ask(web, reads=False))[1] for _ in range(5)]
         assert [socket.written[:12] for socket in sockets] == [b"HTTP/1.1 200"] * 2 + [b"HTTP/1.1 503"] * 3
@@ -387,11 +387,11 @@ def test_answers_that_are_not_read_take_no_more_than_their_share() -> None:
         for _, socket in [await ask(web, reads=True) for _ in range(2)]:
             assert socket.written.startswith(b"HTTP/1.1 503")
 
-    assert run(story, connections_max=10).counts() == {Limit.HTTP_ANSWERS_SIZE.value: 5}
+    assert run(scenario, connections_max=10).counts() == {Limit.HTTP_ANSWERS_SIZE.value: 5}
 
 
 def test_clients_that_read_nothing_are_dropped_when_others_want_the_memory() -> None:
-    async def story(web: Web) -> None:
+    async def scenario(web: Web) -> None:
         web.server.config.loaded_app = AnswerLimit(large_answer)
         (_, idle), (_, slow) = [await ask(web, reads=False) for _ in range(2)]
         web.look_after(1)
@@ -410,11 +410,11 @@ def test_clients_that_read_nothing_are_dropped_when_others_want_the_memory() -> 
             slow.unread -= 100_000
         assert [idle.closed, slow.closed] == [True, False]
 
-    run(story, connections_max=10)
+    run(scenario, connections_max=10)
 
 
 def test_an_answer_that_was_read_takes_no_memory() -> None:
-    async def story(web: Web) -> None:
+    async def scenario(web: Web) -> None:
         web.server.config.loaded_app = AnswerLimit(large_answer)
         for _ in range(10):
             await ask(web, reads=True)
@@ -428,7 +428,7 @@ def test_an_answer_that_was_read_takes_no_memory() -> None:
         connection.connection_lost(None)
         assert web.answers.used == 0
 
-    assert run(story, connections_max=20).counts() == {}
+    assert run(scenario, connections_max=20).counts() == {}
 
 
 def test_an_answer_that_is_larger_than_the_share_is_sent_alone() -> None:

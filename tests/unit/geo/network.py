@@ -81,8 +81,8 @@ class Message:
 class Cluster:
     """One cluster's topic and its subscription."""
 
-    def __init__(self, name: str, world: World, number: int) -> None:
-        self.name, self.world = name, world
+    def __init__(self, name: str, network: ClusterNetwork, number: int) -> None:
+        self.name, self.network = name, network
         self.log = Log(first_ledger_id=3 + number, step=5 + number)
         self.store, self.metadata = MemoryLedgerStore(), MemoryMetadataStore(SystemClock())
         self.entries: dict[Position, Entry] = {}
@@ -103,7 +103,7 @@ class Cluster:
         self.entries[position] = (self.name, position)
         self.targets[position] = targets
         self.index.append(self.name, position, 1, position)
-        self.world.published.append((self.name, position))
+        self.network.published.append((self.name, position))
 
     def offer(self, origin: Origin) -> Verdict:
         last = self.index.last_position(origin.cluster)
@@ -191,16 +191,18 @@ class Cluster:
 
     @property
     def deltas(self) -> list[SubscriptionProgress]:
-        return self.world.deltas.setdefault(self.name, [])
+        return self.network.deltas.setdefault(self.name, [])
 
     def seek(self, mark_delete: Position) -> None:
         assert self.progress is not None
         to_end = all(local <= mark_delete for local in self.entries)
-        wanted = [entry for entry in self.world.published if self.is_wanted_after_seek(entry, mark_delete, to_end)]
+        wanted = [entry for entry in self.network.published if self.is_wanted_after_seek(entry, mark_delete, to_end)]
         self.cursor.reset(mark_delete)
         self.progress.reseek(self.name, sought(self.index, self.progress, mark_delete, to_end=to_end))
         twin = Twin(self.progress.epoch, self.progress.starts())
-        twin.acknowledged = {entry for entry in self.world.published if entry not in wanted and not twin.outside(entry)}
+        twin.acknowledged = {
+            entry for entry in self.network.published if entry not in wanted and not twin.outside(entry)
+        }
         twin.partial = {
             entry: left
             for entry, left in self.twin.partial.items()
@@ -266,13 +268,13 @@ class Cluster:
     def flush(self) -> None:
         """Write, and publish after the write is durable."""
         twin, deltas = deepcopy(self.twin), self.deltas
-        self.world.deltas[self.name] = []
+        self.network.deltas[self.name] = []
 
         def durable(error: object) -> None:
             assert error is None
             self.durable_twin = twin
             for delta in deltas:
-                self.world.send(self, delta, twin)
+                self.network.send(self, delta, twin)
 
         self.cursor.flush(durable)
 
@@ -280,7 +282,7 @@ class Cluster:
         if self.progress is None:
             return
         self.store.crash()
-        self.world.deltas[self.name] = []
+        self.network.deltas[self.name] = []
         self.index = OriginIndex(self.name, self.before)
         for local, annotation in self.runs:
             if annotation:
@@ -308,7 +310,7 @@ class Cluster:
         twin = self.twin
         assert self.progress.epoch == twin.epoch
         assert self.progress.starts() == twin.starts
-        for entry in self.world.published:
+        for entry in self.network.published:
             cluster, position = entry
             origin = self.progress.origin(cluster)
             if not twin.outside(entry):
@@ -321,7 +323,7 @@ class Cluster:
                 assert self.cursor.state.remaining(local) == twin.partial.get(entry), (self.name, local)
 
 
-class World:
+class ClusterNetwork:
     """All clusters, and the markers in transit."""
 
     def __init__(self, names: str) -> None:

@@ -69,26 +69,26 @@ class _OpenersEnd:
 class WiredLinks(ProgressLinks):
     """Progress links between the clusters of a network."""
 
-    def __init__(self, world: World, cluster: Cluster) -> None:
+    def __init__(self, network: ClusterNetwork, cluster: Cluster) -> None:
         options = LinkOptions(interval_s=0.05, full_state_interval_s=FULL_STATE_INTERVAL_S)
         super().__init__(cluster.name, lambda _: None, cluster.clock, options)
-        self._world = world
+        self._network = network
         self._open: dict[str, PulsarConnection] = {}
 
     async def connection(self, peer: str) -> PulsarConnection:
         existing = self._open.get(peer)
         if existing is not None and existing.failure is None:
             return existing
-        if not self._world.is_reachable(self.cluster, peer):
+        if not self._network.is_reachable(self.cluster, peer):
             message = f"{peer} cannot be reached"
             raise MagnetarError(message)
         opened = self._open[peer] = PulsarConnection(f"pulsar://{peer}:6650", DEFAULT_OPTIONS)
-        self._world.wires[self.cluster, peer] = Wire(self._world.clusters[peer], opened)
+        self._network.wires[self.cluster, peer] = Wire(self._network.clusters[peer], opened)
         await opened._handshake
         return opened
 
 
-class World:
+class ClusterNetwork:
     """Clusters that replicate a namespace to each other; the test controls all traffic."""
 
     def __init__(self, *names: str, **options: Any) -> None:  # noqa: ANN401 - a cluster's
@@ -173,15 +173,15 @@ class Worker:
 
     _ids = itertools.count(1)
 
-    def __init__(self, world: World, name: str, **fields: Any) -> None:  # noqa: ANN401 - of SUBSCRIBE
-        self.world, self.cluster = world, world[name]
+    def __init__(self, network: ClusterNetwork, name: str, **fields: Any) -> None:  # noqa: ANN401 - of SUBSCRIBE
+        self.network, self.cluster = network, network[name]
         self.client: Client = self.cluster.client()
         self.positions: dict[str, Position] = {}
         self.client.subscribe(replicate_subscription_state=True, **fields)
 
     def read(self) -> list[str]:
         """Return the messages since the last call."""
-        self.world.settle()
+        self.network.settle()
         heard = [frame for frame in self.client.heard if frame.command.HasField("message")]
         texts = self.client.messages()
         for frame, text in zip(heard, texts, strict=True):
