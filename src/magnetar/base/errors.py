@@ -97,6 +97,23 @@ class InvalidTopicNameError(RequestError):
         super().__init__(ServerError.InvalidTopicName, message, limit)
 
 
+class SchemaError(RequestError):
+    """A schema that is refused. Its text may come from a client; only what can be sent of it is kept."""
+
+    def __init__(self, message: str, limit: Limit | None = None) -> None:
+        """Use Pulsar's code for schemas."""
+        text = message.encode(errors="replace").decode()
+        super().__init__(ServerError.IncompatibleSchema, text, limit)
+
+
+class IncompatibleSchemaError(SchemaError):
+    """A schema that may not be used with the schemas that a topic has."""
+
+
+class InvalidSchemaError(SchemaError):
+    """A schema whose definition does not follow the rules of its type, or exceeds a limit."""
+
+
 class TopicLoadError(RequestError):
     """A topic that cannot be loaded; the text names the topic, the damage and the remedy. Other topics are served."""
 

@@ -1,0 +1,1 @@
+"""Schemas: their types, validation and compatibility. Pure."""

@@ -1,0 +1,76 @@
+"""Definitions of Protobuf native schemas: a set of file descriptors, and the name of one message in it."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import json
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from google.protobuf.descriptor_pb2 import FileDescriptorProto, FileDescriptorSet
+from google.protobuf.descriptor_pool import DescriptorPool
+from google.protobuf.message import DecodeError
+
+from magnetar.base.errors import InvalidSchemaError
+from magnetar.schema.definition import Definition
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from magnetar.schema.strategy import SchemaCompatibilityStrategy
+
+_SET, _MESSAGE, _FILE = "fileDescriptorSet", "rootMessageTypeName", "rootFileDescriptorName"
+
+
+@dataclass(frozen=True, slots=True)
+class RootMessage(Definition):
+    """The message that a definition describes; Pulsar compares only the names of two messages."""
+
+    name: str
+
+    @classmethod
+    def parse(cls, data: bytes) -> RootMessage:
+        """Read a definition; raises InvalidSchemaError."""
+        try:
+            return cls(_root_message(json.loads(data)))
+        except KeyError as error:
+            message = f"the Protobuf definition lacks {error}"
+        except (ValueError, TypeError, AttributeError, RecursionError, binascii.Error, DecodeError) as error:
+            message = f"the Protobuf definition is invalid: {str(error)[:300]}"
+        raise InvalidSchemaError(message)
+
+    def conflict(self, old: Definition, strategy: SchemaCompatibilityStrategy) -> str | None:
+        """See Definition."""
+        del strategy
+        assert isinstance(old, RootMessage)
+        return None if old.name == self.name else f"the message changes from {old.name} to {self.name}"
+
+
+def _root_message(document: dict[str, str]) -> str:
+    files = FileDescriptorSet.FromString(base64.b64decode(document[_SET], validate=True)).file
+    name = document[_MESSAGE]
+    file = _pool(files).FindFileByName(document[_FILE])
+    first, *nested = name.removeprefix(f"{file.package}.").split(".")
+    descriptor = file.message_types_by_name[first]
+    for each in nested:
+        descriptor = descriptor.nested_types_by_name[each]
+    return str(descriptor.full_name)
+
+
+def _pool(files: Iterable[FileDescriptorProto]) -> DescriptorPool:
+    """Return a pool with the files, each added after those that it imports."""
+    pool, waiting = DescriptorPool(), {file.name: file for file in files}
+    stack = list(waiting)
+    while stack:
+        file = waiting.get(stack[-1])
+        if file is None:
+            stack.pop()
+            continue
+        missing = [name for name in file.dependency if name in waiting and name != file.name and name not in stack]
+        if missing:
+            stack += missing
+        else:
+            pool.Add(file)
+            del waiting[stack.pop()]
+    return pool

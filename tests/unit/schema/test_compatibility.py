@@ -1,0 +1,174 @@
+"""Which schema may follow which, for each type and strategy."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from magnetar.base.errors import IncompatibleSchemaError, InvalidSchemaError
+from magnetar.base.limits import Limit
+from magnetar.schema.compatibility import check, strategy_for_consumers
+from magnetar.schema.info import SchemaInfo, SchemaType
+from magnetar.schema.parsing import parse
+from magnetar.schema.strategy import SchemaCompatibilityStrategy as Strategy
+from tests.unit.schema.definitions import ADDED_REQUIRED, OPTIONAL, REQUIRED, avro, key_value, protobuf_native, record
+
+DOCUMENT = SchemaInfo(SchemaType.JSON, b'{"type":"object","id":"urn:jsonschema:Flight"}')
+INT, STRING = SchemaInfo(SchemaType.INT32), SchemaInfo(SchemaType.STRING)
+BASE = avro(REQUIRED)
+CHECKED = [strategy for strategy in Strategy if strategy.reads_old or strategy.reads_new]
+
+
+def is_compatible(old: SchemaInfo, new: SchemaInfo, strategy: Strategy) -> bool:
+    try:
+        check([parse(old)], parse(new), strategy)
+    except IncompatibleSchemaError:
+        return False
+    return True
+
+
+def allowed(old: SchemaInfo, new: SchemaInfo) -> set[str]:
+    """The strategies, without transitive ones, that allow ``new`` after ``old``."""
+    return {
+        strategy.value
+        for strategy in (Strategy.BACKWARD, Strategy.FORWARD, Strategy.FULL)
+        if is_compatible(old, new, strategy)
+    }
+
+
+BACKWARD, FORWARD, ALL, NONE = {"BACKWARD"}, {"FORWARD"}, {"BACKWARD", "FORWARD", "FULL"}, set[str]()
+
+
+@pytest.mark.parametrize(
+    ("new", "expected"),
+    [
+        (avro(REQUIRED, OPTIONAL), ALL),
+        (avro(REQUIRED, ADDED_REQUIRED), FORWARD),
+        (avro(), BACKWARD),
+        (avro({"name": "id", "type": "long"}), BACKWARD),
+        (avro({"name": "id", "type": "string"}), NONE),
+        (avro({"name": "number", "type": "int"}), NONE),
+        (avro({"name": "number", "type": "int", "aliases": ["id"]}), BACKWARD),
+        (avro({"name": "id", "type": ["null", "int"]}), BACKWARD),
+        (avro(REQUIRED, name="Aircraft"), NONE),
+        (avro(REQUIRED, name="Aircraft", aliases=["Flight"]), BACKWARD),
+        (avro(REQUIRED | {"doc": "a number"}), ALL),
+    ],
+)
+@pytest.mark.parametrize("kind", [SchemaType.AVRO, SchemaType.JSON, SchemaType.PROTOBUF])
+def test_avro(new: SchemaInfo, expected: set[str], kind: SchemaType) -> None:
+    assert allowed(SchemaInfo(kind, BASE.data), SchemaInfo(kind, new.data)) == expected
+
+
+def enum(*symbols: str, **properties: str) -> SchemaInfo:
+    return avro({"name": "e", "type": {"type": "enum", "name": "E", "symbols": symbols, **properties}})
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "expected"),
+    [
+        (enum("A"), enum("A", "B"), BACKWARD),
+        (enum("A", default="A"), enum("A", "B", default="A"), ALL),
+        (avro({"name": "l", "type": {"type": "array", "items": "int"}}),
+         avro({"name": "l", "type": {"type": "array", "items": "long"}}), BACKWARD),
+        (avro({"name": "m", "type": {"type": "map", "values": "int"}}),
+         avro({"name": "m", "type": {"type": "array", "items": "int"}}), NONE),
+        (avro({"name": "f", "type": {"type": "fixed", "name": "F", "size": 2}}),
+         avro({"name": "f", "type": {"type": "fixed", "name": "F", "size": 3}}), NONE),
+        (avro({"name": "next", "type": ["null", "Flight"]}),
+         avro({"name": "next", "type": ["null", "Flight"]}, OPTIONAL), ALL),
+    ],
+)  # fmt: skip
+def test_avro_types(old: SchemaInfo, new: SchemaInfo, expected: set[str]) -> None:
+    assert allowed(old, new) == expected
+
+
+def test_always_and_never() -> None:
+    different = SchemaInfo(SchemaType.STRING)
+    assert is_compatible(BASE, different, Strategy.ALWAYS_COMPATIBLE)
+    for new in (BASE, avro(REQUIRED, OPTIONAL)):
+        assert not is_compatible(BASE, new, Strategy.ALWAYS_INCOMPATIBLE)
+    assert not is_compatible(INT, INT, Strategy.ALWAYS_INCOMPATIBLE)
+
+
+@pytest.mark.parametrize("strategy", CHECKED)
+def test_types_must_stay(strategy: Strategy) -> None:
+    with pytest.raises(IncompatibleSchemaError, match="exists schema type AVRO, new schema type STRING"):
+        check([parse(BASE)], parse(STRING), strategy)
+    assert is_compatible(STRING, SchemaInfo(SchemaType.STRING, b"null"), strategy)
+    assert not is_compatible(INT, SchemaInfo(SchemaType.INT64), strategy)
+    assert not is_compatible(SchemaInfo(SchemaType.AVRO, BASE.data), SchemaInfo(SchemaType.JSON, BASE.data), strategy)
+
+
+@pytest.mark.parametrize("strategy", CHECKED)
+def test_protobuf_native_messages_keep_their_name(strategy: Strategy) -> None:
+    assert is_compatible(protobuf_native(), protobuf_native(fields=2), strategy)
+    assert not is_compatible(protobuf_native(), protobuf_native("air.Airport"), strategy)
+    assert not is_compatible(protobuf_native(), protobuf_native("sea.Flight"), strategy)
+
+
+@pytest.mark.parametrize("strategy", CHECKED)
+def test_old_json_documents(strategy: Strategy) -> None:
+    same = SchemaInfo(SchemaType.JSON, b'{"type":"object","id":"urn:jsonschema:Flight","properties":{}}')
+    other = SchemaInfo(SchemaType.JSON, b'{"type":"object","id":"urn:jsonschema:Airport"}')
+    modern = SchemaInfo(SchemaType.JSON, record(REQUIRED))
+    assert is_compatible(DOCUMENT, same, strategy)
+    assert not is_compatible(DOCUMENT, other, strategy)
+    assert is_compatible(DOCUMENT, modern, strategy)
+    assert is_compatible(modern, DOCUMENT, strategy)
+
+
+def test_key_and_value_are_checked() -> None:
+    old = key_value(BASE, INT)
+    assert allowed(old, key_value(avro(REQUIRED, OPTIONAL), INT)) == ALL
+    assert allowed(old, key_value(avro(REQUIRED, ADDED_REQUIRED), INT)) == FORWARD
+    assert allowed(key_value(INT, BASE), key_value(INT, avro())) == BACKWARD
+    assert allowed(old, key_value(BASE, STRING)) == NONE
+    assert allowed(old, key_value(BASE, INT, "SEPARATED")) == ALL
+
+
+def test_all_existing_schemas_are_compared() -> None:
+    first, second, third = avro(REQUIRED), avro(REQUIRED, OPTIONAL | {"name": "a"}), avro(OPTIONAL | {"name": "a"})
+    check([parse(second)], parse(third), Strategy.BACKWARD_TRANSITIVE)
+    with pytest.raises(IncompatibleSchemaError, match="cannot read new data: field id has no default"):
+        check([parse(first), parse(third)], parse(third), Strategy.FULL_TRANSITIVE)
+
+
+def test_consumers_must_read_the_latest() -> None:
+    assert [strategy_for_consumers(strategy) for strategy in Strategy] == [
+        Strategy.UNDEFINED,
+        Strategy.ALWAYS_INCOMPATIBLE,
+        Strategy.ALWAYS_COMPATIBLE,
+        Strategy.BACKWARD,
+        Strategy.BACKWARD,
+        Strategy.BACKWARD,
+        Strategy.BACKWARD_TRANSITIVE,
+        Strategy.BACKWARD,
+        Strategy.FULL_TRANSITIVE,
+    ]
+
+
+def too_complex(old: SchemaInfo, new: SchemaInfo) -> None:
+    with pytest.raises(InvalidSchemaError) as caught:
+        is_compatible(old, new, Strategy.BACKWARD)
+    assert caught.value.limit is Limit.SCHEMA_COMPLEXITY
+
+
+def test_a_comparison_of_all_with_all_ends() -> None:
+    unions = [
+        SchemaInfo(
+            SchemaType.AVRO,
+            json.dumps([{"type": "enum", "name": f"{letter}{i}", "symbols": ["A"]} for i in range(1000)]).encode(),
+        )
+        for letter in "AB"
+    ]
+    too_complex(*unions)
+
+
+def test_a_long_chain_of_types_ends() -> None:
+    chain = [{"type": "record", "name": "C0", "fields": []}] + [
+        {"type": "record", "name": f"C{i}", "fields": [{"name": "next", "type": f"C{i - 1}"}]} for i in range(1, 2000)
+    ]
+    definition = avro({"name": "chain", "type": chain[:-1]}, {"name": "last", "type": chain[-1]})
+    too_complex(definition, definition)
