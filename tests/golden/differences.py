@@ -137,9 +137,6 @@ FIELDS: Mapping[str, FieldDifference] = {
     "CommandProducerSuccess.producer_name": FieldDifference(
         _same_producer, "each cluster makes names for producers without one; a name that the client gave is kept"
     ),
-    "CommandProducerSuccess.schema_version": FieldDifference(
-        _nothing_said, "Magnetar takes any schema and keeps none; an empty version says so"
-    ),
     "CommandConnected.server_version": FieldDifference(_both_or_neither, "each broker says who it is"),
     "CommandConnected.feature_flags": FieldDifference(
         _no_more_flags, "each broker says what it has: Magnetar has less, and claims nothing that Apache Pulsar has not"

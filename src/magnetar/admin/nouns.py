@@ -108,6 +108,14 @@ class Namespaces(Noun):
         """Delete a namespace; refused if it has topics."""
         self._http.delete(namespace_path(namespace))
 
+    def auto_updates_schemas(self, namespace: NamespaceName) -> bool:
+        """Return whether clients may bring new schemas."""
+        return bool(self._http.get(f"{namespace_path(namespace)}/isAllowAutoUpdateSchema"))
+
+    def set_auto_update_of_schemas(self, namespace: NamespaceName, *, allowed: bool) -> None:
+        """Allow or forbid clients to bring new schemas."""
+        self._http.post(f"{namespace_path(namespace)}/isAllowAutoUpdateSchema", allowed)
+
     def clusters(self, namespace: NamespaceName) -> list[str]:
         """Return the clusters that replicate a namespace."""
         return list(self._http.get(f"{namespace_path(namespace)}/replication"))
@@ -141,6 +149,13 @@ class Policy(Enum):
         "replicatedSubscriptionActiveCluster",
         "replicatedSubscriptionActiveCluster",
     )
+    SCHEMA_COMPATIBILITY_STRATEGY = ("schemaCompatibilityStrategy", "schemaCompatibilityStrategy")
+    SCHEMA_VALIDATION_ENFORCED = ("schemaValidationEnforced", "schemaValidationEnforced")
+
+    @property
+    def method(self) -> str:
+        """Method that sets the policy."""
+        return "PUT" if self is Policy.SCHEMA_COMPATIBILITY_STRATEGY else "POST"
 
     @property
     def path(self) -> str:
@@ -165,7 +180,8 @@ class Policies(Noun):
         if policy is Policy.MESSAGE_TTL and isinstance(owner, TopicName) and isinstance(value, int):
             self._http.post(_policy_path(owner, policy), messageTTL=value)
         else:
-            self._http.post(_policy_path(owner, policy), value)
+            send = self._http.put if policy.method == "PUT" else self._http.post
+            send(_policy_path(owner, policy), value)
 
     def set_retention(self, owner: NamespaceName | TopicName, *, minutes: int, megabytes: int) -> None:
         """Set the limits for acknowledged messages that are kept; -1: no limit; 0 for both keeps none."""

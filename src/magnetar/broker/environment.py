@@ -12,6 +12,7 @@ from magnetar.broker.loop.slices import SharedSlices, SlicedWork
 from magnetar.broker.loop.stalls import LoopStalls
 from magnetar.broker.resources.limit_hits import LimitHits
 from magnetar.broker.resources.objects import ObjectMemory
+from magnetar.broker.schemas.registry import SchemaRegistry
 from magnetar.broker.settings.policies import broker_policies
 from magnetar.cursor.limits import CursorLimits
 from magnetar.metadata.effective import EffectivePolicies, effective
@@ -67,6 +68,8 @@ class Environment:
     """Closed objects that are to be freed."""
     objects: ObjectMemory = field(init=False)
     """Memory for further topics and clients."""
+    schemas: SchemaRegistry = field(init=False)
+    """The schemas of the topics."""
 
     def __post_init__(self) -> None:
         """Create the queues of sliced work."""
@@ -74,6 +77,7 @@ class Environment:
         object.__setattr__(self, "slices", SharedSlices(self.loop, self.clock))
         object.__setattr__(self, "objects", ObjectMemory(self.memory.limits.total, self.clock, self.resident_bytes))
         object.__setattr__(self, "retired", Retired(self.loop, self.clock, self.sliced))
+        object.__setattr__(self, "schemas", SchemaRegistry(self.config, self.metadata, self.loop))
 
     @property
     def cursor_limits(self) -> CursorLimits:

@@ -146,6 +146,7 @@ class Broker:
         self.environment = environment
         self.topics = TopicRegistry(environment, "")
         opened.callback(environment.sliced.stop)
+        opened.callback(environment.schemas.close)
         connections, web_connections = _connections_max(config)
         server = Server(environment, self.topics, connections)
         opened.push_async_callback(server.stop)

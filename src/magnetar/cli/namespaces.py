@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from magnetar.cli.output import say
-from magnetar.cli.policies import add_verbs
+from magnetar.cli.policies import Enabled, add_verbs
 from magnetar.cli.session import Namespace, Session, command, names
 
 app = typer.Typer(help="Namespaces and their policies.", no_args_is_help=True)
@@ -59,6 +59,19 @@ def set_clusters(session: Session, namespace: Namespace, clusters: Clusters) -> 
     """Set the clusters that replicate a namespace; a cluster that is removed deletes its copy."""
     session.client.namespaces.set_clusters(namespace, names(clusters))
     say(f"{namespace} is replicated by {clusters}")
+
+
+@command(app, "get-is-allow-auto-update-schema")
+def get_is_allow_auto_update_schema(session: Session, namespace: Namespace) -> None:
+    """Show whether producers and consumers may bring new schemas."""
+    session.value(session.client.namespaces.auto_updates_schemas(namespace))
+
+
+@command(app, "set-is-allow-auto-update-schema")
+def set_is_allow_auto_update_schema(session: Session, namespace: Namespace, enabled: Enabled) -> None:
+    """Allow or forbid producers and consumers to bring new schemas."""
+    session.client.namespaces.set_auto_update_of_schemas(namespace, allowed=enabled)
+    say(f"clients of {namespace} may {'' if enabled else 'not '}bring new schemas")
 
 
 add_verbs(app, Namespace)

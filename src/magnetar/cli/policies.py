@@ -48,6 +48,20 @@ class Sync(StrEnum):
     MARKERS = "markers"
 
 
+class Strategy(StrEnum):
+    """Compatibility strategy of schemas."""
+
+    UNDEFINED = "UNDEFINED"
+    FULL = "FULL"
+    BACKWARD = "BACKWARD"
+    FORWARD = "FORWARD"
+    FULL_TRANSITIVE = "FULL_TRANSITIVE"
+    BACKWARD_TRANSITIVE = "BACKWARD_TRANSITIVE"
+    FORWARD_TRANSITIVE = "FORWARD_TRANSITIVE"
+    ALWAYS_COMPATIBLE = "ALWAYS_COMPATIBLE"
+    ALWAYS_INCOMPATIBLE = "ALWAYS_INCOMPATIBLE"
+
+
 Enabled = Annotated[bool, typer.Option("--enable/--disable", "-e/-d", help="Enable or disable it.")]
 Applied = Annotated[bool, typer.Option("--applied", "-ap", help="The value in effect, including inherited ones.")]
 Kind = Annotated[QuotaType, typer.Option("--type", "-t", help="Limited quantity: bytes, or seconds.")]
@@ -207,6 +221,24 @@ def set_replicated_subscription_active_cluster(
     say(f"replicated subscriptions of {owner} are consumed in {cluster or 'every cluster'}")
 
 
+def set_schema_compatibility_strategy(
+    session: Session,
+    owner: Owner,
+    strategy: Annotated[
+        Strategy, typer.Option("--compatibility", "-c", help="UNDEFINED: the value of the level above.")
+    ],
+) -> None:
+    """Set how a new schema must fit the existing ones."""
+    session.client.policies.set(owner, Policy.SCHEMA_COMPATIBILITY_STRATEGY, strategy.value)
+    say(f"schemas of {owner} are compared with the strategy {strategy.value}")
+
+
+def set_schema_validation_enforce(session: Session, owner: Owner, enabled: Enabled) -> None:
+    """Refuse producers without a schema in topics that have one, or admit them."""
+    session.client.policies.set(owner, Policy.SCHEMA_VALIDATION_ENFORCED, enabled)
+    say(f"producers without a schema are {'refused' if enabled else 'admitted'} by {owner}")
+
+
 def get_backlog_quotas(session: Session, owner: Owner) -> None:
     """Show the backlog quotas by type."""
     session.fields(session.client.policies.backlog_quotas(owner))
@@ -263,6 +295,8 @@ _POLICIES: dict[Policy, tuple[str, Callable[..., None]]] = {
         "replicated-subscription-active-cluster",
         set_replicated_subscription_active_cluster,
     ),
+    Policy.SCHEMA_COMPATIBILITY_STRATEGY: ("schema-compatibility-strategy", set_schema_compatibility_strategy),
+    Policy.SCHEMA_VALIDATION_ENFORCED: ("schema-validation-enforce", set_schema_validation_enforce),
 }
 
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
+from magnetar.schema.strategy import SchemaCompatibilityStrategy
+
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
@@ -56,6 +58,12 @@ class EffectivePolicies:
     """Minimum time between two snapshots of PIP-33 of a topic, at least 1."""
     replicated_subscription_active_cluster: str
     """The only cluster in which a replicated subscription has consumers; empty: any cluster, and progress is merged."""
+    schema_compatibility_strategy: SchemaCompatibilityStrategy
+    """How new schemas are compared with existing ones; never UNDEFINED."""
+    schema_validation_enforced: bool
+    """Whether a topic with a schema refuses producers without one."""
+    schema_auto_update: bool
+    """Whether producers and consumers may bring new schemas."""
 
 
 LEVEL_FIELDS = {
@@ -87,6 +95,8 @@ LEVEL_FIELDS = {
         "replicated_subscription_active_cluster",
         "replicatedSubscriptionActiveCluster",
     ),
+    "schema_compatibility_strategy": ("schema_compatibility_strategy", "schemaCompatibilityStrategy"),
+    "schema_validation_enforced": ("schema_validation_enforced", "schemaValidationEnforced"),
 }
 """For each field of EffectivePolicies, the fields of Policies and of TopicPolicies that set it."""
 
@@ -97,7 +107,12 @@ def effective(broker: EffectivePolicies, namespace: Policies | None, topic: Topi
     for level, document in enumerate((namespace, topic)):
         if document is not None:
             found = _over(found, **{name: getattr(document, fields[level]) for name, fields in LEVEL_FIELDS.items()})
-    return found
+    return replace(
+        found,
+        # The broker can enforce validation, and forbid new schemas, in all topics.
+        schema_validation_enforced=broker.schema_validation_enforced or found.schema_validation_enforced,
+        schema_auto_update=broker.schema_auto_update and (namespace is None or namespace.is_allow_auto_update_schema),
+    )
 
 
 def _over(
@@ -107,5 +122,6 @@ def _over(
     **fields: Any,  # noqa: ANN401
 ) -> EffectivePolicies:
     """Override with the fields that are not None; quotas are overridden by type."""
-    given = {name: value for name, value in fields.items() if value is not None}
+    unset = (None, SchemaCompatibilityStrategy.UNDEFINED)
+    given = {name: value for name, value in fields.items() if value not in unset}
     return replace(lower, backlog_quotas={**lower.backlog_quotas, **backlog_quotas}, **given)

@@ -8,6 +8,8 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
+from magnetar.schema.strategy import SchemaCompatibilityStrategy
+
 DEFAULT_NUMBER_OF_NAMESPACE_BUNDLES = 4
 """Bundles of a namespace without a number of its own (``defaultNumberOfNamespaceBundles``)."""
 
@@ -160,7 +162,7 @@ class Policies(Document):
     subscription_auth_mode: str = "None"
     offload_threshold: int = -1
     offload_threshold_in_seconds: int = -1
-    schema_compatibility_strategy: str = "UNDEFINED"
+    schema_compatibility_strategy: SchemaCompatibilityStrategy = SchemaCompatibilityStrategy.UNDEFINED
     is_allow_auto_update_schema: bool = True
     schema_validation_enforced: bool = False
     subscription_types_enabled: list[str] = []
@@ -189,6 +191,8 @@ class TopicPolicies(Document):
     deduplicationSnapshotIntervalSeconds: int | None = None
     messageTTLInSeconds: int | None = None
     delayedDeliveryPolicies: DelayedDeliveryPolicies | None = None
+    schemaCompatibilityStrategy: SchemaCompatibilityStrategy | None = None
+    schemaValidationEnforced: bool | None = None
     dispatcherPauseOnAckStatePersistentEnabled: bool | None = None
     replicateSubscriptionState: bool | None = None
     """From PIP-398."""

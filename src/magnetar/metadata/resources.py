@@ -167,7 +167,7 @@ class PartitionedTopics(Documents[TopicName, PartitionedTopicMetadata]):
         return sorted(TopicName(PERSISTENT, tenant, name, unquote_plus(child)) for child in children)
 
     def _path(self, key: TopicName) -> str:
-        return _topic_path(_PARTITIONED_TOPICS, key)
+        return topic_path(_PARTITIONED_TOPICS, key)
 
 
 class TopicPoliciesOf(Documents[TopicName, TopicPolicies]):
@@ -199,7 +199,7 @@ class TopicPoliciesOf(Documents[TopicName, TopicPolicies]):
         return self._store.watch(_TOPIC_POLICIES, changed)
 
     def _path(self, key: TopicName) -> str:
-        return _topic_path(_TOPIC_POLICIES, key.partitioned_topic)
+        return topic_path(_TOPIC_POLICIES, key.partitioned_topic)
 
 
 class Topics:
@@ -262,8 +262,9 @@ DELETED_TOPIC = b'{"deleted": true}'
 
 def managed_ledger_path(topic: TopicName) -> str:
     """Return the path of the ledger list of ``topic``; the topic exists while the path has a value."""
-    return _topic_path(_MANAGED_LEDGERS, topic)
+    return topic_path(_MANAGED_LEDGERS, topic)
 
 
-def _topic_path(root: str, topic: TopicName) -> str:
+def topic_path(root: str, topic: TopicName) -> str:
+    """Return the path of ``topic`` below ``root``."""
     return f"{root}/{topic.namespace_name}/{topic.domain}/{quote_plus(topic.local_name)}"

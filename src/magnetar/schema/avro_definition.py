@@ -21,7 +21,7 @@ from avro.compatibility import (
     incompatible,
 )
 from avro.errors import AvroException
-from avro.schema import make_avsc_object
+from avro.schema import PrimitiveSchema, make_avsc_object
 
 from magnetar.base.errors import InvalidSchemaError
 from magnetar.base.limits import Limit
@@ -100,14 +100,14 @@ class _Checker(ReaderWriterCompatibilityChecker):
 
     def __init__(self) -> None:
         super().__init__()  # type: ignore[no-untyped-call]  # the library's
-        self._results: dict[tuple[int, int], SchemaCompatibilityResult] = {}
+        self._results: dict[tuple[object, object], SchemaCompatibilityResult] = {}
 
     def get_compatibility(
         self, reader: Schema, writer: Schema, reference_token: str = "", location: list[str] | None = None
     ) -> SchemaCompatibilityResult:
         """Compare two types. A pair that is being compared counts as compatible, as in the library."""
         del reference_token, location  # places are not reported
-        pair = id(reader), id(writer)
+        pair = _identity(reader), _identity(writer)
         found = self._results.get(pair)
         if found is None:
             if len(self._results) == STEPS_MAX:
@@ -135,6 +135,11 @@ class _Checker(ReaderWriterCompatibilityChecker):
             if result.compatibility is SchemaCompatibilityType.incompatible:
                 return result
         return CompatibleResult
+
+
+def _identity(schema: Schema) -> object:
+    """Return the name of a primitive type, which compares alike everywhere, or the identity of another one."""
+    return schema.type if isinstance(schema, PrimitiveSchema) else id(schema)
 
 
 def _parse(document: object) -> Schema:

@@ -192,7 +192,7 @@ def test_a_refused_producer_says_why(broker: ScriptedBroker) -> None:
 def test_a_producer_that_waits_for_access_is_admitted_later(broker: ScriptedBroker) -> None:
     def wait_then_admit(frame: Frame) -> bytes:
         request_id = frame.command.producer.request_id
-        waiting = commands.producer_success(request_id=request_id, producer_name="p", producer_ready=False)
+        waiting = commands.producer_waiting(request_id=request_id, producer_name="p")
         return waiting + commands.producer_success(request_id=request_id, producer_name="p", last_sequence_id=5)
 
     broker.script[pb.BaseCommand.PRODUCER] = wait_then_admit

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from magnetar.broker.settings.config import BrokerConfig
 from magnetar.broker.settings.policies import broker_policies
-from magnetar.metadata.effective import effective
+from magnetar.metadata.effective import EffectivePolicies, effective
 from magnetar.metadata.policies import BacklogQuota, Policies, TopicPolicies
+from magnetar.schema.strategy import SchemaCompatibilityStrategy
 
 BROKER = broker_policies(BrokerConfig(ttlDurationDefaultInSeconds=30, brokerDeduplicationEnabled=True))
+FULL = SchemaCompatibilityStrategy.FULL
 HOLD = BacklogQuota(limitSize=10, policy="producer_request_hold")
 EVICT = BacklogQuota(limitTime=10, policy="consumer_backlog_eviction")
 
@@ -33,3 +35,29 @@ def test_quotas_are_laid_over_each_other_by_type() -> None:
     namespace = Policies(backlog_quota_map={"destination_storage": HOLD})
     topic = TopicPolicies(backLogQuotaMap={"message_age": EVICT})
     assert effective(BROKER, namespace, topic).backlog_quotas == {"destination_storage": HOLD, "message_age": EVICT}
+
+
+def test_schemas() -> None:
+    backward, forward = SchemaCompatibilityStrategy.BACKWARD, SchemaCompatibilityStrategy.FORWARD
+    namespace = Policies(schema_compatibility_strategy=backward)
+    assert effective(BROKER, Policies(), TopicPolicies()).schema_compatibility_strategy is FULL
+    assert effective(BROKER, namespace, None).schema_compatibility_strategy is backward
+    topic = TopicPolicies(schemaCompatibilityStrategy=forward)
+    assert effective(BROKER, namespace, topic).schema_compatibility_strategy is forward
+    topic = TopicPolicies(schemaCompatibilityStrategy=SchemaCompatibilityStrategy.UNDEFINED)
+    assert effective(BROKER, namespace, topic).schema_compatibility_strategy is backward
+
+
+def test_the_broker_can_restrict_schemas_in_all_topics() -> None:
+    lax, strict = Policies(), Policies(schema_validation_enforced=True, is_allow_auto_update_schema=False)
+    broker = broker_policies(BrokerConfig(isSchemaValidationEnforced=True, isAllowAutoUpdateSchemaEnabled=False))
+
+    def found(broker: EffectivePolicies, namespace: Policies | None, topic: TopicPolicies | None) -> tuple[bool, bool]:
+        policies = effective(broker, namespace, topic)
+        return policies.schema_validation_enforced, policies.schema_auto_update
+
+    assert found(BROKER, lax, None) == (False, True)
+    assert found(BROKER, strict, None) == (True, False)
+    assert found(BROKER, strict, TopicPolicies(schemaValidationEnforced=False)) == (False, False)
+    assert found(broker, lax, TopicPolicies(schemaValidationEnforced=False)) == (True, False)
+    assert found(broker, None, None) == (True, False)

@@ -93,6 +93,24 @@ def test_an_entry_is_stamped_once() -> None:
     assert payload_of(again) == payload_of(entry)
 
 
+@given(metadatas, unknown_fields, st.binary(max_size=20), st.binary(max_size=9))
+def test_a_copy_has_no_schema_version(
+    published: pb.MessageMetadata, unknown: bytes, payload: bytes, version: bytes
+) -> None:
+    with_version = pb.MessageMetadata()
+    with_version.CopyFrom(published)
+    with_version.schema_version = version
+    entry = assemble(with_version.SerializeToString() + unknown, payload)
+    copy = stamp(entry, ORIGIN)
+    assert checksum_matches(copy)
+    assert bytes(payload_of(copy)) == payload
+    assert unknown in metadata_bytes(copy)
+    copied = parse_metadata(copy)
+    assert not copied.HasField("schema_version")
+    without = parse_metadata(stamp(assemble(published.SerializeToString() + unknown, payload), ORIGIN))
+    assert copied == without
+
+
 def test_damage_is_not_hidden_under_a_new_checksum() -> None:
     entry = build_entry(pb.MessageMetadata(producer_name="p", sequence_id=1, publish_time=1), b"payload")
     with pytest.raises(RemoteProtocolError, match="checksum of the entry at 7:8"):

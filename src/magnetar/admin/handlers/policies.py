@@ -26,6 +26,7 @@ from magnetar.metadata.policies import (
     RetentionPolicies,
     TopicPolicies,
 )
+from magnetar.schema.strategy import SchemaCompatibilityStrategy
 
 if TYPE_CHECKING:
     from starlette.requests import Request
@@ -57,10 +58,11 @@ _RETENTION: TypeAdapter[RetentionPolicies] = TypeAdapter(RetentionPolicies)
 _DELAYED_DELIVERY: TypeAdapter[DelayedDeliveryPolicies] = TypeAdapter(DelayedDeliveryPolicies)
 _QUOTA: TypeAdapter[BacklogQuota] = TypeAdapter(BacklogQuota)
 _TEXT: TypeAdapter[str] = TypeAdapter(str)
+_STRATEGY: TypeAdapter[SchemaCompatibilityStrategy] = TypeAdapter(SchemaCompatibilityStrategy)
 _SYNC: TypeAdapter[ReplicatedSubscriptionSync] = TypeAdapter(ReplicatedSubscriptionSync)
 
 
-async def _deduplication(request: Request) -> bool:
+async def _flag_in_body(request: Request) -> bool:
     return await body(request, _FLAG)
 
 
@@ -128,6 +130,10 @@ async def _replicated_subscription_sync(request: Request) -> ReplicatedSubscript
     return await body(request, _SYNC)
 
 
+async def _strategy(request: Request) -> SchemaCompatibilityStrategy:
+    return await body(request, _STRATEGY)
+
+
 async def _cluster(request: Request) -> str:
     return await body(request, _TEXT)
 
@@ -156,7 +162,7 @@ class _Policy:
 
 
 POLICIES = (
-    _Policy(Policy.DEDUPLICATION, "deduplication_enabled", _deduplication),
+    _Policy(Policy.DEDUPLICATION, "deduplication_enabled", _flag_in_body),
     _Policy(Policy.DEDUPLICATION_SNAPSHOT_INTERVAL, "deduplication_snapshot_interval_s", _snapshot_interval),
     _Policy(Policy.MESSAGE_TTL, "message_ttl_s", _message_ttl, read_of_topic=_message_ttl_of_topic),
     _Policy(Policy.RETENTION, "retention", _retention),
@@ -175,10 +181,12 @@ POLICIES = (
         _milliseconds,
     ),
     _Policy(Policy.REPLICATED_SUBSCRIPTION_ACTIVE_CLUSTER, "replicated_subscription_active_cluster", _cluster),
+    _Policy(Policy.SCHEMA_COMPATIBILITY_STRATEGY, "schema_compatibility_strategy", _strategy),
+    _Policy(Policy.SCHEMA_VALIDATION_ENFORCED, "schema_validation_enforced", _flag_in_body),
 )
-"""All policies except backlog quotas, which have their own verbs."""
+"""All policies except backlog quotas, and those of namespaces only, which have their own verbs."""
 
-ACTED_ON = frozenset({"backlog_quota_map", *(policy.field for policy in POLICIES)})
+ACTED_ON = frozenset({"backlog_quota_map", "is_allow_auto_update_schema", *(policy.field for policy in POLICIES)})
 """Fields of Policies that this module handles."""
 
 
@@ -191,6 +199,8 @@ def routes(context: Context) -> list[Route]:
         route("GET", f"{namespace}/backlogQuotaMap", handlers.quotas),
         route("POST", f"{namespace}/backlogQuota", handlers.set_quota),
         route("DELETE", f"{namespace}/backlogQuota", handlers.remove_quota),
+        route("GET", f"{namespace}/isAllowAutoUpdateSchema", handlers.auto_updates_schemas),
+        route("POST", f"{namespace}/isAllowAutoUpdateSchema", handlers.set_auto_update_of_schemas),
         route("GET", f"{topic}/backlogQuotaMap", handlers.topic_quotas),
         route("POST", f"{topic}/backlogQuota", handlers.set_topic_quota),
         route("DELETE", f"{topic}/backlogQuota", handlers.remove_topic_quota),
@@ -214,7 +224,7 @@ class _Handlers:
         def get(request: Request) -> object:
             return _json(getattr(self._namespace(request), policy.field), policy.unset)
 
-        async def post(request: Request) -> None:
+        async def write(request: Request) -> None:
             self._namespace(request)
             await self._set(request, **{policy.field: await policy.read(request)})
 
@@ -222,7 +232,7 @@ class _Handlers:
             self._namespace(request)
             await self._set(request, **{policy.field: None})
 
-        return {"GET": get, "POST": post, "DELETE": delete}
+        return {"GET": get, policy.policy.method: write, "DELETE": delete}
 
     def of_topic(self, policy: _Policy) -> dict[str, Method]:
         read = policy.read_of_topic or policy.read
@@ -233,16 +243,24 @@ class _Handlers:
                 return _json(getattr(self._applied(topic), policy.effective), policy.unset)
             return _json(getattr(self._own(topic), policy.topic_field), policy.unset)
 
-        async def post(request: Request) -> None:
+        async def write(request: Request) -> None:
             topic = self._topic(request)
             await self._set_topic(topic, **{policy.topic_field: await read(request)})
 
         async def delete(request: Request) -> None:
             await self._set_topic(self._topic(request), **{policy.topic_field: None})
 
-        return {"GET": get, "POST": post, "DELETE": delete}
+        return {"GET": get, policy.policy.method: write, "DELETE": delete}
 
     # -- backlog quotas -----------------------------------------------------------------------------------------
+
+    def auto_updates_schemas(self, request: Request) -> bool:
+        return self._namespace(request).is_allow_auto_update_schema
+
+    async def set_auto_update_of_schemas(self, request: Request) -> None:
+        self._namespace(request)
+        allowed = await body(request, _FLAG)
+        await self._set(request, is_allow_auto_update_schema=allowed)
 
     def quotas(self, request: Request) -> dict[str, Any]:
         return _quotas(self._namespace(request).backlog_quota_map)

@@ -30,11 +30,8 @@ _NAMESPACE_POLICIES: dict[str, Any] = dict.fromkeys(
 ) | {
     "allowedClusters": [],
     "encryptionRequired": False,
-    "isAllowAutoUpdateSchema": True,
     "offloadThreshold": -1,
     "properties": {},
-    "schemaCompatibilityStrategy": "UNDEFINED",
-    "schemaValidationEnforced": False,
     "subscriptionTypesEnabled": [],
 }
 """Unsupported policies, with Pulsar's answer if they are not set (None: 204)."""
@@ -45,7 +42,7 @@ _TOPIC_POLICIES = words("""
     autoSubscriptionCreation compactionThreshold dispatchRate entryFilters inactiveTopicPolicies maxConsumers
     maxConsumersPerSubscription maxMessageSize maxProducers maxSubscriptionsPerTopic maxUnackedMessagesOnConsumer
     maxUnackedMessagesOnSubscription offloadPolicies persistence publishRate replication
-    replicatorDispatchRate schemaCompatibilityStrategy shadowTopics subscribeRate subscriptionDispatchRate
+    replicatorDispatchRate shadowTopics subscribeRate subscriptionDispatchRate
     subscriptionTypesEnabled
 """)
 

@@ -112,6 +112,8 @@ class TopicOperations:
                 await self._topics.ready(topic)
             await self._environment.slices.run(self._deletion(topic, force=force))
         await self._environment.resources.topic_policies.forget(topic)
+        if topic == topic.partitioned_topic:
+            await self._environment.schemas.delete(topic, force=True)
 
     def _deletion(self, topic: TopicName, *, force: bool) -> Generator[None, None, None]:
         if not force:

@@ -45,6 +45,8 @@ class ConsumerOptions:
     hash_ranges: tuple[tuple[int, int], ...] = ()
     """Requested hash ranges of sticky keys, with inclusive bounds."""
     metadata: dict[str, str] = field(default_factory=dict)
+    is_auto_consume: bool = False
+    """Whether it takes the schema of the topic, whatever it is."""
 
 
 class Delivery(NamedTuple):
@@ -158,6 +160,7 @@ class Consumer:
         self.partition = subscription.topic.name.partition_index
         self.priority_level = options.priority_level
         self.metadata = options.metadata
+        self.is_auto_consume = options.is_auto_consume
         self.connected_at = now
         self.permits = 0
         self.epoch = 0

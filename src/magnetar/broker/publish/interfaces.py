@@ -33,6 +33,8 @@ class ProducerOptions:
     user_provided_name: bool = False
     access_mode: int = 0
     metadata: dict[str, str] = field(default_factory=dict)
+    schema_version: bytes = b""
+    """The version of its schema, as clients write it into messages; empty without a schema."""
 
 
 class ProducerSession(Protocol):

@@ -1,10 +1,9 @@
-"""Commands about topics: partitions, lookup, lists, schemas."""
+"""Commands about topics: partitions, lookup, lists."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from magnetar.base.errors import ServerError
 from magnetar.base.limits import Limit
 from magnetar.base.names import NamespaceName
 from magnetar.broker.session.refusals import REFUSED, as_request_error
@@ -91,19 +90,3 @@ def topics_of_namespace(session: Session, command: pb.CommandGetTopicsOfNamespac
         answer(NO_TOPICS)
     else:
         session.topics.lists.find(namespace, command.topics_pattern, answer)
-
-
-def get_schema(session: Session, command: pb.CommandGetSchema) -> None:
-    """Answer that the topic has no schema, since this broker stores none."""
-    session.write(
-        commands.get_schema_failed(
-            request_id=command.request_id,
-            code=ServerError.TopicNotFound,
-            message=f"no schema is stored for {command.topic}",
-        )
-    )
-
-
-def get_or_create_schema(session: Session, command: pb.CommandGetOrCreateSchema) -> None:
-    """Accept a schema without storing it; the empty version means "none" (protocol: Schemas)."""
-    session.write(commands.get_or_create_schema_response(request_id=command.request_id, schema_version=b""))

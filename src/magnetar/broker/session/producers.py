@@ -17,6 +17,7 @@ from magnetar.broker.replication.progress.progress_producer import ProgressProdu
 from magnetar.broker.replication.receiver import ReplicatedProducer
 from magnetar.broker.session.checks import check, checked
 from magnetar.broker.session.requests import attempt, check_room, start_after
+from magnetar.broker.session.schemas import awaited_by_producer, producer_version
 from magnetar.broker.settings.properties import producer_metadata
 from magnetar.broker.topic.registry import parse_topic
 from magnetar.wire import commands, transactions
@@ -72,11 +73,11 @@ def _create(session: Session, command: pb.CommandProducer) -> None:
         return
     find = session.topics.linked.get_or_create if is_link else session.topics.get_or_create
     topic = find(topic_name)
-    awaited = _wait_before_admission(topic)
+    awaited = _wait_before_admission(topic) or awaited_by_producer(session, topic, command, is_link=is_link)
     if awaited is not None:
         _create_after(session, command, awaited)
         return
-    options = _options(session, command, is_link=is_link)
+    options = _options(session, topic, command, is_link=is_link)
     if is_link:
         check_life(topic, source_of(options.name), options.metadata)
     created = _initial_subscription(topic, command)
@@ -105,7 +106,7 @@ def _create(session: Session, command: pb.CommandProducer) -> None:
         _create_after(session, command, _owner_gone(owner))
 
 
-def _options(session: Session, command: pb.CommandProducer, *, is_link: bool) -> ProducerOptions:
+def _options(session: Session, topic: Topic, command: pb.CommandProducer, *, is_link: bool) -> ProducerOptions:
     name = command.producer_name
     return ProducerOptions(
         producer_id=command.producer_id,
@@ -114,6 +115,7 @@ def _options(session: Session, command: pb.CommandProducer, *, is_link: bool) ->
         user_provided_name=bool(name) and command.user_provided_producer_name,
         access_mode=command.producer_access_mode,
         metadata=producer_metadata(command.metadata, session.environment.config, is_link=is_link),
+        schema_version=producer_version(session, topic.name, command),
     )
 
 
@@ -145,7 +147,7 @@ def _is_predecessor(owner: Producer, producer: Producer) -> bool:
     return same and owner.options.epoch < producer.options.epoch
 
 
-def _create_after(session: Session, command: pb.CommandProducer, event: Awaitable[None]) -> None:
+def _create_after(session: Session, command: pb.CommandProducer, event: Awaitable[object]) -> None:
     """Handle the command again after ``event``. If CLOSE_PRODUCER came first, there is nothing to do."""
     start_after(
         session,
@@ -206,13 +208,7 @@ def _make(topic: Topic, session: Session, options: ProducerOptions) -> Producer:
 def _wait_for_access(session: Session, request_id: int, producer: Producer) -> None:
     """WaitForExclusive: answer now that it is queued, and again when it has the topic or cannot get it."""
     session.waiting[producer.options.producer_id] = producer
-    session.write(
-        commands.producer_success(
-            request_id=request_id,
-            producer_name=producer.options.name,
-            producer_ready=False,
-        )
-    )
+    session.write(commands.producer_waiting(request_id=request_id, producer_name=producer.options.name))
 
     def tell(refusal: RequestError | None) -> None:
         if session.waiting.pop(producer.options.producer_id, None) is None:
@@ -252,6 +248,7 @@ def _tell_success(session: Session, request_id: int, producer: Producer) -> None
         commands.producer_success(
             request_id=request_id,
             producer_name=name,
+            schema_version=producer.options.schema_version,
             last_sequence_id=topic.deduplication.last_sequence_id(name),
             topic_epoch=topic.producers.access.topic_epoch,
             last_origin=last,

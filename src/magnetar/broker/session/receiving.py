@@ -11,6 +11,7 @@ from magnetar.base.errors import MetadataError, RemoteProtocolError, RequestErro
 from magnetar.broker.session import consumers as session_consumers
 from magnetar.broker.session import lookup as session_lookup
 from magnetar.broker.session import producers as session_producers
+from magnetar.broker.session import schemas as session_schemas
 from magnetar.broker.session.requests import attempt
 from magnetar.broker.session.subscribing import subscribe
 from magnetar.wire import commands
@@ -137,8 +138,8 @@ _HANDLERS: dict[int, Callable[[Session, pb.BaseCommand], None]] = {
     pb.BaseCommand.GET_TOPICS_OF_NAMESPACE: lambda session, command: session_lookup.topics_of_namespace(
         session, command.getTopicsOfNamespace
     ),
-    pb.BaseCommand.GET_SCHEMA: lambda session, command: session_lookup.get_schema(session, command.getSchema),
-    pb.BaseCommand.GET_OR_CREATE_SCHEMA: lambda session, command: session_lookup.get_or_create_schema(
+    pb.BaseCommand.GET_SCHEMA: lambda session, command: session_schemas.get_schema(session, command.getSchema),
+    pb.BaseCommand.GET_OR_CREATE_SCHEMA: lambda session, command: session_schemas.get_or_create_schema(
         session, command.getOrCreateSchema
     ),
     pb.BaseCommand.PRODUCER: lambda session, command: session_producers.create(session, command.producer),

@@ -51,7 +51,7 @@ def start(session: Session, request_id: int, work: Awaitable[None]) -> None:
 
 def start_after(
     session: Session,
-    event: Awaitable[None],
+    event: Awaitable[object],
     starting: dict[int, object],
     key: int,
     request_id: int,

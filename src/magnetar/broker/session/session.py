@@ -93,6 +93,8 @@ class Session:
         self.starting_producers: dict[int, object] = {}
         self.starting_consumers: dict[int, object] = {}
         """Waiting PRODUCER and SUBSCRIBE commands by id. CLOSE removes a command, which then has no effect."""
+        self.schema_turn = asyncio.Lock()
+        """Held while a schema of the client is checked."""
         self.closed_producers: dict[int, float] = {}
         """Producers closed by the broker, with the times: SENDs in transit for them are ignored for a while."""
         self._transport: Transport = transport

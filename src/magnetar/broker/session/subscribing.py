@@ -13,6 +13,7 @@ from magnetar.broker.dispatch.consumer import Consumer, ConsumerOptions, KeyShar
 from magnetar.broker.dispatch.selectors import check_number_of_ranges, check_ranges
 from magnetar.broker.replication.outbound.replicator import Replicator
 from magnetar.broker.session.requests import attempt, check_room, start_after
+from magnetar.broker.session.schemas import awaited_by_consumer, is_auto_consume
 from magnetar.broker.settings.properties import LINK_METADATA_SIZE_MAX, consumer_metadata, subscription_properties
 from magnetar.broker.subscription.names import check_subscription_name
 from magnetar.broker.subscription.subscription import Subscription
@@ -63,6 +64,10 @@ def _subscribe(session: Session, command: pb.CommandSubscribe) -> None:
     if topic.is_being_recorded:
         _subscribe_after(session, command, topic.environment.recorded())
         return
+    checked = awaited_by_consumer(session, topic, command)
+    if checked is not None:
+        _subscribe_after(session, command, checked)
+        return
     options = _options(session, command)
     subscription = _find(topic, command)
     if isinstance(subscription, Subscription):
@@ -103,10 +108,11 @@ def _options(session: Session, command: pb.CommandSubscribe) -> ConsumerOptions:
         key_shared_policy=KeySharedPolicy(meta.keySharedMode, meta.allowOutOfOrderDelivery),
         hash_ranges=hash_ranges,
         metadata=consumer_metadata(command.metadata, session.environment.config, is_link=_is_link(command)),
+        is_auto_consume=is_auto_consume(command),
     )
 
 
-def _subscribe_after(session: Session, command: pb.CommandSubscribe, event: Awaitable[None]) -> None:
+def _subscribe_after(session: Session, command: pb.CommandSubscribe, event: Awaitable[object]) -> None:
     """Handle the command again after ``event``. If CLOSE_CONSUMER came first, it was answered already."""
     start_after(
         session,

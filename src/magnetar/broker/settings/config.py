@@ -11,6 +11,7 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 
 from magnetar.base.errors import ConfigurationError
 from magnetar.base.names import is_named_entity
+from magnetar.broker.settings.schema_section import SchemaSettings
 from magnetar.broker.settings.sections import (
     ConnectionSettings,
     DeduplicationSettings,
@@ -33,6 +34,7 @@ SECTIONS: Final[tuple[type[BaseModel], ...]] = (
     ServiceSettings,
     ConnectionSettings,
     TopicSettings,
+    SchemaSettings,
     DispatchSettings,
     StorageSettings,
     RetentionSettings,
@@ -50,6 +52,7 @@ class BrokerConfig(
     RetentionSettings,
     StorageSettings,
     DispatchSettings,
+    SchemaSettings,
     TopicSettings,
     ConnectionSettings,
     ServiceSettings,

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from magnetar.metadata.effective import EffectivePolicies
 from magnetar.metadata.policies import BacklogQuota, DelayedDeliveryPolicies, RetentionPolicies
+from magnetar.schema.strategy import SchemaCompatibilityStrategy
 
 if TYPE_CHECKING:
     from magnetar.broker.settings.config import BrokerConfig
@@ -42,4 +43,7 @@ def broker_policies(config: BrokerConfig) -> EffectivePolicies:
         replicated_subscription_sync=config.replicatedSubscriptionSync,
         replicated_subscriptions_snapshot_frequency_ms=config.replicatedSubscriptionsSnapshotFrequencyMillis,
         replicated_subscription_active_cluster="",
+        schema_compatibility_strategy=SchemaCompatibilityStrategy(config.schemaCompatibilityStrategy),
+        schema_validation_enforced=config.isSchemaValidationEnforced,
+        schema_auto_update=config.isAllowAutoUpdateSchemaEnabled,
     )

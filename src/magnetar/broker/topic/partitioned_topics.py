@@ -279,6 +279,7 @@ class PartitionedTopics:
             for partition in left:
                 await self._topics.unloaded(partition)
         await self._environment.resources.topic_policies.forget(name)
+        await self._environment.schemas.delete(name, force=True)
         await self._resources.delete(name)
         del self._deleting[name]
 

@@ -48,7 +48,7 @@ from magnetar.wire.commands.per_message import (
     send_receipt,
     send_receipts,
 )
-from magnetar.wire.commands.producers import close_producer, producer, producer_success, send_error
+from magnetar.wire.commands.producers import close_producer, producer, producer_success, producer_waiting, send_error
 
 __all__ = [
     "FIRST_DELIVERY",
@@ -90,6 +90,7 @@ __all__ = [
     "pong",
     "producer",
     "producer_success",
+    "producer_waiting",
     "reached_end_of_topic",
     "redeliver_unacknowledged_messages",
     "seek",

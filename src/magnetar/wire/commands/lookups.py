@@ -131,7 +131,7 @@ def get_schema_failed(*, request_id: int, code: ServerError, message: str) -> by
 
 
 def get_or_create_schema_response(*, request_id: int, schema_version: bytes) -> bytes:
-    """Build the reply to GET_OR_CREATE_SCHEMA; the version is empty on a broker without a schema registry."""
+    """Build the reply to GET_OR_CREATE_SCHEMA; the version is empty if the client says that there is no schema."""
     return encode(pb.CommandGetOrCreateSchemaResponse(request_id=request_id, schema_version=schema_version))
 
 

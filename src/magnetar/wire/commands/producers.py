@@ -42,9 +42,9 @@ def producer_success(
     *,
     request_id: int,
     producer_name: str,
+    schema_version: bytes = b"",
     last_sequence_id: int = -1,
     topic_epoch: int | None = None,
-    producer_ready: bool = True,
     last_origin: Position | None = None,
 ) -> bytes:
     """Build PRODUCER_SUCCESS; only replication producers get ``last_origin``."""
@@ -52,10 +52,18 @@ def producer_success(
         request_id=request_id,
         producer_name=producer_name,
         last_sequence_id=last_sequence_id,
-        schema_version=b"",
+        schema_version=schema_version,
         topic_epoch=topic_epoch,
-        producer_ready=producer_ready,
+        producer_ready=True,
         last_origin_message_id=None if last_origin is None else message_id(last_origin),
+    )
+    return encode(body)
+
+
+def producer_waiting(*, request_id: int, producer_name: str) -> bytes:
+    """Build PRODUCER_SUCCESS for a producer that waits for exclusive access; a further one follows."""
+    body = pb.CommandProducerSuccess(
+        request_id=request_id, producer_name=producer_name, schema_version=b"", producer_ready=False
     )
     return encode(body)
 

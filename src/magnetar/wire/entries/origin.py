@@ -11,6 +11,9 @@ A replicated entry has ``replicated_from`` in its metadata and, after its produc
 The stamp is appended to the serialized metadata. Protobuf merges concatenated messages, so every byte of the producer
 is kept, including fields unknown here. Properties before the source position belong to the producer and are never read
 as a stamp.
+
+Only the schema version is removed: it is a number of the source's registry, and means another schema, or none, in the
+target. A consumer reads a message without a version with its own schema.
 """
 
 from __future__ import annotations
@@ -45,13 +48,19 @@ class Origin:
 
 
 def stamp(entry: bytes, origin: Origin) -> bytes:
-    """Return the entry with ``origin`` in its metadata and a new checksum; all other bytes are unchanged.
+    """Return the entry with ``origin`` in its metadata, without schema version and with a new checksum.
 
-    An entry that its source has stamped already is returned unchanged. Raises RemoteProtocolError if the checksum does
-    not match: a new one would hide the damage.
+    All other bytes are unchanged. An entry that its source has stamped already is returned unchanged. Raises
+    RemoteProtocolError if the checksum does not match: a new one would hide the damage.
     """
     _require_intact(entry, origin)
-    return entry if parse_metadata(entry).HasField("replicated_from") else _with_stamp(entry, origin)
+    metadata = parse_metadata(entry)
+    if metadata.HasField("replicated_from"):
+        return entry
+    if metadata.HasField("schema_version"):
+        metadata.ClearField("schema_version")
+        return _with_stamp(metadata.SerializePartialToString(), payload_of(entry), origin)
+    return _with_stamp(metadata_bytes(entry), payload_of(entry), origin)
 
 
 def stamp_again(entry: bytes, origin: Origin) -> bytes:
@@ -60,7 +69,7 @@ def stamp_again(entry: bytes, origin: Origin) -> bytes:
     Raises RemoteProtocolError if the checksum does not match.
     """
     _require_intact(entry, origin)
-    return _with_stamp(entry, origin)
+    return _with_stamp(metadata_bytes(entry), payload_of(entry), origin)
 
 
 def _require_intact(entry: bytes, origin: Origin) -> None:
@@ -69,10 +78,10 @@ def _require_intact(entry: bytes, origin: Origin) -> None:
         raise RemoteProtocolError(message)
 
 
-def _with_stamp(entry: bytes, origin: Origin) -> bytes:
-    """Return the entry with ``origin`` at the end of its metadata and a new checksum."""
+def _with_stamp(metadata: bytes, payload: bytes | memoryview, origin: Origin) -> bytes:
+    """Return an entry with ``origin`` at the end of its metadata."""
     replicated_from = pb.MessageMetadata(replicated_from=origin.cluster).SerializePartialToString()
-    return assemble(metadata_bytes(entry) + replicated_from + _properties(origin), payload_of(entry))
+    return assemble(metadata + replicated_from + _properties(origin), payload)
 
 
 def read_origin(entry: bytes) -> Origin | None:

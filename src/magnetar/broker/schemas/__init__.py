@@ -1,0 +1,1 @@
+"""The schemas of this cluster's topics."""
