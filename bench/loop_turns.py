@@ -122,7 +122,7 @@ class Phases:
     """Runs the phases of one broker, and assigns turns to them."""
 
     def __init__(self, broker: WatchedBroker, told: Callable[[str], None]) -> None:
-        """Begin without phases; ``told`` gets the name of each phase at its beginning."""
+        """Begin without phases; ``told`` is called with the name of each phase at its beginning."""
         self._broker = broker
         self._told = told
         self._times: list[tuple[str, float, float, float]] = []

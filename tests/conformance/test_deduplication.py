@@ -39,7 +39,7 @@ def logged(client: pulsar.Client) -> list[bytes]:
     return [message.data() for message in read_log(client, TOPIC)]
 
 
-def test_what_is_sent_again_is_there_once(client: pulsar.Client) -> None:
+def test_resent_messages_are_stored_once(client: pulsar.Client) -> None:
     producer = producer_of(client)
     for sequence_id in (10, 20, 20, 15, 21):
         producer.send(b"%d" % sequence_id, sequence_id=sequence_id)

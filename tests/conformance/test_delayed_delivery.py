@@ -101,7 +101,7 @@ def test_kill_9_changes_nothing(broker: Broker, client: pulsar.Client, topic: st
     assert nothing_comes(consumer)
 
 
-def test_what_was_delivered_before_kill_9_and_not_acknowledged_comes_again(
+def test_unacknowledged_messages_are_redelivered_after_kill_9(
     broker: Broker, client: pulsar.Client, topic: str
 ) -> None:
     consumer = client.subscribe(topic, "s", ConsumerType.Shared)

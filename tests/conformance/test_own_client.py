@@ -53,7 +53,7 @@ async def nothing_comes(consumer: Consumer, waiting: int = 0) -> None:
     assert (consumer.waiting, consumer.failure) == (waiting, None)
 
 
-def test_what_is_published_is_received_in_order_until_it_is_acknowledged(broker: Broker, topic: str) -> None:
+def test_published_messages_are_received_in_order_until_acknowledged(broker: Broker, topic: str) -> None:
     async def use(client: PulsarClient) -> None:
         consumer = await client.subscribe(topic, "s")
         positions = await publish(await client.create_producer(topic, "p"), 5)

@@ -25,7 +25,7 @@ def publish(client: pulsar.Client, topic: str, first: int, last: int) -> int:
     return told
 
 
-def test_what_was_replicated_is_not_stored_again_wherever_its_producer_goes(up: Up, namespace: str) -> None:
+def test_replicated_messages_are_not_stored_again_after_their_producer_moves(up: Up, namespace: str) -> None:
     topic = f"persistent://{namespace}/moving"
     for name in ("ewr", "jfk", "lga"):
         up.rest(name).post(f"namespaces/{namespace}/deduplication", True)

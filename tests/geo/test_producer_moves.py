@@ -37,7 +37,7 @@ def send_from(producer: pulsar.Producer, first: int, last: int) -> None:
         producer.send(b"%d" % number, sequence_id=number)
 
 
-def test_what_was_replicated_is_dropped_where_the_producer_goes(up: Up, topic: str) -> None:
+def test_replicated_messages_are_dropped_in_the_producers_new_cluster(up: Up, topic: str) -> None:
     producer = producer_in(up, "ewr", topic)
     send_from(producer, 1, 50)
     producer.close()

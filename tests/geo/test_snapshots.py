@@ -16,7 +16,9 @@ if TYPE_CHECKING:
 MESSAGES = 100
 
 
-def test_what_was_consumed_up_to_a_place_is_consumed_everywhere_and_no_more(up: Up, namespace: str, topic: str) -> None:
+def test_messages_consumed_up_to_a_position_are_consumed_everywhere_and_no_others(
+    up: Up, namespace: str, topic: str
+) -> None:
     for name in NAMES:
         up.rest(name).post(f"namespaces/{namespace}/replicatedSubscriptionSync", "markers")
     publish(up.client("ewr"), topic, numbered(MESSAGES))

@@ -10,7 +10,7 @@
       payload: ReplicatedSubscriptionsSnapshotRequest snapshot_id: "…" source_cluster: "one"
       bytes: 0e01…
 
-Only the bytes count; metadata and payload are what they say.
+Only the bytes count; metadata and payload are their decoded form.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Record the markers of replicated subscriptions anew: ``python -m tests.golden.record_markers [MOVE ...]``."""
+"""Record the markers of replicated subscriptions again: ``python -m tests.golden.record_markers [MOVE ...]``."""
 
 from __future__ import annotations
 
@@ -106,7 +106,7 @@ def is_carried(group: PulsarClusters) -> bool:
 
 
 def record(move: SubscriptionMove) -> MarkedLogs:
-    """Play a move and return what is in the logs then."""
+    """Run a move, and return the resulting logs."""
     with tempfile.TemporaryDirectory(prefix="markers-") as directory:
         group = PulsarClusters(Path(directory), move.clusters)
         try:

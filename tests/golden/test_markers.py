@@ -181,7 +181,7 @@ def test_our_controller_does_what_theirs_did(cluster: str, log: Log) -> None:
 
 
 @pytest.mark.parametrize("name", RECORDED)
-def test_what_arrived_bears_its_origin_as_we_read_and_write_it(name: str) -> None:
+def test_arrived_entries_have_their_origin_in_our_encoding(name: str) -> None:
     """For messages and markers: Magnetar's stamp includes everything that Apache Pulsar adds in transit."""
     logs = RECORDED[name].logs
     at = {(cluster, logged.position): logged.entry for cluster, log in logs.items() for logged in log}

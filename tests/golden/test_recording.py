@@ -29,7 +29,7 @@ GONE = Left(Side.CLIENT, 1)
 
 
 @pytest.mark.parametrize("name", ["produce_batched", "produce_to_partitions", "subscribe_shared", "unload"])
-def test_what_is_recorded_from_magnetar_is_what_magnetar_says(broker: Broker, name: str) -> None:
+def test_recordings_of_magnetar_equal_its_output(broker: Broker, name: str) -> None:
     replay(from_text(to_text(record(broker, SCENARIOS[name]))))
 
 

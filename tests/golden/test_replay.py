@@ -30,7 +30,7 @@ def play(*lines: str) -> None:
     replay(from_text("# A scenario.\nstarted_at_ms: 1800000000000\n\n" + CONNECTED + "".join(lines)))
 
 
-def test_what_is_said_as_it_was_recorded_passes() -> None:
+def test_recorded_output_passes() -> None:
     play(LOOKUP, FOUND, "client 1 left\n")
 
 
@@ -40,12 +40,12 @@ def test_connections_are_apart() -> None:
         play(CONNECTED.replace(" 1:", " 2:"), LOOKUP, FOUND.replace(" 1:", " 2:"))
 
 
-def test_what_nobody_recorded_does_not_pass() -> None:
+def test_unrecorded_output_does_not_pass() -> None:
     with pytest.raises(DivergenceError, match=r"says more.*LOOKUP_RESPONSE"):
         play(LOOKUP)
 
 
-def test_what_comes_before_its_time_does_not_pass() -> None:
+def test_early_output_does_not_pass() -> None:
     play(LOOKUP, FOUND, "passed: 1000 ms\n")
     with pytest.raises(DivergenceError, match="says more"):
         play(LOOKUP, "passed: 1000 ms\n", FOUND)

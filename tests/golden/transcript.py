@@ -1,4 +1,4 @@
-"""A transcript: what a client and a broker said to each other, as text that a person can read and compare.
+"""A transcript: the frames between a client and a broker, as text that a person can read and compare.
 
 ::
 
@@ -14,8 +14,8 @@
     passed: 1002 ms
     client 1 left
 
-Commands, and the metadata of entries, are in protobuf's text format. The number is the connection's, which begins with
-what the client says first on it. An entry is told by its metadata and payload, from which its bytes follow.
+Commands, and the metadata of entries, are in protobuf's text format. The number is that of the connection, which begins
+with the client's first frame. An entry is written as metadata and payload, from which its bytes follow.
 """
 
 from __future__ import annotations

@@ -73,7 +73,7 @@ def test_every_log_holds_every_message_once_in_its_origins_order(carried: MixedC
 
 
 @pytest.mark.parametrize("source", NAMES)
-def test_what_a_message_is_made_of_is_kept(carried: MixedClusters, topic: str, source: str) -> None:
+def test_all_parts_of_a_message_are_kept(carried: MixedClusters, topic: str, source: str) -> None:
     client = carried.client(source)
     plain = client.create_producer(topic, producer_name="tower", batching_enabled=False)
     plain.send(b"x", properties={"gate": "B7"}, partition_key="N123", ordering_key="order", event_timestamp=1_234_567)
@@ -140,7 +140,7 @@ def test_the_sources_forget_what_was_carried(carried: MixedClusters, topic: str)
     assert len(backlogs()) == 4
 
 
-def test_what_cannot_be_had_is_said(carried: MixedClusters, topic: str) -> None:
+def test_unsupported_features_are_reported(carried: MixedClusters, topic: str) -> None:
     carried.client("ewr").subscribe(topic, "moves", replicate_subscription_state_enabled=True)
 
     def unavailable() -> dict[str, str]:
@@ -153,7 +153,7 @@ def test_what_cannot_be_had_is_said(carried: MixedClusters, topic: str) -> None:
     assert log.count("exact_progress_unavailable") == 2, "once for each of the two"
 
 
-def test_what_apache_pulsar_replicates_by_itself_is_not_carried_too(carried: MixedClusters) -> None:
+def test_topics_replicated_by_apache_pulsar_are_not_carried_too(carried: MixedClusters) -> None:
     namespace = "interop/itself"
     carried.make_namespace(namespace, ["ewr", "apache"])
     name = f"persistent://{namespace}/t"

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 
-def test_what_is_in_the_cache_needs_no_maven(tmp_path: Path) -> None:
+def test_cached_jars_need_no_maven(tmp_path: Path) -> None:
     jars = tmp_path / f"pulsar-{PULSAR_VERSION}"
     jars.mkdir()
     assert pulsar_jars({CACHE_VARIABLE: str(tmp_path), "PATH": ""}) == jars
@@ -30,7 +30,7 @@ def test_without_java_the_error_says_how_to_get_it() -> None:
         java({"PATH": ""})
 
 
-def test_what_maven_complains_about_is_in_the_error(tmp_path: Path) -> None:
+def test_mavens_output_is_in_the_error(tmp_path: Path) -> None:
     cache, programs = tmp_path / "cache", tmp_path / "bin"
     programs.mkdir()
     maven = programs / "mvn"

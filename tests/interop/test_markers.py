@@ -58,7 +58,7 @@ def is_through(clusters: MixedClusters, name: str, topic: str) -> bool:
 
 
 @pytest.mark.parametrize(("here", "there"), [("ewr", "apache"), ("apache", "ewr")])
-def test_what_was_consumed_in_one_is_consumed_in_all(mixed: MixedClusters, here: str, there: str) -> None:
+def test_messages_consumed_in_one_cluster_are_consumed_in_all(mixed: MixedClusters, here: str, there: str) -> None:
     topic = replicated_topic(mixed)
     wait_until_carried(mixed, topic)
     new = len(mixed.members)

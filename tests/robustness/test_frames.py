@@ -67,7 +67,7 @@ def test_nothing_is_accepted_before_connect(broker: Broker, data: bytes) -> None
         assert connection.is_closed_by_peer()
 
 
-def test_what_came_before_the_malformed_frame_is_done(raw: RawConnection, broker: Broker, topic: str) -> None:
+def test_commands_before_the_malformed_frame_are_executed(raw: RawConnection, broker: Broker, topic: str) -> None:
     raw.create_producer(topic)
     send = encode_command(command("SEND", producer_id=1, sequence_id=0), entry(b"kept"))
     raw.socket.sendall(send + MALFORMED["unknown type"])

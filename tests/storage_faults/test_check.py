@@ -45,7 +45,7 @@ def content(directory: Path) -> dict[str, bytes]:
     return {path.name: path.read_bytes() for path in segments(directory)}
 
 
-def test_what_a_broker_left_is_intact_and_stays_as_it_is(
+def test_a_brokers_data_directory_is_intact_and_not_changed(
     directory: Path, run: Callable[..., tuple[int, Any, str]]
 ) -> None:
     before = content(directory)
@@ -200,7 +200,7 @@ def test_a_directory_that_is_none_of_a_broker_is_refused(tmp_path: Path, capsys:
     assert list(tmp_path.iterdir()) == []
 
 
-def test_what_is_wrong_is_told_in_words(directory: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_errors_are_described(directory: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = segments(directory)[0]
     os.truncate(path, path.stat().st_size - 1)
     assert main(["check", str(directory)]) == 1

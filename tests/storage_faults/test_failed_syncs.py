@@ -46,7 +46,7 @@ def run(scenario: Coroutine[None, None, None]) -> None:
 
 
 @pytest.mark.parametrize("seed", range(10))
-def test_what_a_restart_finds_after_a_failed_sync_is_on_the_disk_before_it_is_served(seed: int) -> None:
+def test_entries_found_after_a_failed_sync_are_synced_before_they_are_served(seed: int) -> None:
     async def scenario() -> None:
         disk = FaultyDisk()
         ledger_id = await fail_a_sync(disk)

@@ -150,8 +150,8 @@ def _consume(simulation: Simulation) -> None:
 def _consume_in_one(simulation: Simulation, consumers: list[SimConsumer], left_with: Callable[[str], str]) -> None:
     """Markers: acknowledgements in a single cluster reach all others, by snapshots and updates.
 
-    If there are two others, the broker of one is down for a while, and nobody publishes there, so that no entry follows
-    those that it gets late.
+    If there are two others, the broker of one is down for a while, and no producer publishes there, so that no entry
+    follows those that it gets late.
     """
     chosen, *others = simulation.chance.sample(list(simulation.sites), len(simulation.sites))
     left = partial(left_with, chosen)

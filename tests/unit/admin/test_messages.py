@@ -35,7 +35,7 @@ def test_a_key_of_any_characters_gets_through(key: str) -> None:
         assert headers["x-pulsar-partition-key"] == key == "schlüssel"
 
 
-def test_what_can_be_printed_stays_as_it_is() -> None:
+def test_printable_text_is_not_changed() -> None:
     _, headers = peeked(partition_key="100 % /a?b=c")
     assert headers["x-pulsar-partition-key"] == "100 % /a?b=c"
     assert "x-pulsar-percent-encoded" not in headers

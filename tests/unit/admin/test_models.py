@@ -71,7 +71,7 @@ def test_internal_stats_as_observed() -> None:
     assert found["compactedLedger"] == OBSERVED["internalStats"]["compactedLedger"]
 
 
-def test_what_is_not_known_is_left_out() -> None:
+def test_unknown_figures_are_left_out() -> None:
     assert "ownerBroker" not in TopicStats().to_json()
     assert SubscriptionStats(is_replicated=True).to_json()["replicated"] is True
 

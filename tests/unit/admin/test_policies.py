@@ -209,7 +209,7 @@ PROPOSED: list[tuple[str, str, object, int, object]] = [
 """PIP-398, which no release of Apache Pulsar has yet, and Magnetar's additions."""
 
 
-def test_what_is_proposed_for_pulsar_and_not_in_it_yet(http: httpx.Client) -> None:
+def test_policies_proposed_for_pulsar(http: httpx.Client) -> None:
     http.put(N)
     for method, path, body, status, answer in PROPOSED:
         response = http.request(method, path) if body is None else http.request(method, path, json=body)

@@ -41,20 +41,20 @@ def test_events_do_not_hide_each_other() -> None:
 
 
 @pytest.mark.parametrize("between_s", [1.01 * PERIOD_S / LINES_MAX, PERIOD_S])
-def test_what_is_said_now_and_then_always_passes(between_s: float) -> None:
+def test_rare_events_always_pass(between_s: float) -> None:
     log = Log()
     for _ in range(3 * LINES_MAX):
         assert log.say("link_parked") == [None]
         log.now += between_s
 
 
-def test_what_is_counted_has_a_limit() -> None:
+def test_the_number_of_counted_events_is_limited() -> None:
     log = Log()
     for number in range(3 * EVENTS_MAX):
         log.say(str(number))
     assert len(log.limit._counts) == EVENTS_MAX
 
 
-def test_what_is_no_warning_always_passes() -> None:
+def test_lines_below_warning_always_pass() -> None:
     log = Log()
     assert log.say("topic_created", 2 * LINES_MAX, "info") == [None] * 2 * LINES_MAX

@@ -45,7 +45,7 @@ def test_a_length_counts_bytes(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["", "a b", "a/b", "münchen", "٣"])
-def test_what_cannot_name_a_cluster_is_refused(name: str) -> None:
+def test_invalid_cluster_names_are_refused(name: str) -> None:
     with pytest.raises(RequestError, match="is no name of a cluster") as raised:
         check_cluster_name(name)
     assert (raised.value.code, raised.value.limit) == (ServerError.NotAllowedError, None)

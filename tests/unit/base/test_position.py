@@ -31,7 +31,7 @@ def test_a_position_is_read_as_it_was_written(position: Position) -> None:
         "1:\uff12",
     ],
 )
-def test_what_is_no_position_is_refused_with_a_short_text(text: str) -> None:
+def test_invalid_positions_are_refused_with_a_short_text(text: str) -> None:
     with pytest.raises(ValueError, match="not a position of the form ledger:entry") as raised:
         Position.parse(text)
     assert len(str(raised.value)) < 200

@@ -64,7 +64,7 @@ def test_the_worst_round_decides_where_the_target_says_so() -> None:
     assert judge(Summary(0, 0, 3, 3), one(500), Better.LOWER, WorstTarget(0)) is Verdict.MISSED
 
 
-def test_what_was_not_measured_is_neither_won_nor_lost() -> None:
+def test_missing_figures_are_neither_won_nor_lost() -> None:
     assert judge(None, one(1), Better.LOWER, RatioTarget(1)) is Verdict.NOT_MEASURED
     assert judge(one(1), None, Better.LOWER, WorstTarget(2)) is Verdict.NOT_MEASURED
 

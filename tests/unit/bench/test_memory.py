@@ -37,7 +37,7 @@ def test_some_bytes_for_each_message_are_found() -> None:
     assert found["brokers"]["ewr"]["bytes_per_message"] == pytest.approx(89, rel=0.01)
 
 
-def test_what_comes_before_the_memory_has_settled_does_not_count() -> None:
+def test_samples_before_the_memory_has_settled_do_not_count() -> None:
     taken = samples(110, 110)
     assert verdict(taken, RATE, 600)["brokers"]["ewr"]["before_bytes"] == 110 * MIB
     with pytest.raises(ValueError, match="too few"):

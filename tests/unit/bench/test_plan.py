@@ -47,7 +47,7 @@ def test_rows_are_chosen_by_their_ids() -> None:
         chosen("(", FULL)
 
 
-def test_what_is_done_is_not_done_again() -> None:
+def test_existing_samples_are_not_repeated() -> None:
     done = {("publish.100", System.APACHE, 1), ("publish.100", System.MAGNETAR, 1), ("publish.1024", System.APACHE, 1)}
     planned = steps(chosen(r"^publish\.(100|1024)\.", FULL), 2, lambda *key: key in done)
     assert planned == [

@@ -31,12 +31,12 @@ def test_a_slow_consumer_takes_half() -> None:
 
 
 @pytest.mark.parametrize("name", ["caught-up", "batched", "kill"])
-def test_who_keeps_up_acknowledges_at_once(name: str) -> None:
+def test_a_consumer_that_keeps_up_acknowledges_at_once(name: str) -> None:
     chance = random.Random(1)
     assert {acknowledge_at(BY_ID[name], number, RATE, 3.0, chance) for number in range(1_000)} == {3.0}
 
 
-def test_who_is_behind_takes_what_was_published_so_long_ago() -> None:
+def test_a_delayed_consumer_takes_old_messages() -> None:
     behind = Workload("behind", "behind", behind_s=10.0)
     assert [permits_due(behind, RATE, at, queue=1_000) for at in (5.0, 10.0, 12.5)] == [0, 0, 250]
     assert entries_due(behind, RATE, 12.5) == 1_250

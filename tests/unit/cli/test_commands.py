@@ -131,7 +131,7 @@ def test_policies(run: Run, owner: str) -> None:
     assert list(verb("get-backlog-quotas")) == ["destination_storage"]
 
 
-def test_what_holds_for_a_topic(run: Run) -> None:
+def test_effective_policies_of_a_topic(run: Run) -> None:
     run("namespaces set-message-ttl nyc/flights -ttl 1m")
     assert run(f"topicPolicies get-message-ttl {TOPIC}") is None
     assert run(f"topicPolicies get-message-ttl {TOPIC} --applied") == 60
@@ -201,7 +201,7 @@ def test_peek(run: Run) -> None:
     assert [(each["messageId"], each["payload"]) for each in found] == [("3:8", "x8"), ("3:9", "x9")]
 
 
-def test_where_subscriptions_stand(run: Run) -> None:
+def test_positions_of_subscriptions(run: Run) -> None:
     (row,) = run("subscriptions list nyc/flights")
     assert (row["topic"], row["subscription"], row["backlog"]) == (TOPIC, "sub", 10)
     (row,) = run(f"subscriptions stats {TOPIC}")
@@ -224,7 +224,7 @@ def test_protection(run: Run, capsys: pytest.CaptureFixture[str]) -> None:
         assert main(["subscriptions", "protection", *both_or_none.split()]) is ExitCode.USAGE
 
 
-def test_what_a_cluster_of_another_make_cannot_have_is_said_once(
+def test_a_missing_feature_of_another_system_is_reported_once(
     run: Run, service: FakeAdminService, capsys: pytest.CaptureFixture[str]
 ) -> None:
     subscriptions = service.topics.held[OBS].subscriptions
@@ -298,7 +298,7 @@ def test_errors_are_plain(
     assert (captured.out, captured.err) == ("", words)
 
 
-def test_nobody_answers(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+def test_no_cluster_answers(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     def refuse(request: httpx.Request) -> httpx.Response:
         message = "Connection refused"
         raise httpx.ConnectError(message, request=request)

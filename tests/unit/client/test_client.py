@@ -289,7 +289,7 @@ def test_a_connection_that_is_opened_while_the_client_is_paused_is_paused_too(br
     with_client(broker, use)
 
 
-def test_what_is_written_in_one_turn_is_sent_in_order(broker: ScriptedBroker) -> None:
+def test_frames_of_one_turn_are_sent_in_order(broker: ScriptedBroker) -> None:
     async def use(client: PulsarClient) -> None:
         connection = await client.connect()
         for number in range(100):

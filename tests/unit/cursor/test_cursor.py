@@ -23,7 +23,7 @@ def setup() -> Setup:
     return Setup()
 
 
-def test_what_was_flushed_survives_and_the_rest_does_not(setup: Setup) -> None:
+def test_only_flushed_acknowledgements_survive(setup: Setup) -> None:
     cursor = setup.cursors.create("worker", setup.start, subscription_properties={"team": "x"})
     cursor.acknowledge_ranges(singly(setup.positions[3:9:2]))
     cursor.acknowledge_batch(setup.positions[20], 0b011, 3)

@@ -32,7 +32,7 @@ def fail(setup: Setup, cursor: Cursor, *, full: bool = False) -> list[StorageErr
     return outcomes
 
 
-def test_what_the_metadata_store_took_is_durable() -> None:
+def test_states_in_the_metadata_store_are_durable() -> None:
     setup = Setup()
     cursor = setup.cursors.create("worker", setup.start)
     cursor.acknowledge_ranges(singly(setup.positions[3:50:2]))
@@ -47,7 +47,7 @@ def test_what_the_metadata_store_took_is_durable() -> None:
     assert same(setup.crash(), cursor)
 
 
-def test_what_the_metadata_store_took_before_a_crash_stays_there_as_long_as_the_ledger_fails() -> None:
+def test_a_state_in_the_metadata_store_stays_there_while_the_ledger_fails() -> None:
     setup = Setup()
     cursor = setup.cursors.create("worker", setup.start)
     cursor.acknowledge_ranges(singly(setup.positions[3:50:2]))

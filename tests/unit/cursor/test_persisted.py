@@ -47,7 +47,7 @@ def admit(persisted: set[int], deleted: set[int], newly: list[int], ranges_max: 
 )
 @example(flushes=[[1, 3, 5, 7], [2]], passed=[-1] * 12, ranges_max=2)
 @example(flushes=[[51, 55, 1, 52, 53], [51, 3, 54]], passed=[0] * 12, ranges_max=2)
-def test_what_fits_is_chosen_as_one_by_one(flushes: list[list[int]], passed: list[int], ranges_max: int) -> None:
+def test_the_persisted_ranges_equal_the_reference(flushes: list[list[int]], passed: list[int], ranges_max: int) -> None:
     persisted = PersistedEntries(DeletedEntries(), ranges_max)
     deleted, twin = DeletedEntries(), set[int]()
     for acknowledged, mark in zip(flushes, passed, strict=False):
@@ -75,7 +75,7 @@ others = st.tuples(
 
 @given(st.lists(acknowledgements | batches | others, max_size=40))
 @example([("entry", 1, 0), ("entry", 3, 0), ("entry", 5, 0), ("entry", 7, 0), ("flush", 0, 0), ("entry", 2, 0)])
-def test_what_comes_again_after_a_crash_is_what_was_announced(steps: list[tuple[str, int, int]]) -> None:
+def test_exactly_the_announced_entries_are_redelivered_after_a_crash(steps: list[tuple[str, int, int]]) -> None:
     setup = Setup(CursorLimits(unacked_ranges_max=3, batch_deleted_max=2))
     cursor = setup.cursors.create("worker", setup.start)
     for what, index, more in steps:

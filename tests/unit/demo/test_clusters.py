@@ -60,7 +60,7 @@ def test_hand_overs_go_on_counting_when_a_broker_starts_again() -> None:
     assert watch.handovers == 6
 
 
-def test_what_does_not_answer_changes_nothing() -> None:
+def test_a_cluster_without_response_changes_nothing() -> None:
     answers = [replace(QUIET, backlog=3), None]
     watch = Watch(lambda _cluster: answers.pop(0))
     watch.look("jfk")

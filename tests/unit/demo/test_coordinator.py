@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class FakeRun:
-    """Clusters that do not answer, processes that report what they are given, and a display that records."""
+    """Unavailable clusters, processes with given reports, and a display that records."""
 
     def __init__(self, *reports: Report) -> None:
         self.waiting = list(reports)

@@ -10,7 +10,7 @@ A_SENT_TWICE: Entry = (7, "3:9")
 B: Entry = (8, "3:2")
 
 
-def test_what_comes_once_repeats_nothing() -> None:
+def test_single_deliveries_are_no_repetitions() -> None:
     tally = Tally()
     tally.deliver(0, A)
     tally.deliver(1, B)

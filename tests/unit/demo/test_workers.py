@@ -60,7 +60,7 @@ def test_a_failure_is_reported_by_name(workers: Workers) -> None:
     assert "no idea" in report.error
 
 
-def test_nobody_is_left_behind(workers: Workers) -> None:
+def test_no_process_is_left_behind(workers: Workers) -> None:
     worker = workers.add("counting", Counting())
     workers.close()
     assert not worker.running

@@ -38,7 +38,7 @@ def test_an_answer_confirms_what_was_sent_before_it_and_no_more() -> None:
     assert made.unconfirmed("worker", peer) == Unconfirmed(3, 5.0)
 
 
-def test_what_was_lost_on_the_way_keeps_its_age_and_is_confirmed_with_what_was_sent_again() -> None:
+def test_lost_acknowledgements_keep_their_age_and_are_confirmed_after_resending() -> None:
     made, peer = both(1)
     peer.sent()  # and the link is lost
     made.add(1, 7.0)
@@ -50,7 +50,7 @@ def test_what_was_lost_on_the_way_keeps_its_age_and_is_confirmed_with_what_was_s
     assert made.unconfirmed("worker", peer) == Unconfirmed(0, None)
 
 
-def test_what_is_not_durable_yet_counts() -> None:
+def test_acknowledgements_that_are_not_durable_count() -> None:
     made, peer = Acknowledged(), Confirmations()
     made.add(1, 3.0)
     assert made.unconfirmed("worker", peer) == Unconfirmed(1, 3.0)

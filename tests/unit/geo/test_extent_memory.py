@@ -49,7 +49,7 @@ def used_by(*, with_floors: bool, before: Position | None) -> int:
 
 
 @pytest.mark.parametrize(("with_floors", "bytes_max"), [(False, 6), (True, 250)])
-def test_what_an_extent_takes(with_floors: bool, bytes_max: int) -> None:
+def test_the_memory_of_an_extent(with_floors: bool, bytes_max: int) -> None:
     assert used_by(with_floors=with_floors, before=None) / EXTENTS < bytes_max
 
 

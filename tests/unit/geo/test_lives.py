@@ -38,7 +38,7 @@ def test_a_life_is_read_as_it_is_written() -> None:
 
 
 @pytest.mark.parametrize("text", ["", "17", "@17", "ab@x", "ab"])
-def test_what_is_no_life_is_refused(text: str) -> None:
+def test_invalid_lives_are_refused(text: str) -> None:
     with pytest.raises(ValueError, match=r"names no life|invalid literal"):
         Life.parse(text)
 

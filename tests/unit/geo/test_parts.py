@@ -50,7 +50,7 @@ def test_a_small_state_and_a_tombstone_are_their_own_parts() -> None:
     assert list(in_parts(empty, 1)) == [empty]
 
 
-def test_what_takes_acknowledgements_back() -> None:
+def test_merges_that_undo_acknowledgements() -> None:
     state = SubscriptionProgress("s", STARTS, Epoch(2, "ewr"))
     assert takes_nothing_back(state, SubscriptionProgress("s", STARTS, Epoch(2, "ewr")))
     assert not takes_nothing_back(state, SubscriptionProgress("s", STARTS, Epoch(3, "ewr"))), "a newer epoch"

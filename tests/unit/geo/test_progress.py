@@ -93,7 +93,7 @@ def test_the_earlier_start_wins_and_opens_what_was_outside() -> None:
     assert late.starts() == {"a": at(3)}
 
 
-def test_what_lies_outside_is_covered_but_never_claimed() -> None:
+def test_entries_outside_are_covered_but_never_claimed() -> None:
     state = SubscriptionProgress("worker", {"a": at(5)})
     delta = state.claim([claim(0, 3), claim(3, 7)])
     assert delta is not None
@@ -168,7 +168,7 @@ def test_a_state_and_its_deltas_are_restored_in_order() -> None:
     assert decode_state(encode_state(state.tombstone("ewr"))).deleted
 
 
-def test_what_cannot_be_read_is_refused() -> None:
+def test_unreadable_input_is_refused() -> None:
     with pytest.raises(RemoteProtocolError):
         decode_marker(b"\xff")
     with pytest.raises(CorruptionError):

@@ -47,12 +47,12 @@ def test_protected_since_the_last_of_all_caught_up() -> None:
     assert judged(later, peer())[1] == 500.0
 
 
-def test_what_was_so_when_it_was_first_seen_may_have_been_so_before() -> None:
+def test_a_status_at_the_first_observation_may_be_older() -> None:
     first = peer(replace(PROGRESS, is_first=True, steady_since=101.0), DataFacts(steady_since=100.0))
     assert judged(first) == (Status.PROTECTED, 101.0, True, ())
 
 
-def test_where_progress_goes_nowhere_nothing_else_counts() -> None:
+def test_without_replicated_progress_no_other_fact_counts() -> None:
     found = judge(facts(peer(), because="it is forbidden"), NOW, TOLERANCE_S)
     assert (found.status, found.since, found.at_least) == (Status.UNPROTECTED, 50.0, True)
     assert (found.reasons, found.peers) == (("it is forbidden",), {})
@@ -125,7 +125,7 @@ def test_messages_that_the_cluster_published_and_lost_are_a_risk_as_long_as_they
     assert judged(replace(peer(), lost=None))[0] is Status.PROTECTED, "a cluster of an earlier release names no life"
 
 
-def test_what_has_been_under_way_for_no_longer_than_the_tolerance_is_no_risk() -> None:
+def test_changes_in_flight_within_the_tolerance_are_no_risk() -> None:
     progress = replace(PROGRESS, unconfirmed=Unconfirmed(7, NOW - 0.9), down_since=NOW - 0.9)
     data = replace(DATA, entries=3, oldest_appended_at=NOW - 0.9, uncarried_since=NOW - 0.9)
     assert judged(peer(progress, data))[0] is Status.PROTECTED
@@ -155,7 +155,7 @@ def test_as_well_off_as_towards_the_worst() -> None:
     }
 
 
-def test_what_is_not_known_is_not_tolerated_for_a_moment() -> None:
+def test_unknown_facts_have_no_tolerance() -> None:
     unknown = peer(replace(PROGRESS, unconfirmed=None))
     found = judge(replace(facts(unknown), observed_since=NOW), NOW, TOLERANCE_S)
     assert (found.status, found.at_least) == (Status.AT_RISK, True)

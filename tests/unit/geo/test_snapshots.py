@@ -62,7 +62,7 @@ def test_a_subscription_gets_the_newest_snapshot_that_it_has_passed_and_only_onc
     assert held(cache) == [30]
 
 
-def test_where_no_entry_came_in_between_the_newer_snapshot_counts() -> None:
+def test_without_entries_in_between_the_newer_snapshot_counts() -> None:
     cache = SnapshotCache(5)
     cache.add(taken(10), count)
     newer = taken(10)._replace(positions={"jfk": Position(9, 500)})

@@ -128,7 +128,7 @@ def test_a_summary_is_kept_up_to_its_limit(monkeypatch: pytest.MonkeyPatch) -> N
     assert summary_of(*runs).encode() is None
 
 
-def test_what_is_not_an_intact_summary_of_so_many_entries_is_none() -> None:
+def test_invalid_summaries_are_ignored() -> None:
     summary = summary_of(own(2), replicated("jfk", extent(0, 2)))
     data = summary.encode()
     assert data is not None

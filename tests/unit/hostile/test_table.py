@@ -1,4 +1,4 @@
-"""What the table of the hostile suite says about a behaviour."""
+"""The entries of the hostile suite's table for a behaviour."""
 
 from __future__ import annotations
 

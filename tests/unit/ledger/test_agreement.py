@@ -61,7 +61,7 @@ def test_a_list_that_the_log_holds_stays_as_it_is() -> None:
     assert value == stored("7:3", (5, 4), (7, 4))
 
 
-def test_what_the_log_lost_is_taken_out_of_the_list_and_named() -> None:
+def test_entries_lost_by_the_log_are_removed_from_the_list_and_reported() -> None:
     value = stored("9:3", (5, 4), (7, 4), (9, 4))
     assert shorten(value, {5: 4, 7: 1}) == [
         LostEntries(Position(7, 1), Position(7, 3)),

@@ -37,7 +37,7 @@ def test_no_entry_is_older_than_it_is_and_none_seems_younger_by_more_than_a_wind
 
 
 @given(STEPS, st.floats(-1.0, 310.0), st.booleans())
-def test_what_lies_before_the_first_since_a_time_is_older(
+def test_entries_before_the_first_one_since_a_time_are_older(
     steps: list[tuple[float, int, bool]], time: float, inclusive: bool
 ) -> None:
     times, exact = appended(steps)
@@ -50,7 +50,7 @@ def test_what_lies_before_the_first_since_a_time_is_older(
 
 
 @given(STEPS, st.integers(0, 59))
-def test_what_is_left_after_trimming_keeps_its_bounds(steps: list[tuple[float, int, bool]], at: int) -> None:
+def test_remaining_entries_keep_their_bounds_after_trimming(steps: list[tuple[float, int, bool]], at: int) -> None:
     times, exact = appended(steps)
     left = exact[min(at, len(exact) - 1) :]
     bounds = [times.bound_of(position) for position, _ in left]

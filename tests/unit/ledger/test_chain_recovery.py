@@ -57,7 +57,7 @@ def test_a_list_without_append_times_opens_and_ages_count_from_the_closing(tmp_p
     asyncio.run(scenario())
 
 
-def test_what_the_store_has_beyond_the_list_counts_and_what_it_lacks_is_named(tmp_path: Path) -> None:
+def test_additional_entries_of_the_store_count_and_missing_ones_are_reported(tmp_path: Path) -> None:
     async def scenario() -> None:
         async with ledger_environment(tmp_path) as environment:
             ledger = environment.open()

@@ -61,7 +61,7 @@ def test_reports_come_in_the_order_of_appends_and_barriers_over_all_ledgers(tmp_
     asyncio.run(scenario())
 
 
-def test_what_is_reported_is_on_the_event_loops_thread_and_readable(tmp_path: Path) -> None:
+def test_reports_come_on_the_event_loops_thread_after_entries_are_readable(tmp_path: Path) -> None:
     async def scenario() -> None:
         async with opened(tmp_path) as store:
             ledger_id = store.create()
@@ -250,7 +250,7 @@ def test_trimmed_and_deleted_entries_give_their_segments_back(tmp_path: Path) ->
     asyncio.run(scenario())
 
 
-def test_what_was_trimmed_in_the_newest_segment_needs_no_memory(tmp_path: Path) -> None:
+def test_trimmed_entries_of_the_newest_segment_need_no_memory(tmp_path: Path) -> None:
     async def scenario() -> None:
         options = replace(SMALL, segment_bytes=1 << 20)
         async with opened(tmp_path, options) as store:

@@ -277,7 +277,7 @@ def test_a_segment_that_cannot_be_sealed_for_now_takes_groups_later() -> None:
     asyncio.run(scenario())
 
 
-def test_what_waits_for_the_next_segment_fails_with_the_groups_in_flight_and_is_told_behind_them() -> None:
+def test_groups_waiting_for_the_next_segment_fail_after_those_in_flight() -> None:
     async def scenario() -> None:
         kept = Kept()
         async with opened(kept) as (store, medium):

@@ -84,7 +84,7 @@ def test_a_footer_reads_back_and_is_found(
     assert footer_offset(body[-8:]) == offset
 
 
-def test_what_ends_no_footer_is_recognized() -> None:
+def test_a_missing_footer_is_recognized() -> None:
     assert footer_offset(b"") is None
     assert footer_offset(b"\0" * 8) is None
 

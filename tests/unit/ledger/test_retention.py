@@ -45,7 +45,7 @@ def test_trim_tells_the_new_first_position(tmp_path: Path) -> None:
     asyncio.run(scenario())
 
 
-def test_what_is_to_be_remembered_of_trimmed_entries_is_kept_with_the_shorter_list(tmp_path: Path) -> None:
+def test_properties_of_trimmed_entries_are_stored_with_the_shorter_list(tmp_path: Path) -> None:
     async def scenario() -> None:
         async with ledger_environment(tmp_path) as environment:
             ledger = environment.open()

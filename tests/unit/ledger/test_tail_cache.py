@@ -110,7 +110,7 @@ def test_a_run_larger_than_a_chunk_is_evicted_alone() -> None:
 
 
 @given(st.lists(RUN, max_size=60), st.integers(1, 6 * cost(b"12345678")))
-def test_what_is_read_is_what_was_added_within_the_limit(runs: list[tuple[int, list[bytes]]], limit: int) -> None:
+def test_reads_return_added_entries_within_the_limit(runs: list[tuple[int, list[bytes]]], limit: int) -> None:
     cache = TailCache(limit)
     added: dict[int, list[bytes]] = {}
     for ledger_id, entries in runs:

@@ -63,7 +63,7 @@ def test_without_a_log_there_is_nothing_to_do() -> None:
     assert not disk.nodes
 
 
-def test_what_a_killed_broker_committed_is_there_afterwards(tmp_path: Path) -> None:
+def test_commits_of_a_killed_broker_survive(tmp_path: Path) -> None:
     running, found = tmp_path / "running", tmp_path / "found"
     running.mkdir()
     store = LocalMetadataStore(running / "metadata.sqlite", SystemClock())

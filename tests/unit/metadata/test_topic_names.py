@@ -67,7 +67,7 @@ def test_a_namespace_is_read_once() -> None:
         metadata.delete(path)
 
 
-def test_what_is_returned_may_be_changed() -> None:
+def test_the_returned_list_may_be_changed() -> None:
     metadata = store()
     topics = Topics(metadata)
     metadata.put(PATHS[0], b"")

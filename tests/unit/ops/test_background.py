@@ -38,7 +38,7 @@ def test_a_call_that_does_not_return_is_named() -> None:
     released.set()
 
 
-def test_what_a_call_returns_or_raises_is_passed_on() -> None:
+def test_results_and_exceptions_of_a_call_are_passed_on() -> None:
     def fail() -> None:
         message = "its own"
         raise TimeoutError(message)

@@ -67,7 +67,7 @@ def test_brokers_first_then_records_then_the_pipeline(tmp_path: Path) -> None:
     }
 
 
-def test_what_an_earlier_run_logged_does_not_count(tmp_path: Path) -> None:
+def test_the_log_of_an_earlier_run_does_not_count(tmp_path: Path) -> None:
     stage = Stage(tmp_path)
     stage.log.parent.mkdir()
     stage.pipeline_speaks()
@@ -111,7 +111,7 @@ def test_can_be_stopped_while_it_starts(tmp_path: Path) -> None:
         stage.local.start()
 
 
-def test_what_dies_is_started_again_and_said(tmp_path: Path) -> None:
+def test_dead_processes_are_restarted_and_reported(tmp_path: Path) -> None:
     stage = Stage(tmp_path, with_pipeline=False)
     stage.local.start()
 

@@ -77,7 +77,7 @@ def test_pauses_start_over_once_it_has_recovered(command: Command) -> None:
     assert pauses(Child(command, processes), processes, uptime=STABLE_SECONDS, times=3) == [0.5, 0.5, 0.5]
 
 
-def test_what_was_stopped_stays_stopped(command: Command) -> None:
+def test_stopped_processes_stay_stopped(command: Command) -> None:
     processes = FakeProcesses()
     child = Child(command, processes)
     child.start(0.0)

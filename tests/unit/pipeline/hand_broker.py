@@ -1,4 +1,4 @@
-"""A manual event loop, and a broker behind it that grants everything."""
+"""A manual event loop with a broker that grants everything."""
 
 from __future__ import annotations
 

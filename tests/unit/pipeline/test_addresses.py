@@ -49,7 +49,7 @@ def test_each_cluster_is_asked_for_itself(records: Records) -> None:
     )
 
 
-def test_where_a_cluster_is_down_the_others_know(records: Records) -> None:
+def test_the_url_of_an_unavailable_cluster_comes_from_others(records: Records) -> None:
     records["ewr"] = {"ewr": record("pulsar://ewr"), "jfk": record("pulsar://jfk")}
     assert [address.broker_url for address in addresses.addresses(CLUSTERS)] == ["pulsar://ewr", "pulsar://jfk"]
 
@@ -92,7 +92,7 @@ def test_a_cluster_that_changes_its_address_has_moved(records: Records) -> None:
     assert watched.take_moved() == []
 
 
-def test_where_a_cluster_does_not_answer_another_is_believed_what_has_changed(records: Records) -> None:
+def test_changed_urls_of_an_unavailable_cluster_come_from_others(records: Records) -> None:
     watched = watch(records)
     del records["jfk"]
     watched.poll()

@@ -71,14 +71,14 @@ def test_the_newest_entry_of_the_source_is_found_among_others() -> None:
     assert bookmark.judge(carried(2)) is Verdict.APPEND
 
 
-def test_where_nothing_of_the_source_is_found_what_it_was_told_counts() -> None:
+def test_without_entries_of_the_source_its_cursor_counts() -> None:
     bookmark = reading(end=0)
     assert bookmark.read(at_target(0), metadata(None)) == [Mark(at_target(0))], "it need not be read again"
     bookmark.resume(carried(5))
     assert bookmark.judge(carried(5)) is Verdict.APPEND
 
 
-def test_what_the_log_lost_is_a_gap() -> None:
+def test_entries_lost_by_the_log_are_a_gap() -> None:
     bookmark = reading(end=0)
     bookmark.read(at_target(0), metadata(2))
     bookmark.resume(carried(5))
@@ -86,7 +86,7 @@ def test_what_the_log_lost_is_a_gap() -> None:
     assert bookmark.last == at_source(2)
 
 
-def test_what_came_without_the_entry_before_it_is_not_counted() -> None:
+def test_entries_without_their_predecessor_do_not_count() -> None:
     bookmark = reading(end=1)
     bookmark.read(at_target(0), metadata(2))
     bookmark.read(at_target(1), metadata(4))
@@ -173,7 +173,7 @@ MOVES = st.sampled_from(
 
 @given(st.lists(st.tuples(MOVES, st.integers(1, 5)), max_size=60))
 @settings(max_examples=300, deadline=None)
-def test_whoever_dies_the_log_holds_every_entry_once_and_in_order(moves: list[tuple[str, int]]) -> None:
+def test_the_log_has_every_entry_once_and_in_order_after_any_crash(moves: list[tuple[str, int]]) -> None:
     target = Target()
     published = cursor = confirmed = 0
     writer = Writer(target, cursor)

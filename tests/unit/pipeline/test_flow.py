@@ -108,7 +108,7 @@ def test_a_spent_budget_leaves_one_entry_to_each_topic_that_has_nothing_under_wa
 
 
 @given(st.lists(st.integers(1, 10_000), max_size=60), st.data())
-def test_what_is_under_way_is_counted_exactly(sizes: list[int], data: st.DataObject) -> None:
+def test_bytes_in_flight_are_counted_exactly(sizes: list[int], data: st.DataObject) -> None:
     budget = Budget()
     window = Window(budget)
     held: list[int] = []

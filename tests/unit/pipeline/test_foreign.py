@@ -24,7 +24,7 @@ def test_a_batch_uses_a_permit_for_each_message() -> None:
     assert outgoing(entry(num_messages_in_batch=12), "ewr").messages == 12
 
 
-def test_what_came_from_elsewhere_goes_no_further() -> None:
+def test_replicated_entries_are_not_carried() -> None:
     assert outgoing(entry(replicated_from="lga", num_messages_in_batch=3), "ewr") == Outgoing(None, 3)
 
 
@@ -44,7 +44,7 @@ def test_the_transaction_stays_behind() -> None:
     assert checksum_matches(carried)
 
 
-def test_what_cannot_be_read_is_not_passed_over() -> None:
+def test_unreadable_entries_are_not_skipped() -> None:
     with pytest.raises(RemoteProtocolError):
         outgoing(b"\x00\x00", "ewr")
 

@@ -71,7 +71,7 @@ def test_a_magnetar_says_itself_what_it_replicates(admins: Admins, watch: Callab
     assert watch(EWR, "apache").ask() == ((FLIGHTS,), "")
 
 
-def test_what_is_read_from_apache_pulsar_any_magnetar_may_say(
+def test_any_magnetar_may_name_namespaces_of_apache_pulsar(
     admins: Admins, watch: Callable[..., NamespaceWatch]
 ) -> None:
     admins.policies["apache"] = {"orders": ["apache"], "flights": ["apache"]}
@@ -81,7 +81,7 @@ def test_what_is_read_from_apache_pulsar_any_magnetar_may_say(
     assert watch(APACHE, "jfk").ask() == ((FLIGHTS, ORDERS), "")
 
 
-def test_what_apache_pulsar_replicates_by_itself_is_left_to_it(
+def test_namespaces_replicated_by_apache_pulsar_are_not_carried(
     admins: Admins, watch: Callable[..., NamespaceWatch]
 ) -> None:
     admins.policies["ewr"] = {"orders": ["ewr", "apache"]}

@@ -131,7 +131,7 @@ def test_a_topic_that_is_never_confirmed_holds_up_no_other() -> None:
         outflow.confirmed(QUIET, Position(1, entry), now=0.0)
 
 
-def test_what_waits_of_an_attachment_that_has_ended_is_dropped_and_makes_room() -> None:
+def test_queued_entries_of_an_ended_attachment_are_dropped_and_make_room() -> None:
     outflow = Outflow()
     put(outflow, FLOODED, 2, LARGE)
     put(outflow, QUIET, 1, LARGE)
@@ -236,7 +236,7 @@ def test_the_limit_grows_again_once_all_that_send_have_a_backlog() -> None:
     assert way.pace.limit > grown / 2
 
 
-def test_who_hands_over_without_anybody_waiting_does_not_share() -> None:
+def test_a_single_topic_does_not_share_the_limit() -> None:
     way = Way(20e6, delay_s=0.005)
     way.run(100, is_backlog=False)
     way.pace.shared(way.now)

@@ -72,7 +72,7 @@ def test_a_refused_link_is_parked_longer_each_time_until_something_is_confirmed(
     assert retry.seconds <= limits.PARK_INITIAL_SECONDS
 
 
-def test_what_was_under_way_is_forgotten_when_a_stay_ends(
+def test_entries_in_flight_are_dropped_at_the_end_of_an_attachment(
     source_link: SourceLink, budget: Budget, rng: random.Random
 ) -> None:
     attached(source_link)
@@ -148,7 +148,7 @@ def test_a_link_is_caught_up_while_nothing_is_under_way(source_link: SourceLink)
     assert source_link.is_caught_up
 
 
-def test_what_is_not_carried_is_acknowledged_behind_what_is(source_link: SourceLink) -> None:
+def test_skipped_entries_are_acknowledged_after_carried_ones(source_link: SourceLink) -> None:
     attached(source_link)
     source_link.passed_over(Position(1, 0), 1, 10)
     assert source_link.acknowledge() == [Acknowledge(1, Position(1, 0))]
@@ -159,7 +159,7 @@ def test_what_is_not_carried_is_acknowledged_behind_what_is(source_link: SourceL
     assert source_link.acknowledge() == [Acknowledge(1, Position(1, 2))]
 
 
-def test_what_was_not_carried_in_an_earlier_stay_counts_no_more(source_link: SourceLink) -> None:
+def test_skipped_entries_of_an_earlier_attachment_do_not_count(source_link: SourceLink) -> None:
     attached(source_link)
     source_link.arrived(Position(1, 1), 10, now=0)
     source_link.passed_over(Position(1, 2), 1, 10)
@@ -170,7 +170,7 @@ def test_what_was_not_carried_in_an_earlier_stay_counts_no_more(source_link: Sou
     assert source_link.acknowledge() == [Acknowledge(2, Position(1, 1))]
 
 
-def test_what_was_confirmed_before_does_not_end_the_parking(source_link: SourceLink, rng: random.Random) -> None:
+def test_repeated_confirmations_do_not_end_the_parking(source_link: SourceLink, rng: random.Random) -> None:
     """Each attachment confirms a probe, and the cause of the parking may follow it."""
     attached(source_link)
     source_link.arrived(Position(1, 0), 10, now=0)
@@ -211,7 +211,7 @@ def test_a_gap_acknowledges_nothing_that_the_target_has_lost(source_link: Source
     assert source_link.gap("gap", Position(1, 1), rng) == [Close(1), Retry(0.0)]
 
 
-def test_what_is_sent_again_after_a_gap_ends_the_parking(source_link: SourceLink, rng: random.Random) -> None:
+def test_resent_entries_after_a_gap_end_the_parking(source_link: SourceLink, rng: random.Random) -> None:
     attached(source_link)
     source_link.arrived(Position(1, 5), 10, now=0)
     source_link.confirmed(Position(1, 5), now=0)

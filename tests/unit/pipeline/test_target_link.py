@@ -105,7 +105,7 @@ def test_receipts_may_name_the_position_at_the_source() -> None:
         target_link.receipt_at(Position(1, 5))
 
 
-def test_what_the_target_held_is_settled_behind_what_is_outstanding() -> None:
+def test_held_entries_are_settled_after_outstanding_ones() -> None:
     target_link = opened(carried(1, 1))
     target_link.held(carried(2, 1))
     target_link.held(carried(2, 2))

@@ -32,7 +32,7 @@ def test_a_directory_is_removed_when_it_is_closed(tmp_path: Path) -> None:
     assert list((tmp_path / "work").iterdir()) == []
 
 
-def test_what_a_killed_process_left_is_removed_and_what_a_living_one_uses_is_not(tmp_path: Path) -> None:
+def test_only_directories_of_ended_processes_are_removed(tmp_path: Path) -> None:
     others = tmp_path / "magnetar-0"
     others.mkdir()
     (tmp_path / "notes").write_text("x")

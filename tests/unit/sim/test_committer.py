@@ -32,7 +32,7 @@ def opened(scheduler: Scheduler, disk: FaultyDisk, chance: Random) -> tuple[Loca
     return store, made
 
 
-def test_what_was_reported_is_there_after_power_was_lost() -> None:
+def test_reported_entries_survive_a_loss_of_power() -> None:
     found = [lose_power(seed) for seed in range(30)]
     assert all(reported <= kept <= 60 for reported, kept in found)
     assert any(0 < reported < kept for reported, kept in found), "some is written and not reported"

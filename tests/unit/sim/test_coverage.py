@@ -3,7 +3,7 @@ from __future__ import annotations
 from magnetar.sim.coverage import Coverage
 
 
-def test_what_never_occurred_comes_first() -> None:
+def test_names_that_never_occurred_come_first() -> None:
     coverage = Coverage()
     coverage.add({"crash": 2, "seek": 0, "ack": 1})
     coverage.add({"crash": 1, "seek": 0, "ack": 0})

@@ -53,7 +53,7 @@ def test_a_write_that_is_refused_ends_no_process_as_written() -> None:
         store.put("/a", b"2", expected_version=7)
 
 
-def test_what_the_dead_process_still_writes_reaches_nobody() -> None:
+def test_writes_of_a_dead_process_have_no_effect() -> None:
     store, ended = a_store(), list[FaultyMetadataStore]()
     store.end_process_in(1, lambda: ended.append(store.reopened()), is_written=False)
     with pytest.raises(ProcessEnded):
@@ -119,7 +119,7 @@ def test_a_slow_write_keeps_the_process_waiting() -> None:
     assert waited == [0.5]
 
 
-def test_what_was_damaged_can_be_put_back_unless_it_was_written() -> None:
+def test_damaged_values_can_be_restored_unless_overwritten() -> None:
     store = a_store()
     store.put("/a", b"12345")
     assert store.damage("/a", Random(1))

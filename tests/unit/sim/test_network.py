@@ -83,14 +83,14 @@ def test_a_partition_holds_back_what_is_under_way_and_loses_nothing(places: Plac
     assert places.server.data == b"before during"
 
 
-def test_nobody_can_connect_across_a_partition(places: Places) -> None:
+def test_no_connection_across_a_partition(places: Places) -> None:
     places.network.partition(CUT)
     opening = places.ewr.create_task(places.ewr.create_connection(Recorder, "jfk", 6650))
     places.let_pass(10.0)
     assert isinstance(opening.exception(), TimeoutError)
 
 
-def test_nobody_listens_at_a_machine_that_is_dead(places: Places) -> None:
+def test_a_dead_machine_accepts_no_connection(places: Places) -> None:
     places.jfk.die()
     places.network.break_all_of(places.jfk)
     opening = places.ewr.create_task(places.ewr.create_connection(Recorder, "jfk", 6650))
@@ -117,7 +117,7 @@ def test_the_end_of_a_connection_comes_behind_what_was_sent_on_it(places: Places
     assert places.server.is_lost
 
 
-def test_what_is_not_read_waits(places: Places) -> None:
+def test_unread_data_waits(places: Places) -> None:
     assert places.server.transport is not None
     places.server.transport.pause_reading()
     places.send(b"one", b"two")
@@ -128,7 +128,7 @@ def test_what_is_not_read_waits(places: Places) -> None:
     assert places.server.data == b"onetwo"
 
 
-def test_what_is_cut_off_one_way_is_heard_the_other_way(places: Places) -> None:
+def test_a_one_way_partition_leaves_the_other_direction_open(places: Places) -> None:
     places.network.partition_one_way("ewr", "jfk")
     places.send(b"there")
     assert places.server.transport is not None

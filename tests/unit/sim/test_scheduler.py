@@ -24,7 +24,7 @@ def machine(scheduler: Scheduler, name: str = "ewr") -> MachineLoop:
     return MachineLoop(scheduler, name, Network(Random(0), lambda *_: None))
 
 
-def test_what_is_due_happens_in_the_order_of_time_on_whatever_machine(scheduler: Scheduler) -> None:
+def test_callbacks_of_all_machines_run_in_the_order_of_time(scheduler: Scheduler) -> None:
     happened: list[tuple[str, float]] = []
     one, other = machine(scheduler), machine(scheduler, "jfk")
     one.call_later(2.0, lambda: happened.append(("one", one.time())))
@@ -67,7 +67,7 @@ def test_a_timeout_passes_in_virtual_time(scheduler: Scheduler) -> None:
     assert task.result() == 30.0
 
 
-def test_what_nobody_catches_is_a_problem(scheduler: Scheduler) -> None:
+def test_unhandled_exceptions_are_recorded(scheduler: Scheduler) -> None:
     loop = machine(scheduler)
     loop.call_soon(lambda: 1 / 0)
     scheduler.run_until(1.0)

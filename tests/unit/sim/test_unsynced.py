@@ -61,7 +61,7 @@ def test_a_loss_of_power_takes_the_end_of_a_log_that_was_not_synced() -> None:
     assert model.given["ewr"] == before[3][0]
 
 
-def test_what_was_synced_or_is_followed_by_more_is_not_excused() -> None:
+def test_lost_synced_entries_and_gaps_are_violations() -> None:
     before = written(0, 1, 2)
     for found, synced in ((before[:2], True), ([before[0], before[2]], False)):
         model = known(before)

@@ -119,7 +119,7 @@ def test_a_refused_client_hears_why() -> None:
         (Role.CLIENT, CONNECTED, REQUEST),
     ],
 )
-def test_what_the_table_does_not_list_closes(role: Role, before: bytes, illegal: bytes) -> None:
+def test_unlisted_events_close_the_connection(role: Role, before: bytes, illegal: bytes) -> None:
     machine = connection(role)
     machine.receive(before, 100.0)
     with pytest.raises(RemoteProtocolError, match="is not legal"):

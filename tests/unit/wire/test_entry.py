@@ -126,6 +126,6 @@ def test_metadata_that_claims_to_go_on_behind_its_entry_is_refused() -> None:
         (b"\x0e\x02\x00\x00\x00\x00", "exceeds its entry"),
     ],
 )
-def test_what_cannot_be_read_is_refused(entry: bytes, reason: str) -> None:
+def test_unreadable_input_is_refused(entry: bytes, reason: str) -> None:
     with pytest.raises(RemoteProtocolError, match=reason):
         wire_entry.parse_metadata(entry)

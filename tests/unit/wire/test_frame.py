@@ -179,7 +179,7 @@ def test_a_large_frame_is_refused_before_it_has_come() -> None:
         (struct.pack(">II", 15, 11) + b"\x08\x05\x2a\x07\x0a\x01\xff\x10\x01\x18\x01", "not UTF-8"),
     ],
 )
-def test_what_cannot_be_read_is_refused(frame: bytes, reason: str) -> None:
+def test_unreadable_input_is_refused(frame: bytes, reason: str) -> None:
     with pytest.raises(RemoteProtocolError, match=reason):
         FrameDecoder().feed(frame)
 
@@ -232,7 +232,7 @@ def test_the_start_of_the_next_frame_is_what_is_unfinished() -> None:
 
 
 @given(st.lists(st.sampled_from([*FRAMES, commands.flow(consumer_id=1, message_permits=1)]), max_size=12), st.data())
-def test_what_is_not_returned_at_once_follows_in_order(stream: list[bytes], data: st.DataObject) -> None:
+def test_deferred_frames_follow_in_order(stream: list[bytes], data: st.DataObject) -> None:
     whole = FrameDecoder()
     expected = segments(whole.feed_gathering(b"".join(stream)))
     assert not whole.has_more

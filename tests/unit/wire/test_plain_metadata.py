@@ -133,7 +133,7 @@ def test_dispatch_knows_what_the_metadata_says(data: bytes) -> None:
         ({"properties": [pb.KeyValue(key="k", value="v")]}, False),
     ],
 )
-def test_what_is_plain(fields: dict[str, Any], plain: bool) -> None:
+def test_plain_metadata(fields: dict[str, Any], plain: bool) -> None:
     values = {"producer_name": "standalone-0-1", "sequence_id": 7, "publish_time": 1_700_000_000_000, **fields}
     data = pb.MessageMetadata(**values).SerializeToString()
     assert bool(is_plain(data, 0, len(data))) == plain

@@ -136,7 +136,7 @@ def test_runs_mean_what_their_commands_mean(stream: bytes, piece: int) -> None:
 
 
 @pytest.mark.parametrize("first", [0, 100, 127, 128, 16_300, 2**40 - 3])
-def test_what_clients_write_is_gathered(first: int) -> None:
+def test_the_encodings_of_clients_are_gathered(first: int) -> None:
     sent, acknowledged = FrameDecoder().feed_gathering(counted(first, 300))
     assert sent == Sends(1, [(first + n, 0, 1) for n in range(300)], [b"e" * (n % 3) for n in range(300)])
     assert acknowledged == Acks(1, 5, [first + n for n in range(300)])

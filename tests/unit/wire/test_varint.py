@@ -30,7 +30,7 @@ def test_numbers_are_written_like_each_of_them(given: list[int]) -> None:
     assert varint.write_each(given) == [varint.write(number) for number in given]
 
 
-def test_what_ends_too_early_or_too_late_is_no_number() -> None:
+def test_truncated_or_overlong_numbers_are_refused() -> None:
     with pytest.raises(IndexError):
         varint.read(b"\x80\x80", 0)
     for data in (b"\x80" * 10 + b"\x01", b"\xff" * 9 + b"\x02", b"\xff" * 1000):

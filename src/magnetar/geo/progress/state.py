@@ -167,7 +167,7 @@ class SubscriptionProgress:
     def claim(self, claims: Iterable[Claim], partials: Iterable[PartialClaim] = ()) -> SubscriptionProgress | None:
         """Record local acknowledgements; return the new part, or None if there is none.
 
-        Claims at or below a start are dropped, because nobody acknowledged those entries. A batch without remaining
+        Claims at or below a start are dropped, because no client acknowledged those entries. A batch without remaining
         messages counts as acknowledged.
         """
         assert not self.deleted, f"{self.name} was deleted in epoch {self.epoch}"

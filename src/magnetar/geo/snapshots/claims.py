@@ -1,9 +1,9 @@
 """The entries that an update of PIP-33 acknowledges: acknowledged ones, and none before a start. Pure.
 
 An update of Apache Pulsar names one position of the receiving cluster's log: the subscription has acknowledged
-everything up to there. That includes entries before the start of the sender's subscription, which nobody consumed, and
-entries that the sender never held. Clusters of Magnetar add claims: for each origin, the intervals of entries that the
-sender held and acknowledged. A receiver that supports claims acknowledges nothing else.
+everything up to there. That includes entries before the start of the sender's subscription, which no client consumed,
+and entries that the sender never held. Clusters of Magnetar add claims: for each origin, the intervals of entries that
+the sender held and acknowledged. A receiver that supports claims acknowledges nothing else.
 """
 
 from __future__ import annotations

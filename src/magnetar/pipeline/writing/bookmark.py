@@ -9,7 +9,7 @@ read from the bookmark to its end before anything is sent.
     -----        -----                                       ----
     SUBSCRIBING  subscribed: from now on nothing is trimmed  FENCING
     FENCING      the fence has its receipt                   ASKING
-    ASKING       the end is told                             READING, or READY when nothing is to be read
+    ASKING       the last message id arrived                 READING, or READY when nothing is to be read
     READING      the entry at the end is read                READY
 
 The *fence* is a marker, which is not sent to consumers. Brokers send receipts in order. So its receipt proves that

@@ -3,8 +3,8 @@
     state     event                                      next
     -----     -----                                      ----
     IDLE      an entry of a new attachment               OPENING
-    OPENING   opened                                     OPEN, what was held is sent
-    OPEN      gap (the target misses entries before)     OPENING; opened then tells how far the target is
+    OPENING   opened                                     OPEN, held entries are sent
+    OPEN      gap (the target misses entries before)     OPENING; opened has the target's newest position
     any       refused (any other refusal, or a loss)     IDLE
 
 After a refusal all later entries of the attachment are dropped, and the reader begins a new one. Receipts arrive

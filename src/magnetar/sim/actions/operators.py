@@ -17,7 +17,7 @@ SKIPPED_MAX = 6
 """Maximum number of entries that an operator skips."""
 
 EXPIRED_S = (1, 12)
-"""How old entries are that an operator expires."""
+"""Bounds of the age of expired entries, in seconds."""
 
 
 class Operations(ActionGroup):

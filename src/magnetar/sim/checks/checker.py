@@ -56,7 +56,7 @@ class Checker:
         self._listed[replica.cluster] = set(replica.listed())
 
     def started(self, replica: Replica) -> None:
-        """Compare the log with what the store recovered, before the topic is loaded."""
+        """Compare the log with the recovered store before the topic is loaded."""
         listed = self._listed.pop(replica.cluster, set())
         known = [each for each in self._model.logs[replica.cluster].entries if each[0].ledger_id in listed]
         found = [each for each in known if replica.has_stored(each[0])]

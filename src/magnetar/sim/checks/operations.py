@@ -103,7 +103,7 @@ class Operations:
         return self._model.unless_lost(replica.cluster, done)
 
     def acknowledged_otherwise(self, replica: Replica, name: str, texts: Container[str]) -> None:
-        """Remove entries that clients acknowledge meanwhile from the entries that an expiry confirms."""
+        """Remove entries that clients acknowledge during an expiry from those that it confirms."""
         for cluster, subscription, left in self._expiring:
             if (cluster, subscription) == (replica.cluster, name):
                 left[:] = [entry for entry in left if entry.text not in texts]

@@ -190,7 +190,7 @@ class FaultyMetadataStore(MemoryMetadataStore):
         if self._writes_left > 0:
             return
         self._writes_left = None
-        if self._is_last_written:  # nobody may learn of this write any more
+        if self._is_last_written:  # this write must not be reported any more
             for _ in self._group:
                 self._pending.popleft()
         self._group = ()

@@ -171,7 +171,7 @@ class MachineLoop(asyncio.BaseEventLoop):
         return self._network.listen(self, protocol_factory, port)
 
     def call_exception_handler(self, context: dict[str, Any]) -> None:
-        """Record an unhandled exception, except of dead processes, and connection errors that nobody waited for."""
+        """Record an unhandled exception, except of dead processes, and connection errors without a waiter."""
         error, message = context.get("exception"), str(context.get("message"))
         is_given_up = isinstance(error, asyncio.CancelledError | OSError) and "never retrieved" in message
         if self.alive and not is_given_up:

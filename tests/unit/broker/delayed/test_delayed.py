@@ -373,7 +373,7 @@ def test_exclusive_subscriptions_get_them_at_once() -> None:
     assert cluster.delayed_store.entries == 0
 
 
-def test_what_one_has_had_from_an_exclusive_subscription_is_not_early_for_another() -> None:
+def test_messages_delivered_to_an_exclusive_consumer_are_not_early_for_another() -> None:
     cluster = Cluster(settings=EXACT)
     sender = producer(cluster)
     first = consumer(cluster, kind=Exclusive)
@@ -422,7 +422,7 @@ def switch(cluster: Cluster, *, active: bool) -> None:
     cluster.do(lambda: cluster.resources.topic_policies.change(TOPIC, delayedDeliveryPolicies=policies))
 
 
-def test_what_is_too_far_away_is_refused_and_the_rest_taken() -> None:
+def test_delays_above_the_limit_are_refused_and_others_accepted() -> None:
     cluster = Cluster(settings={**EXACT, "delayedDeliveryMaxDelayInMillis": 5000})
     sender = producer(cluster)
     now_ms = int(cluster.clock.now() * 1000)
@@ -605,7 +605,7 @@ def test_a_million_bits_cost_little() -> None:
 
 
 @given(st.lists(st.lists(st.sampled_from([0.0, 60.0]), min_size=1, max_size=40), min_size=1, max_size=5), st.booleans())
-def test_what_the_watermark_vouches_for_is_there_after_a_crash(runs: list[list[float]], prompt: bool) -> None:
+def test_entries_below_the_watermark_survive_a_crash(runs: list[list[float]], prompt: bool) -> None:
     cluster = Cluster(settings=EXACT)
     sender = producer(cluster)
     consumer(cluster, permits=0)
@@ -618,7 +618,7 @@ def test_what_the_watermark_vouches_for_is_there_after_a_crash(runs: list[list[f
     assert cluster.subscription().delayed == sum(delay_s > 0 for delays_s in runs for delay_s in delays_s)
 
 
-def test_what_is_taken_is_withheld_still_for_one_who_begins_again_meanwhile() -> None:
+def test_taken_entries_stay_withheld_after_a_restart_of_the_dispatcher() -> None:
     cluster = Cluster(settings=EXACT)
     sender = producer(cluster)
     receiver = consumer(cluster)

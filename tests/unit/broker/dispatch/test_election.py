@@ -92,7 +92,7 @@ def test_topics_spread_over_consumers() -> None:
     assert min(taken[index] for index in range(3)) > len(TOPICS) // 6
 
 
-def test_who_leaves_changes_nothing_for_the_topics_of_others() -> None:
+def test_a_leaving_consumer_does_not_change_the_topics_of_others() -> None:
     before = [["a", "b", "c"][place_on_ring(topic, ["a", "b", "c"])] for topic in TOPICS]
     after = [["a", "b"][place_on_ring(topic, ["a", "b"])] for topic in TOPICS]
     assert [now for was, now in zip(before, after, strict=True) if was != "c"] == [was for was in before if was != "c"]

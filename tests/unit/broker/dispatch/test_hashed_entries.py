@@ -56,7 +56,7 @@ def test_hashed_entries_are_those_of_a_dictionary(steps: list[tuple[str, Positio
         )
     )
 )
-def test_what_waits_is_taken_in_order_and_once(steps: list[tuple[str, Position, int]]) -> None:
+def test_waiting_entries_are_taken_in_order_and_once(steps: list[tuple[str, Position, int]]) -> None:
     owners = dict.fromkeys(HASHES, "one")
     blocked: set[int] = set()
     waiting: WaitingEntries[str] = WaitingEntries(lambda each: owners[each], lambda each: each in blocked)
@@ -98,7 +98,7 @@ def test_what_waits_is_taken_in_order_and_once(steps: list[tuple[str, Position, 
     assert len(waiting) == 0
 
 
-def test_what_is_acknowledged_while_nobody_takes_it_leaves_nothing_behind() -> None:
+def test_acknowledged_waiting_entries_leave_nothing_behind() -> None:
     waiting: WaitingEntries[str] = WaitingEntries(lambda _: "one", lambda _: False)
     for entry_id in range(3 * STALE_MAX):
         waiting.push(Position(1, entry_id), 1)
@@ -118,7 +118,7 @@ def test_hashes_that_move_often_leave_little_behind() -> None:
     assert waiting.take(owners[0], END, 1) == [(Position(1, 1), 3)]
 
 
-def test_what_is_acknowledged_and_waited_for_is_taken_no_more() -> None:
+def test_acknowledged_waiting_entries_are_not_taken() -> None:
     waiting: WaitingEntries[str] = WaitingEntries(lambda _: "one", lambda _: False)
     waiting.push(Position(1, 1), 3)
     waiting.push(Position(1, 2), 3)

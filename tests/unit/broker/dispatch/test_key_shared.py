@@ -92,7 +92,7 @@ def test_the_smaller_limit_of_looking_ahead_is_the_one_that_counts() -> None:
     assert client.cluster.environment.limit_hits.counts()[Limit.LOOK_AHEAD_PER_CONSUMER] == 1
 
 
-def test_what_is_acknowledged_elsewhere_makes_room_for_others() -> None:
+def test_remote_acknowledgements_make_room_for_other_entries() -> None:
     client = producing(keySharedLookAheadMsgInReplayThresholdPerSubscription=3)
     join(client, "one", permits=0)
     join(client, "two")
@@ -251,7 +251,7 @@ def test_cumulative_acknowledgements_are_ignored() -> None:
     assert client.cluster.subscription().backlog == len(OF_ONE)
 
 
-def test_what_waits_for_the_disk_is_not_overtaken_by_what_is_due() -> None:
+def test_entries_that_wait_for_the_disk_are_not_overtaken_by_due_ones() -> None:
     client = producing()
     cluster = client.cluster
     join(client, "one", permits=0)
@@ -271,7 +271,7 @@ def test_what_waits_for_the_disk_is_not_overtaken_by_what_is_due() -> None:
     assert taken == [0, 1, 2]
 
 
-def test_what_waits_is_not_sent_while_its_acknowledgement_could_not_be_persisted() -> None:
+def test_waiting_entries_are_not_sent_while_acknowledgements_cannot_be_persisted() -> None:
     client = producing(dispatcherPauseOnAckStatePersistentEnabled=True, managedLedgerMaxUnackedRangesToPersist=1)
     join(client, "one", permits=0)
     join(client, "two")

@@ -49,7 +49,7 @@ def test_the_work_of_leaving_together_is_in_proportion(kind: pb.CommandSubscribe
 
 
 def work_to_acknowledge(kind: pb.CommandSubscribe.SubType.ValueType, count: int, *, held: bool) -> int:
-    """What it takes when a consumer acknowledges scattered messages that others hold, or nobody."""
+    """Return the work when a consumer acknowledges scattered messages that other consumers hold, or none."""
     cluster = Cluster()
     publisher, others, hasty = cluster.client(), cluster.client(), cluster.client()
     publisher.produce()
@@ -141,7 +141,7 @@ def test_one_consumer_more_does_not_look_at_all_hashes_that_are_held() -> None:
     assert work_of_one_more(4000) < 1.5 * work_of_one_more(1)
 
 
-def test_what_the_leaving_ones_held_goes_to_who_stays_once() -> None:
+def test_entries_of_leaving_consumers_go_to_the_others_once() -> None:
     cluster = Cluster()
     publisher, staying, leaving = cluster.client(), cluster.client(), cluster.client()
     publisher.produce()

@@ -62,7 +62,7 @@ def test_as_recorded_from_apache_pulsar(scenario: str) -> None:
 
 
 @given(st.sampled_from(["consistent 1", "consistent 7", "auto-split"]), st.data())
-def test_whoever_is_there_shares_all_hashes(title: str, data: st.DataObject) -> None:
+def test_the_consumers_share_all_hashes(title: str, data: st.DataObject) -> None:
     selector = made(title)
     there: list[Person] = []
     for _ in range(data.draw(st.integers(1, 12))):
@@ -126,7 +126,7 @@ def holds(ranges: list[tuple[int, int]], sticky_hash: int) -> bool:
 
 
 @given(st.sampled_from(["consistent 3", "auto-split"]), st.lists(st.integers(1, RANGE_SIZE - 1), max_size=20))
-def test_who_comes_takes_and_who_leaves_gives_back_the_same(title: str, hashes: list[int]) -> None:
+def test_a_joining_consumer_takes_the_hashes_that_it_returns_when_it_leaves(title: str, hashes: list[int]) -> None:
     selector = made(title)
     for name in "abc":
         selector.add(Person(name))

@@ -31,7 +31,7 @@ def test_permits_count_messages_and_may_be_exceeded_by_part_of_a_batch() -> None
     assert client.messages() == ["2"]
 
 
-def test_what_is_sent_again_bears_the_consumers_epoch() -> None:
+def test_redelivered_messages_have_the_consumers_epoch() -> None:
     client = published(Cluster())
     client.subscribe(kind=Exclusive, permits=9)
     assert [message.HasField("consumer_epoch") for message in client.take("MESSAGE")] == [False] * 3

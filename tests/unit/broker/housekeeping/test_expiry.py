@@ -60,7 +60,7 @@ class Stage:
         return self._receipted(self._producer)
 
     def arrive(self, age_s: float) -> Position:
-        """Let the link bring an entry that was published ``age_s`` seconds ago in ewr."""
+        """Replicate an entry that was published ``age_s`` seconds ago in ewr."""
         origin = Position(5, self._last_origin.entry_id + 1)
         dated = entry("there", publish_time=max(self.wall_ms(-age_s), 0))
         stamped = stamp(dated, Origin("ewr", origin, self._last_origin, self._last_origin, link_start=False))
@@ -98,7 +98,7 @@ class Stage:
         return task.result()
 
     def expire(self) -> None:
-        """Let one round of maintenance happen; nothing younger than the limit may be gone."""
+        """Run one round of maintenance, which must not remove entries younger than the limit."""
         maintenance = Maintenance(self.cluster.environment, self.cluster.topics)
         self.run(maintenance.expire())
         self.run(maintenance.check_backlogs())
@@ -202,7 +202,7 @@ def test_the_age_of_a_quiet_topic_survives_a_restart() -> None:
     assert stage.backlog == 0
 
 
-def test_what_was_not_recorded_before_a_crash_counts_from_the_start_after_it() -> None:
+def test_unrecorded_times_before_a_crash_count_from_the_next_start() -> None:
     stage = Stage()
     stage.publish()
     stage.advance(1000)

@@ -62,7 +62,7 @@ def test_a_seek_by_time_passes_over_what_is_damaged() -> None:
     assert log.damaged.entries == 2
 
 
-def test_what_is_damaged_stays_unacknowledged_until_it_is_skipped() -> None:
+def test_damaged_entries_stay_unacknowledged_until_skipped() -> None:
     cluster, positions = on_disk("0", "3")
     client = cluster.client()
     client.subscribe()

@@ -108,7 +108,7 @@ class Thing(Part):
             self.named = {"a": Thing(self)}
 
 
-def test_what_was_closed_is_taken_apart_after_a_while() -> None:
+def test_closed_objects_are_cleared_after_a_while() -> None:
     loop = HandLoop()
     retired = Retired(loop, HandClock(loop), SlicedWork(loop, HandClock(loop)))
     first, second = Thing(), Thing()
@@ -164,7 +164,7 @@ def test_something_large_counts_by_its_parts_and_stays_whole_while_it_is_the_new
     assert whole == [[True] * 4, [False, True, True, True], [False, False, True, True], [False, False, False, True]]
 
 
-def test_what_survives_is_set_aside_and_a_stop_leaves_the_process_as_it_was() -> None:
+def test_survivors_are_frozen_and_a_stop_restores_the_process() -> None:
     before = gc.get_threshold(), len(gc.callbacks)
     collector = CycleCollector(HandLoop())
     collector.start()
@@ -208,7 +208,7 @@ def test_a_look_frees_new_cycles_and_keeps_what_is_new_for_further_looks(collect
     assert not any(each is kept for each in gc.get_objects()), "it is frozen"
 
 
-def test_what_a_large_look_leaves_is_frozen(collector: CycleCollector, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_survivors_of_a_large_collection_are_frozen(collector: CycleCollector, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(cycles, "LARGE_COLLECTION_S", 0.0)
     kept = Thing()
     collector.collect_new()

@@ -144,7 +144,7 @@ def test_receipts_that_nobody_waits_for_are_forgotten_once_for_all_who_leave() -
 
 
 @pytest.mark.parametrize("kind", [Shared, Key_Shared], ids=["Shared", "Key_Shared"])
-def test_what_a_consumer_held_is_taken_back_in_parts_and_then_sent_in_order(
+def test_entries_of_a_leaving_consumer_are_returned_in_parts_and_sent_in_order(
     monkeypatch: pytest.MonkeyPatch, kind: pb.CommandSubscribe.SubType.ValueType
 ) -> None:
     monkeypatch.setattr(multiple_consumers, "RETURNED_AT_ONCE_MAX", 4)

@@ -119,7 +119,7 @@ def test_no_topic_is_loaded_once_the_registry_is_closed() -> None:
     assert [each.error for each in client.take("ERROR")] == [ServerError.ServiceNotReady]
 
 
-def test_whoever_waits_for_an_unload_when_the_registry_is_closed_is_let_go() -> None:
+def test_waiters_for_an_unload_are_released_when_the_registry_is_closed() -> None:
     cluster = Cluster()
     cluster.topic()
     cluster.prompt = False

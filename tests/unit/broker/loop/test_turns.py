@@ -69,7 +69,7 @@ def test_work_that_asks_for_more_turns_gets_one_in_each_turn_of_the_loop(stage: 
     assert len(set(turns)) == 10
 
 
-def test_what_leaves_something_over_is_behind_everybody_else(stage: Stage) -> None:
+def test_unfinished_work_comes_after_all_other_work(stage: Stage) -> None:
     left, share = 3, Share()
 
     def part() -> None:
@@ -95,7 +95,7 @@ def test_no_work_begins_in_a_turn_that_is_over(stage: Stage) -> None:
     assert stage.turns.begin(stage.loop.time()), "this is another turn"
 
 
-def test_what_was_left_over_counts_in_the_turn_in_which_it_is_done(stage: Stage) -> None:
+def test_remaining_work_counts_in_the_turn_that_does_it(stage: Stage) -> None:
     stage.turns.soon(stage.work("left", TURN_S), Share())
     begun: list[bool] = []
     stage.loop.call_soon(lambda: begun.append(stage.turns.begin(stage.loop.time())))

@@ -6,7 +6,7 @@ from magnetar.broker.loop.under_way import UnderWay
 from magnetar.sim.virtual.loop import HandLoop
 
 
-def test_whoever_waits_goes_on_when_all_has_ended() -> None:
+def test_waiters_resume_when_all_work_has_ended() -> None:
     loop, work = HandLoop(), UnderWay()
     work.begin()
     work.begin()
@@ -21,7 +21,7 @@ def test_whoever_waits_goes_on_when_all_has_ended() -> None:
     assert all(each.done() for each in waiting)
 
 
-def test_nobody_waits_for_nothing() -> None:
+def test_waiting_without_work_returns_at_once() -> None:
     loop, work = HandLoop(), UnderWay()
     waiting = loop.start(work.over())
     loop.spin()
@@ -31,7 +31,7 @@ def test_nobody_waits_for_nothing() -> None:
     assert not work
 
 
-def test_what_begins_before_the_waiting_go_on_is_waited_for_too() -> None:
+def test_work_that_begins_before_the_waiters_resume_is_awaited_too() -> None:
     loop, work = HandLoop(), UnderWay()
     work.begin()
     waiting = loop.start(work.over())

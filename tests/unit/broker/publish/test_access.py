@@ -49,7 +49,7 @@ def test_the_name_of_a_dead_producer_is_free() -> None:
 
 
 @pytest.mark.parametrize("mode", [pb.Shared, ONLY])
-def test_nobody_joins_an_exclusive_producer(mode: int) -> None:
+def test_no_producer_joins_an_exclusive_one(mode: int) -> None:
     cluster = Cluster()
     assert connected(cluster, "a", ONLY).take("PRODUCER_SUCCESS")[0].topic_epoch == 0
     expected = ServerError.ProducerBusy if mode == pb.Shared else ServerError.ProducerFenced
@@ -64,7 +64,7 @@ def test_an_epoch_that_was_left_behind_is_fenced() -> None:
     assert readiness(connected(cluster, "d", ONLY, topic_epoch=1)) == [True]
 
 
-def test_who_was_fenced_out_stays_out_when_the_topic_is_loaded_again() -> None:
+def test_a_fenced_producer_stays_fenced_after_a_reload() -> None:
     cluster = Cluster()
     connected(cluster, "a", ONLY).leave()
     connected(cluster, "b", ONLY).leave()
@@ -84,7 +84,7 @@ def test_every_producer_is_told_the_epoch_once_there_is_one() -> None:
     assert success.topic_epoch == 0
 
 
-def test_who_waits_gets_the_topic_in_turn() -> None:
+def test_waiting_producers_get_the_topic_in_turn() -> None:
     cluster = Cluster()
     first = connected(cluster, "a", ONLY)
     second, third = connected(cluster, "b", WAITING), connected(cluster, "c", WAITING)
@@ -96,7 +96,7 @@ def test_who_waits_gets_the_topic_in_turn() -> None:
     assert readiness(third) == [True]
 
 
-def test_who_waits_for_shared_producers_gets_the_topic_when_the_last_one_has_left() -> None:
+def test_a_waiting_producer_gets_the_topic_after_the_last_shared_one_has_left() -> None:
     cluster = Cluster()
     shared = [connected(cluster, name) for name in "ab"]
     waiting, next_one = connected(cluster, "c", WAITING), connected(cluster, "d", WAITING)
@@ -111,7 +111,7 @@ def test_who_waits_for_shared_producers_gets_the_topic_when_the_last_one_has_lef
     assert readiness(next_one) == [True]
 
 
-def test_who_stops_waiting_does_not_get_the_topic() -> None:
+def test_a_producer_that_stops_waiting_does_not_get_the_topic() -> None:
     cluster = Cluster()
     first = connected(cluster, "a", ONLY)
     second, third = connected(cluster, "b", WAITING), connected(cluster, "c", WAITING)
@@ -129,7 +129,7 @@ def test_asking_again_while_waiting_is_not_an_answer() -> None:
     assert readiness(second) == [False, False]
 
 
-def test_who_waits_may_not_publish() -> None:
+def test_a_waiting_producer_may_not_publish() -> None:
     cluster = Cluster()
     connected(cluster, "a", ONLY)
     second = connected(cluster, "b", WAITING)
@@ -152,7 +152,7 @@ def test_fencing_drives_out_everybody_and_tells_who_waits() -> None:
     assert cluster.topic().producers == {}
 
 
-def test_who_waits_is_told_when_the_topic_is_unloaded() -> None:
+def test_a_waiting_producer_is_notified_of_an_unload() -> None:
     cluster = Cluster()
     first, second = connected(cluster, "a", ONLY), connected(cluster, "b", WAITING)
     cluster.do(lambda: cluster.topics.unload(TOPIC))

@@ -133,7 +133,7 @@ def restarted(cluster: Cluster) -> Publisher:
 # --- resent messages ------------------------------------------------------------------------------------------------
 
 
-def test_what_is_sent_again_is_stored_once_and_receipted_as_pulsar_does() -> None:
+def test_resent_messages_are_stored_once_and_receipted_as_in_pulsar() -> None:
     cluster = Cluster(settings=ON)
     publisher = Publisher(cluster)
     publisher.send(0, 1, 2)
@@ -284,7 +284,7 @@ def test_the_first_of_a_pipeline_is_refused_and_is_not_lost(reads: int) -> None:
     assert stored(cluster) == ["p0", "p1", "p2", "p3"]
 
 
-def test_what_came_before_a_refused_entry_is_receipted_before_the_refusal() -> None:
+def test_entries_before_a_refused_one_are_receipted_before_the_refusal() -> None:
     cluster = Cluster(settings=ON)
     publisher = Publisher(cluster)
     publisher.client.names()
@@ -295,7 +295,7 @@ def test_what_came_before_a_refused_entry_is_receipted_before_the_refusal() -> N
     assert publisher.client.names() == ["SEND_RECEIPT", "SEND_ERROR", "CLOSE_PRODUCER"]
 
 
-def test_what_is_refused_while_the_disk_is_full_leaves_what_is_on_its_way() -> None:
+def test_a_refusal_on_a_full_disk_does_not_affect_entries_in_flight() -> None:
     cluster = Cluster(settings=ON)
     publisher = Publisher(cluster)
     publisher.client.names()
@@ -690,7 +690,7 @@ def test_a_topics_own_policy_holds() -> None:
     assert stored(cluster) == ["p0", "p0", "p1"]
 
 
-def test_what_is_published_while_it_is_switched_on_is_known_too() -> None:
+def test_messages_published_while_it_is_enabled_are_known_too() -> None:
     cluster = Cluster()
     publisher = Publisher(cluster)
     publisher.send(0)
@@ -818,7 +818,7 @@ def test_newer_messages_of_a_producer_that_moved_arrive_while_older_ones_are_ref
     assert stored(jfk) == ["p2", "p1"]
 
 
-def test_what_was_replicated_is_known_after_a_crash() -> None:
+def test_replicated_messages_are_known_after_a_crash() -> None:
     source, target, pipe = pair()
     publisher = Publisher(source)
     pipe.attach()

@@ -93,7 +93,7 @@ def test_nothing_is_promised_before_it_is_elsewhere_where_the_bound_is_zero() ->
     assert scenario.receipts() == [0]
 
 
-def test_what_too_few_clusters_have_is_at_risk() -> None:
+def test_entries_in_too_few_clusters_are_at_risk() -> None:
     scenario = LagScenario("jfk", "lga", max_at_risk_messages=0, at_risk_copies=2)
     scenario.send(1)
     scenario.carry("jfk")

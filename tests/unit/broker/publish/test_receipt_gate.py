@@ -135,7 +135,7 @@ def test_a_link_that_stands_still_leaves_less_and_less() -> None:
     assert not found.may_promise(at(10_000 + WINDOW_MIN + 1), 60.0)
 
 
-def test_what_is_remembered_does_not_grow_with_the_number_of_receipts() -> None:
+def test_the_state_does_not_grow_with_the_number_of_receipts() -> None:
     found = gate(seconds=10)
     for step in range(100_000):
         found.promised(at(step + 2), step / 1000)

@@ -189,7 +189,7 @@ def test_nothing_is_taken_behind_a_failed_write_until_all_that_was_pushed_is_set
     assert not ids.changed
 
 
-def test_what_is_refused_at_once_leaves_what_is_on_its_way() -> None:
+def test_an_immediate_refusal_does_not_affect_entries_in_flight() -> None:
     ids = SequenceIds()
     ids.push("p", 1)
     ids.push("p", 2)
@@ -280,7 +280,7 @@ def test_a_snapshot_of_another_version_or_with_more_behind_it_is_refused() -> No
         SequenceIds().load([data + b"x"], 0)
 
 
-def test_what_is_shown_is_the_last_snapshot_also_of_the_forgotten() -> None:
+def test_statistics_show_the_last_snapshot_including_forgotten_producers() -> None:
     ids = known("stays", "goes")
     ids.delta(HERE)
     ids.replay("stays", 9, 5.0)
@@ -292,7 +292,7 @@ def test_what_is_shown_is_the_last_snapshot_also_of_the_forgotten() -> None:
     assert ids.last_snapshot(10) == ({"stays": 9, "new": 3}, 0)
 
 
-def test_what_links_bring_may_succeed_behind_what_was_refused() -> None:
+def test_replicated_entries_may_succeed_after_refused_ones() -> None:
     ids = SequenceIds()
     for highest in (1, 2, 3):
         ids.push("a", highest)
@@ -303,7 +303,7 @@ def test_what_links_bring_may_succeed_behind_what_was_refused() -> None:
     assert (ids.persisted("a"), ids.has_failed("a")) == (3, False)
 
 
-def test_what_is_published_here_may_succeed_behind_what_a_link_brought_in_vain() -> None:
+def test_local_entries_may_succeed_after_failed_replicated_ones() -> None:
     ids = SequenceIds()
     ids.push("a", 3)
     ids.push("a", 2)
@@ -312,7 +312,7 @@ def test_what_is_published_here_may_succeed_behind_what_a_link_brought_in_vain()
     assert (ids.persisted("a"), ids.has_failed("a")) == (3, False)
 
 
-def test_what_is_published_here_never_succeeds_behind_what_failed_here() -> None:
+def test_local_entries_never_succeed_after_failed_local_ones() -> None:
     ids = SequenceIds()
     ids.push("a", 1)
     ids.push("a", 2)

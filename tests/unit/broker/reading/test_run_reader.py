@@ -102,7 +102,7 @@ def test_many_readers_take_no_more_than_the_share_of_reads() -> None:
     asyncio.run(run())
 
 
-def test_what_was_fetched_waits_for_room_in_the_send_buffers() -> None:
+def test_fetched_entries_wait_for_room_in_the_send_buffers() -> None:
     async def run() -> None:
         budget = memory()
         subscription = Subscription(budget, [5])

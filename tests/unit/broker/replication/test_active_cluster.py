@@ -48,7 +48,7 @@ def test_without_the_policy_both_consume_and_what_either_acknowledged_is_done() 
         again.leave()
 
 
-def test_where_the_policy_names_another_cluster_a_consumer_is_refused_and_told_which() -> None:
+def test_a_consumer_is_refused_with_the_name_of_the_active_cluster() -> None:
     network = published("a")
     activate(network, "ewr", "ewr", "jfk")
     assert Worker(network, "ewr").read() == ["a"]

@@ -60,7 +60,7 @@ def lost(network: ClusterNetwork, name: str = "ewr") -> int | None:
     return topic.progress.lost.unacknowledged("jfk", topic.subscriptions["worker"].cursor.state)
 
 
-def test_what_was_not_acknowledged_is_delivered_in_the_rebuilt_cluster_once() -> None:
+def test_unacknowledged_messages_are_delivered_once_in_the_rebuilt_cluster() -> None:
     network, _ = scenario("ewr", "jfk")
     rebuild(network, "jfk")
     assert lost(network) == 3
@@ -199,7 +199,7 @@ def test_a_seek_to_a_returned_batch_makes_all_of_its_messages_wanted_again() -> 
     assert list(found.partial) == []
 
 
-def test_what_came_back_and_was_trimmed_is_not_taken_again() -> None:
+def test_trimmed_returned_entries_are_not_accepted_again() -> None:
     index = OriginIndex("jfk")
     index.append_returned(Position(5, 0), 3, Position(9, 0), Position(5, -1))
     index.append_returned(Position(5, 7), 2, Position(9, 3), Position(5, 2))

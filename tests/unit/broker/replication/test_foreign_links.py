@@ -61,7 +61,7 @@ def test_the_older_form_of_the_name_does_as_well() -> None:
     assert read_all(target) == ["a"]
 
 
-def test_what_is_here_is_receipted_and_not_stored_again() -> None:
+def test_held_entries_are_receipted_and_not_stored_again() -> None:
     target, writer = linked()
     send_all(writer, foreign("a", 0), foreign("b", 1))
     target.crash()

@@ -56,7 +56,7 @@ def test_single_acknowledgements_of_one_read_confirm_all_up_to_the_last() -> Non
     assert backlog(source) == 1, "there is no such consumer"
 
 
-def test_what_arrived_from_elsewhere_is_not_sent_on() -> None:
+def test_replicated_entries_are_not_sent_on() -> None:
     source, publisher, target, pipe = linked()
     publisher.send("a")
     back = Pipe(target, source)
@@ -182,7 +182,7 @@ def test_a_cluster_that_leaves_the_namespace_takes_its_holder_and_its_cursor_alo
     assert source.loop.problems == []
 
 
-def test_what_the_target_holds_is_confirmed_also_when_the_source_forgot() -> None:
+def test_entries_at_the_target_are_confirmed_although_the_source_forgot() -> None:
     source, publisher, _, pipe = linked()
     pipe.attach()
     publisher.send("a", "b")

@@ -162,7 +162,7 @@ def test_a_sender_of_an_earlier_release_names_no_life_and_is_taken() -> None:
     assert read_all(target) == ["a", "b"]
 
 
-def test_what_is_no_life_is_refused() -> None:
+def test_invalid_lives_are_refused() -> None:
     target = Cluster("jfk", targets=["ewr"])
     ((code, _),) = told(target, "pulsar.repl.ewr-->jfk", "nothing")
     assert code == ServerError.MetadataError

@@ -76,7 +76,7 @@ def scenario() -> tuple[ClusterNetwork, Worker]:
     return network, worker
 
 
-def test_what_a_rebuilt_cluster_lost_is_counted_until_it_is_acknowledged() -> None:
+def test_lost_entries_of_a_rebuilt_cluster_are_counted_until_acknowledged() -> None:
     network, worker = scenario()
     rebuild(network, "jfk", "ewr")
     network.publish("jfk", "f")

@@ -42,7 +42,7 @@ def network_with_a_loss() -> tuple[ClusterNetwork, Position]:
     return network, first
 
 
-def test_what_the_origin_acknowledges_leaves_others_what_it_lost() -> None:
+def test_acknowledgements_of_the_origin_exclude_its_lost_entries() -> None:
     network, _ = network_with_a_loss()
     network.publish("ewr", "d")
     network.carry()
@@ -54,7 +54,7 @@ def test_what_the_origin_acknowledges_leaves_others_what_it_lost() -> None:
     assert Worker(network, "jfk").read() == ["b", "c"]
 
 
-def test_what_a_target_without_the_lost_entries_acknowledges_leaves_others_them() -> None:
+def test_acknowledgements_of_a_target_exclude_entries_it_never_got() -> None:
     network, _ = network_with_a_loss()
     network.publish("ewr", "d")
     network.carry()

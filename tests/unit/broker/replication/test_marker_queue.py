@@ -75,7 +75,7 @@ def test_the_newest_answer_waits_for_who_carries_the_link_next_and_for_what_it_s
     assert take_all(queue) == ["new"]
 
 
-def test_what_may_have_been_lost_does_not_come_after_what_is_newer() -> None:
+def test_possibly_lost_markers_do_not_follow_newer_ones() -> None:
     queue = MarkerQueue(DOUBT_S)
     queue.put(news("old"))
     take_all(queue)
@@ -84,7 +84,7 @@ def test_what_may_have_been_lost_does_not_come_after_what_is_newer() -> None:
     assert take_all(queue) == ["new"]
 
 
-def test_what_is_not_so_any_more_is_not_told() -> None:
+def test_outdated_updates_are_not_sent() -> None:
     queue = MarkerQueue(DOUBT_S)
     queue.put(news("told"))
     take_all(queue)

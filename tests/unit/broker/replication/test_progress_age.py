@@ -121,7 +121,9 @@ def test_after_a_crash_it_is_unknown_and_not_zero() -> None:
     assert shown(cluster) == (0.0, 0)
 
 
-def test_what_no_disk_took_is_not_confirmed_and_goes_with_the_next_record(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_unwritten_acknowledgements_are_not_confirmed_and_are_in_the_next_record(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     cluster, peer = linked_cluster()
     consumer, positions = consuming(cluster, 3)
     with monkeypatch.context() as broken:

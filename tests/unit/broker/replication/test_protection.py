@@ -182,7 +182,7 @@ def test_that_it_ended_is_known_after_a_restart_too() -> None:
     assert protection(cluster).reasons == ("its namespace has no other cluster",)
 
 
-def test_what_is_carried_by_snapshots_is_never_called_protected() -> None:
+def test_progress_by_snapshots_is_never_protected() -> None:
     network = ClusterNetwork("ewr", "jfk")
     for cluster in network.clusters.values():
         told(cluster, replicated_subscription_sync="markers")

@@ -103,7 +103,7 @@ def test_a_target_that_holds_everything_answers_the_probe_and_stores_nothing() -
     assert scenario.pipe.gaps == 0
 
 
-def test_what_the_target_holds_is_unknown_until_it_has_answered_the_current_holder() -> None:
+def test_the_targets_entries_are_unknown_until_it_has_answered_the_current_holder() -> None:
     scenario = RebuiltTargetScenario()
     assert scenario.link.lag.backlog == 0  # it never confirmed anything
     scenario.publish("a", "b")
@@ -193,7 +193,7 @@ def test_a_cursor_of_an_older_version_names_the_newest_entry_that_it_has_passed(
     assert read_all(scenario.target) == ["a", "b"]
 
 
-def test_what_was_trimmed_meanwhile_is_named_and_what_follows_arrives() -> None:
+def test_trimmed_entries_are_reported_and_later_ones_arrive() -> None:
     scenario = RebuiltTargetScenario(max_entries_per_ledger=1, min_rollover_ms=0)
     scenario.publish("a")
     scenario.publish("b")

@@ -82,7 +82,7 @@ def test_a_topic_that_is_loaded_follows() -> None:
     assert cluster.subscription().is_replicated
 
 
-def test_what_is_forbidden_is_not_done_whoever_asks() -> None:
+def test_a_forbidden_replication_is_refused_for_everyone() -> None:
     cluster = Cluster("ewr", targets=["jfk"])
     told(cluster, replicated_subscriptions_allowed=False, replicate_subscription_state=True)
     client = cluster.client()
@@ -98,7 +98,7 @@ def test_what_is_forbidden_is_not_done_whoever_asks() -> None:
     assert list(cluster.topic().subscriptions) == ["worker"]
 
 
-def test_what_a_policy_imposes_is_not_taken_away_one_by_one() -> None:
+def test_replication_by_policy_cannot_be_disabled_for_one_subscription() -> None:
     cluster = Cluster("ewr", targets=["jfk"])
     cluster.client().subscribe()
     told(cluster, replicate_subscription_state=True)

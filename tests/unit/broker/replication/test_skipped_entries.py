@@ -122,7 +122,7 @@ def test_a_link_that_has_not_stopped_skips_nothing() -> None:
         network.source.topic().replicators["jfk"].own.skip_damaged(network.positions["c"])
 
 
-def test_nobody_claims_what_was_skipped() -> None:
+def test_skipped_entries_are_not_claimed() -> None:
     network = Damaged("c")
     network.skip("c")
     consumer = network.subscribe("jfk")

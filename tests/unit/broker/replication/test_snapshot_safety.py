@@ -1,4 +1,4 @@
-"""With losses, delays and reordering, no snapshot acknowledges a message that nobody consumed (PIP-33)."""
+"""With losses, delays and reordering, no snapshot acknowledges an unconsumed message (PIP-33)."""
 
 from __future__ import annotations
 
@@ -284,7 +284,7 @@ def test_subscriptions_move_on_without_a_cluster_that_has_been_away_for_long() -
 
 
 def test_nothing_is_taken_from_one_that_holds_more_of_who_is_away() -> None:
-    """Messages that lga has sent to jfk, and never to ewr, were consumed by nobody."""
+    """Messages that lga has sent to jfk, and never to ewr, are unconsumed."""
     scenario = SnapshotScenario(NAMES, leaving_out(5.0))
     mesh = scenario.mesh
     mesh.carry()
@@ -312,7 +312,7 @@ def test_nothing_is_taken_from_one_that_holds_more_of_who_is_away() -> None:
 
 @settings(max_examples=30, deadline=None)
 @given(st.lists(steps, max_size=STEPS_MAX), st.lists(steps, max_size=STEPS_MAX))
-def test_whoever_is_left_out_nothing_is_skipped(
+def test_no_message_is_skipped_without_any_cluster(
     before: list[tuple[str, float] | tuple[str, float, int]], after: list[tuple[str, float] | tuple[str, float, int]]
 ) -> None:
     scenario = SnapshotScenario(NAMES, leaving_out(1.0))

@@ -244,7 +244,7 @@ def test_of_two_starts_each_counts_in_its_own_cluster() -> None:
     assert mesh.acknowledged("jfk") == {"a", "c"}, "the start is known after a restart"
 
 
-def test_what_a_link_left_out_is_not_acknowledged_where_it_is() -> None:
+def test_entries_left_out_by_a_link_are_not_acknowledged_at_their_origin() -> None:
     """The link to sfo begins in the middle: sfo never held earlier entries, so it claims none of them."""
     network = ClusterNetwork("jfk", "lga", settings={**MARKERS, "replicationStartAt": "latest"})
     network.publish("jfk", "a", "b")
@@ -347,7 +347,7 @@ def test_a_seek_forward_travels_with_everything_before_it() -> None:
     assert mesh.acknowledged("jfk") == {"a", "b", "c"}
 
 
-def test_what_was_moved_back_stays_there() -> None:
+def test_a_subscription_that_was_moved_back_stays_there() -> None:
     """A waiting update must not undo a seek, here or there."""
     mesh = Mesh("ewr", "jfk")
     mesh.publish("ewr", "a", "b")
@@ -399,7 +399,7 @@ def test_news_that_was_under_way_when_a_link_was_lost_arrives_all_the_same(silen
     assert mesh.acknowledged("jfk") == {"a"}
 
 
-def test_what_a_cluster_lost_and_gets_again_is_acknowledged_there_too() -> None:
+def test_resent_lost_entries_are_acknowledged_too() -> None:
     """The last snapshot does not have its new position, and without entries no other one would be due."""
     mesh = Mesh("ewr", "jfk")
     mesh.publish("jfk", "a")
@@ -474,7 +474,7 @@ def test_a_slow_consumer_takes_the_other_cluster_along() -> None:
     [{"replicatedSubscriptionSync": "exact"}, {"enableReplicatedSubscriptions": False}, {}],
     ids=["exact", "off", "auto, and no cluster is known that needs them"],
 )
-def test_where_no_marker_is_needed_none_is_sent_and_nothing_is_kept(settings: dict[str, Any]) -> None:
+def test_unneeded_markers_are_neither_sent_nor_kept(settings: dict[str, Any]) -> None:
     mesh = Mesh("ewr", "jfk", settings=settings)
     mesh.publish("ewr", "a")
     acknowledge_all(mesh, "ewr", mesh.subscribe("ewr"))
@@ -500,7 +500,7 @@ def test_a_topic_without_a_replicated_subscription_takes_no_snapshots() -> None:
         assert (topic.snapshots is not None) is replicated
 
 
-def test_who_asks_by_hand_for_what_is_not_there_is_told_why() -> None:
+def test_a_manual_request_without_snapshots_gets_the_reason() -> None:
     mesh = Mesh("ewr", "jfk", settings={})
     with pytest.raises(RequestError, match="takes no snapshots"):
         mesh.clusters["ewr"].topic().begin_snapshot([])
@@ -583,7 +583,7 @@ def test_all_clusters_take_part_and_only_those_are_told_that_need_it() -> None:
     assert mesh.acknowledged("jfk") == set(), "exact progress brings it there"
 
 
-def test_who_does_not_know_claims_hears_of_a_subscription_with_its_first_acknowledgement(
+def test_a_cluster_without_claims_gets_updates_after_the_first_acknowledgement(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Apache Pulsar acknowledges everything up to an update's position, including entries before the start here."""
@@ -701,7 +701,7 @@ def test_an_update_acknowledges_no_place_whose_entry_a_power_loss_took() -> None
     assert subscription.cursor.state.mark_delete_position == lost._replace(entry_id=1)
 
 
-def test_what_an_update_acknowledges_goes_on_to_the_clusters_that_are_exact(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_acknowledgements_of_an_update_are_sent_to_exact_clusters(monkeypatch: pytest.MonkeyPatch) -> None:
     mesh = among_others()
     mesh.publish("ewr", "a", "b")
     mesh.subscribe("ewr")

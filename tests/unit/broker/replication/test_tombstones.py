@@ -108,7 +108,7 @@ def test_one_created_again_begins_anew_everywhere() -> None:
     assert Worker(network, "jfk").read() == ["a"]
 
 
-def test_who_consumes_in_another_cluster_keeps_the_subscription_and_gets_nothing_twice() -> None:
+def test_a_consumer_in_another_cluster_keeps_the_subscription_without_duplicates() -> None:
     network = subscribed()
     worker = Worker(network, "jfk")
     assert worker.read() == ["b"]
@@ -207,7 +207,7 @@ def test_a_tombstone_of_the_topic_before_takes_no_subscription_that_was_made_wit
         assert exists(network) == [], deleting
 
 
-def test_who_was_heard_of_is_known_after_a_restart_though_only_the_tombstone_comes_then() -> None:
+def test_a_known_subscription_stays_known_after_a_restart_with_only_its_tombstone() -> None:
     network = subscribed()
     network.cut("ewr", "jfk")
     for cluster in network.clusters.values():
@@ -236,7 +236,7 @@ def test_a_third_cluster_does_not_take_the_old_tombstone_for_the_new_subscriptio
     assert exists(network) == ["ewr", "jfk", "sfo"]
 
 
-def test_where_the_log_ended_is_kept_with_a_tombstone() -> None:
+def test_a_tombstone_has_the_end_of_the_log() -> None:
     cluster = Cluster()
     client = cluster.client()
     client.produce()

@@ -54,7 +54,7 @@ def give_back(worker: Worker, *texts: str) -> None:
 
 
 @every_type
-def test_what_was_acknowledged_there_is_not_delivered_here(kind: pb.CommandSubscribe.SubType.ValueType) -> None:
+def test_messages_acknowledged_there_are_not_delivered_here(kind: pb.CommandSubscribe.SubType.ValueType) -> None:
     network = ClusterNetwork("ewr", "jfk")
     publish(network, "ewr", "a1", "b1", "a2", "b2", "a3")
     worker = Worker(network, "ewr", kind=kind)

@@ -134,7 +134,7 @@ def test_reads_that_are_short_of_memory_count_once() -> None:
     assert hits(cluster) == {Limit.PUBLISH_BUFFER.value: 1}
 
 
-def test_what_is_read_into_the_buffer_is_handled() -> None:
+def test_buffered_input_is_handled() -> None:
     cluster = Cluster()
     server = Server(cluster.environment, cluster.topics)
     (first, _), (second, _) = connect(server), connect(server)

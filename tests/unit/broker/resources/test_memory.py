@@ -1,4 +1,4 @@
-"""The memory budget: no flood exceeds it, and nobody waits for ever while memory is available."""
+"""The memory budget: no flood exceeds it, and no client waits for ever while memory is available."""
 
 from __future__ import annotations
 

@@ -68,7 +68,7 @@ def test_the_limit_holds_and_everybody_gets_on(steps: list[tuple[int, str, int]]
     assert all(reader.backlog < before for reader, before in zip(readers, left, strict=True))
 
 
-def test_what_was_kept_for_longest_is_forgotten_for_others() -> None:
+def test_the_oldest_read_is_dropped_for_others() -> None:
     reads = ReadsInFlight(LIMIT, READ)
     first, second, third = (Reader(reads) for _ in range(3))
     for reader in (first, second):

@@ -69,7 +69,7 @@ def held(receivers: Sequence[Receiver]) -> int:
     st.lists(st.integers(0, 39), max_size=200),
 )
 @settings(deadline=None)
-def test_nobody_takes_more_than_there_is_and_whoever_reads_gets_messages(
+def test_the_buffers_stay_within_the_limit_and_reading_clients_get_messages(
     kinds: list[tuple[int, bool]], turns: list[int]
 ) -> None:
     buffers = SendBuffers(LIMIT, MIB)
@@ -178,7 +178,7 @@ def test_room_is_given_once() -> None:
     assert buffers.promised == 0
 
 
-def test_who_has_read_large_entries_goes_first() -> None:
+def test_consumers_with_large_entries_go_first() -> None:
     buffers = SendBuffers(LIMIT, MIB)
     known, *silent = (Receiver(buffers, 5 * MIB, reads=index == 0) for index in range(20))
     for each in (known, *silent):

@@ -192,7 +192,7 @@ def stamped(number: int) -> bytes:
 
 
 @pytest.mark.parametrize("leaves", [False, True])
-def test_what_waits_for_its_turn_is_counted_until_it_is_handled(stage: Stage, leaves: bool) -> None:
+def test_waiting_commands_are_counted_until_handled(stage: Stage, leaves: bool) -> None:
     protocol, _ = stage.connect("busy")
     memory, data = stage.cluster.environment.memory, lookups()
     waiting: list[int] = []

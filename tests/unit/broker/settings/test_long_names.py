@@ -95,7 +95,7 @@ def with_long_topics() -> Cluster:
 
 @pytest.mark.parametrize("suffix", ["", "y-partition-0", "z-partition-1"])
 @pytest.mark.parametrize("request_of", REQUESTS)
-def test_what_is_there_keeps_its_name(suffix: str, request_of: Callable[[Client], list[Any]]) -> None:
+def test_existing_topics_keep_their_names(suffix: str, request_of: Callable[[Client], list[Any]]) -> None:
     cluster = with_long_topics()
     client = cluster.client()
     client.topic = TopicName.parse(f"{LONG_TOPIC}{suffix}")

@@ -113,7 +113,7 @@ def test_delayed_messages_wait_for_the_end_of_the_pause(permits: int) -> None:
     assert sorted(client.messages()) == [f"late-{number}" for number in range(6)]
 
 
-def test_what_was_sent_already_comes_again_in_the_pause() -> None:
+def test_delivered_messages_are_redelivered_during_the_pause() -> None:
     cluster, client = cluster_of(40, **PAUSING)
     client.subscribe(permits=12)
     acknowledge(cluster, client, *range(1, 12, 2))

@@ -52,7 +52,7 @@ def test_seek_to_both_ends() -> None:
     assert client.messages() == ["a", "b"]
 
 
-def test_who_is_quick_to_come_back_is_let_in_once_the_seek_was_answered() -> None:
+def test_a_consumer_that_reconnects_early_is_admitted_after_the_response_to_the_seek() -> None:
     cluster = Cluster()
     client = cluster.client()
     client.produce()

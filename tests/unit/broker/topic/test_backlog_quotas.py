@@ -126,7 +126,7 @@ def test_a_topic_that_is_unloaded_meanwhile_stays_closed_to_entries() -> None:
     assert topic.is_closing
 
 
-def test_what_deduplication_has_not_accounted_for_does_not_count() -> None:
+def test_entries_not_yet_in_deduplication_state_do_not_count() -> None:
     cluster = stage(backlogQuotaDefaultLimitBytes=ENTRY_BYTES, brokerDeduplicationEnabled=True)
     cluster.do(partial(cluster.subscription().skip, 10))
     cursor = cluster.topic().deduplication.cursor
@@ -176,7 +176,7 @@ def test_eviction_by_age_takes_what_is_too_old() -> None:
     assert (backlog(cluster), cluster.subscription().expired) == (0, 10)
 
 
-def test_what_another_cluster_has_not_got_is_never_evicted() -> None:
+def test_entries_missing_in_another_cluster_are_never_evicted() -> None:
     cluster = stage(("jfk",), backlogQuotaDefaultLimitBytes=ENTRY_BYTES, **EVICT)
     run(cluster, Maintenance.check_backlogs)
     assert backlog(cluster) == 0

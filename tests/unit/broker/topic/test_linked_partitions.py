@@ -97,7 +97,7 @@ def test_a_link_adds_no_more_than_are_allowed() -> None:
     assert network["jfk"].topics.partitions_of(TOPIC) == 2
 
 
-def test_what_is_switched_off_on_the_first_partition_is_so_on_those_that_are_added() -> None:
+def test_added_partitions_inherit_a_disabled_replication_from_the_first_one() -> None:
     network = partitioned()
     first = network["jfk"].topic(TOPIC.partition(0))
     network["jfk"].do(partial(first.set_replicated, worker(network["jfk"], 0), replicated=False))

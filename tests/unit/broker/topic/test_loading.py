@@ -134,7 +134,7 @@ def test_a_namespace_that_leaves_the_cluster_meanwhile_takes_it_along(cluster: C
     assert not cluster.topics.is_shut(TOPIC)
 
 
-def test_whoever_waits_is_told_why_it_cannot_be_loaded(cluster: Cluster) -> None:
+def test_waiters_get_the_reason_of_a_failed_load(cluster: Cluster) -> None:
     path = f"{managed_ledger_path(TOPIC)}/cursors/s15"
     stored = cluster.metadata.get(path)
     assert stored is not None

@@ -231,7 +231,7 @@ def test_a_deletion_that_cannot_be_written_is_finished_later() -> None:
     assert operator.there() == 0
 
 
-def test_nobody_enters_between_the_look_for_clients_and_the_deletion() -> None:
+def test_no_client_enters_between_the_check_for_clients_and_the_deletion() -> None:
     operator = Operator()
     operator.run(operator.admin.topics.create_partitioned(TOPIC, PARTITIONS, {}))
     client = operator.at(0)

@@ -309,7 +309,7 @@ def test_publishers_are_dismissed_in_slices_and_those_who_come_back_wait() -> No
 
 
 @pytest.mark.parametrize("kind", [Shared, Key_Shared], ids=["Shared", "Key_Shared"])
-def test_what_a_consumer_wants_again_is_taken_back_in_parts_and_then_sent_in_order(
+def test_entries_for_redelivery_are_returned_in_parts_and_sent_in_order(
     monkeypatch: pytest.MonkeyPatch, kind: pb.CommandSubscribe.SubType.ValueType
 ) -> None:
     monkeypatch.setattr(multiple_consumers, "RETURNED_AT_ONCE_MAX", 4)
@@ -348,7 +348,7 @@ def test_what_a_consumer_wants_again_is_taken_back_in_parts_and_then_sent_in_ord
     assert consumer.unacked_messages == dispatcher._unacked_messages == MANY - 1
 
 
-def test_what_was_wanted_again_by_one_who_left_counts_anew() -> None:
+def test_redelivery_requests_of_a_closed_consumer_are_counted_again() -> None:
     cluster = Cluster()
     publisher, client = cluster.client(), cluster.client()
     publisher.produce()

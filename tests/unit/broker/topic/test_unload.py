@@ -29,7 +29,7 @@ def publishing(cluster: Cluster, *texts: str) -> Client:
     return client
 
 
-def test_what_was_taken_before_is_receipted_before_the_producer_is_closed() -> None:
+def test_accepted_entries_are_receipted_before_the_producer_is_closed() -> None:
     cluster = Cluster()
     client = publishing(cluster, "a", "b")
     unload(cluster)
@@ -40,7 +40,7 @@ def test_what_was_taken_before_is_receipted_before_the_producer_is_closed() -> N
     assert stored(cluster) == ["a", "b"]
 
 
-def test_what_comes_while_a_topic_closes_is_not_stored_so_publishing_it_again_stores_it_once() -> None:
+def test_messages_sent_during_a_close_are_not_stored_and_resending_stores_them_once() -> None:
     cluster = Cluster()
     client = publishing(cluster, "a")
     unload(cluster)

@@ -243,7 +243,7 @@ def test_requests_that_come_together_are_read_in_turn(monkeypatch: pytest.Monkey
 
 
 @pytest.mark.parametrize("requests", [1, 5], ids=["one each", "five each"])
-def test_what_requests_take_after_they_are_read_counts(requests: int) -> None:
+def test_the_processing_time_of_requests_counts(requests: int) -> None:
     """Uvicorn and Starlette process all requests that begin in one turn of the loop."""
     begun: list[int] = [0]
 
@@ -334,7 +334,7 @@ def test_an_answer_that_is_not_read_is_given_up() -> None:
 
 
 @pytest.mark.parametrize("data", [b"nonsense\r\n\r\n", POST + b"abcd" + b"nonsense\r\n\r\n"])
-def test_what_is_no_request_is_refused(data: bytes) -> None:
+def test_invalid_requests_are_refused(data: bytes) -> None:
     async def scenario(web: Web) -> None:
         connection, socket = web.connect()
         connection.data_received(data)
