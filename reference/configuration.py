@@ -18,9 +18,9 @@ _TYPES = {Path: "path", str: "text", bool: "`true`, `false`", int: "integer", fl
 
 _ABOUT = f"""\
 A broker reads its settings from a file of `key=value` lines (`magnetar broker --config FILE`), from the environment
-(`{ENVIRONMENT_PREFIX}<key>`), and from its command line (`--<key> VALUE`). The later source wins. A broker refuses to
-start with a key that it does not know, or with a value that is out of bounds. Keys that Apache Pulsar has, too, mean
-the same.
+(`{ENVIRONMENT_PREFIX}<key>`), and from its command line (`--<key> VALUE`). Later sources override earlier ones. A
+broker does not start with an unknown key, or with a value outside its bounds. Keys with names of Apache Pulsar have the
+same meaning there.
 """
 
 

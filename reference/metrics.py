@@ -20,15 +20,15 @@ if TYPE_CHECKING:
 _TOPIC = "`cluster`, `namespace`, `topic`"
 
 _OF_TOPICS: Sequence[tuple[str, str, Sequence[Metric[Any]]]] = (
-    ("Of each topic", _TOPIC, TOPIC),
-    ("Of each subscription", f"{_TOPIC}, `subscription`", SUBSCRIPTION),
-    ("Of each topic and remote cluster", f"{_TOPIC}, `remote_cluster`", REPLICATION),
-    ("Of each replicated subscription and remote cluster", f"{_TOPIC}, `subscription`, `remote_cluster`", PROGRESS),
+    ("Topics", _TOPIC, TOPIC),
+    ("Subscriptions", f"{_TOPIC}, `subscription`", SUBSCRIPTION),
+    ("Links: topics and remote clusters", f"{_TOPIC}, `remote_cluster`", REPLICATION),
+    ("Replicated subscriptions and remote clusters", f"{_TOPIC}, `subscription`, `remote_cluster`", PROGRESS),
 )
 
 _ABOUT = """\
-`GET /metrics` on the web service port answers as Prometheus text. A value that is not known has no sample. Metrics that
-begin with `pulsar_` are those of Apache Pulsar, with its labels.
+`GET /metrics` on the web service port returns Prometheus text. Unknown values have no sample. Metrics whose names start
+with `pulsar_` are those of Apache Pulsar, with its labels.
 """
 
 _PULSARS = "as in Apache Pulsar"
@@ -37,7 +37,7 @@ _PULSARS = "as in Apache Pulsar"
 def page() -> str:
     """Return a table of the broker's metrics, and one for each kind of object with metrics of its own."""
     own = {metric.name for _, _, metrics in _OF_TOPICS for metric in metrics}
-    sections = [f"## Of the broker\n\n{_table(each for each in _families() if each[0] not in own)}"]
+    sections = [f"## Broker\n\n{_table(each for each in _families() if each[0] not in own)}"]
     for title, labels, metrics in _OF_TOPICS:
         rows = _table((each.name, each.kind, each.documentation) for each in metrics)
         sections.append(f"## {title}\n\nLabels: {labels}.\n\n{rows}")

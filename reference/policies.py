@@ -17,10 +17,10 @@ from magnetar.metadata.policies import BacklogQuota
 from reference.markdown import code, prose, table, value
 
 _ABOUT = """\
-A policy holds for all topics of a namespace, or for one topic. What a topic sets goes before what its namespace sets,
-and that before the broker's own setting, whose default is shown. `GET` answers what is set at that level, `POST` sets
-it, and `DELETE` lets the next level decide. With `?applied=true` the `GET` of a topic answers what holds, whoever set
-it. Backlog quotas are read at `backlogQuotaMap`. Namespace paths are below `/admin/v2/namespaces/{tenant}/{namespace}`,
+A policy applies to all topics of a namespace, or to one topic. The policy of a topic overrides that of its namespace,
+which overrides the broker's setting. The table shows the default of that setting. `GET` returns the value at its level,
+`POST` sets it, and `DELETE` removes it. With `?applied=true`, the `GET` of a topic returns the value in effect. Backlog
+quotas are read at `backlogQuotaMap`. Namespace paths are below `/admin/v2/namespaces/{tenant}/{namespace}`,
 topic paths below `/admin/v2/persistent/{tenant}/{namespace}/{topic}`. `magnetar namespaces` and
 `magnetar topicPolicies` have commands for them, see [Command line](cli.md).
 """

@@ -16,14 +16,14 @@ if TYPE_CHECKING:
     from starlette.routing import Route
 
 _ABOUT = """\
-Paths, parameters, bodies and answers are those of Apache Pulsar where it has the path. Other paths are Magnetar's own.
-A refusal is a status and `{"reason": "..."}`.
+Paths, parameters, bodies and answers are those of Apache Pulsar if it has the path. Other paths are Magnetar's own. An
+error is a status and `{"reason": "..."}`.
 """
 
 _NOT_SUPPORTED = """\
 ## Not supported
 
-Apache Pulsar has these paths. GET of a policy answers as if it were not set. Everything else is refused
+Apache Pulsar has these paths. GET of a policy returns the answer for an unset policy. All other requests are rejected
 with status 501.
 """
 

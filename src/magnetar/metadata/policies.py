@@ -92,8 +92,8 @@ class RetentionPolicies(Document):
 class BacklogQuota(Document):
     """Maximum backlog of a topic, and the policy when it is exceeded.
 
-    ``destination_storage`` limits bytes; ``message_age`` limits the seconds since the oldest unacknowledged message was
-    published. A limit below 0 is no limit; for seconds, 0 is no limit either.
+    ``destination_storage`` limits bytes; ``message_age`` limits the seconds since this cluster stored the oldest
+    unacknowledged message. A limit below 0 is no limit; for seconds, 0 is no limit either.
     """
 
     limit: int = 0

@@ -180,7 +180,7 @@ class DispatchSettings(BaseModel):
         1000, ge=0, description="Milliseconds before a new active consumer of a Failover subscription gets messages."
     )
     acknowledgmentAtBatchIndexLevelEnabled: bool = Field(
-        default=True, description="Accept acknowledgements of single messages of a batch."
+        default=True, description="Keep acknowledgements of single messages of a batch."
     )
     acknowledgmentFlushIntervalMs: int = Field(
         10, ge=0, description="Milliseconds for which acknowledgements without a receipt are collected for one write."
