@@ -88,7 +88,7 @@ class DueWindows(Collection[DueWindow]):
         """Take the next due entries; if there are none, the timer waits for the window."""
         is_enabled = self._policies().active
         taken = window.take(int(self._clock.now() * 1000) if is_enabled else TIME_MAX_MS, count_max)
-        window.is_waited_for = not taken
+        window.is_awaited = not taken
         return taken
 
     def taken_through(self) -> Delayed:
@@ -108,11 +108,11 @@ class DueWindows(Collection[DueWindow]):
     @property
     def is_page_awaited(self) -> bool:
         """Whether a waiting subscription may need an entry of a page that is not read yet."""
-        return any(window.wants_page and window.is_waited_for for window in self._windows)
+        return any(window.wants_page and window.is_awaited for window in self._windows)
 
     def arm(self) -> None:
         """Set the timer for the next due entry of a waiting subscription."""
-        times = [window.next_due_ms for window in self._windows if window.is_waited_for]
+        times = [window.next_due_ms for window in self._windows if window.is_awaited]
         due_ms = min((time for time in times if time is not None), default=None)
         if due_ms is None or self._closed:
             return
@@ -136,7 +136,7 @@ class DueWindows(Collection[DueWindow]):
         if any(window.next_due_ms is not None and window.next_due_ms <= now_ms for window in self._windows):
             self._looked_at = self._clock.monotonic()
         for window in self._windows:
-            window.is_waited_for = False
+            window.is_awaited = False
         self._notify()
 
     def close(self) -> None:

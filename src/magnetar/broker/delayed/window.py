@@ -47,7 +47,7 @@ class DueWindow:
 
     def __init__(self) -> None:
         """Start before all entries; none is known."""
-        self.is_waited_for = False
+        self.is_awaited = False
         """Whether the subscription waits for a due entry."""
         self.epoch = 0
         """Increased by each start; pages of an earlier epoch are ignored."""

@@ -18,7 +18,7 @@ class Dispatcher(Protocol):
     consumers: dict[Consumer, None]
     """In the order of their arrival."""
 
-    def rivals(self, options: ConsumerOptions) -> list[Consumer]:
+    def conflicting(self, options: ConsumerOptions) -> list[Consumer]:
         """Return the connected consumers that conflict with the request, if they are still alive."""
         ...
 
@@ -26,7 +26,7 @@ class Dispatcher(Protocol):
         """Raise RequestError if a consumer with these options cannot be added."""
         ...
 
-    def suits(self, consumer: Consumer) -> bool:
+    def accepts(self, consumer: Consumer) -> bool:
         """Return whether this dispatcher can serve a consumer of its type when it has no other consumer."""
         ...
 

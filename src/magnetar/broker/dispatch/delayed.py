@@ -61,7 +61,7 @@ class DelayedEntries(Part):
     @property
     def may_have_more(self) -> bool:
         """Whether there may be more due entries now."""
-        is_due_later = self._window.next_due_ms is not None and not self._window.is_waited_for
+        is_due_later = self._window.next_due_ms is not None and not self._window.is_awaited
         return bool(self._in_hand or self._parked) or is_due_later
 
     def readable(self, position: Position, limit: int) -> tuple[Position, list[Range]]:

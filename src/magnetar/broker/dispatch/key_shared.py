@@ -79,9 +79,9 @@ class KeySharedDispatcher(MultipleConsumersDispatcher[WaitingEntries["Consumer"]
         """Whether the number of waiting entries is below the limit, so that reading continues."""
         super().__init__(unread, WaitingEntries(self._selector.select, self._is_draining))
 
-    def rivals(self, options: ConsumerOptions) -> list[Consumer]:
+    def conflicting(self, options: ConsumerOptions) -> list[Consumer]:
         """Return the consumers that own requested hash ranges."""
-        return self._selector.rivals(options)
+        return self._selector.conflicting(options)
 
     def check_can_add(self, options: ConsumerOptions) -> None:
         """Raise RequestError if the policy differs from the others', or a hash has an owner."""
@@ -89,7 +89,7 @@ class KeySharedDispatcher(MultipleConsumersDispatcher[WaitingEntries["Consumer"]
             raise RequestError(ServerError.ConsumerBusy, _difference(self.policy, options.key_shared_policy))
         self._selector.check(options)
 
-    def suits(self, consumer: Consumer) -> bool:
+    def accepts(self, consumer: Consumer) -> bool:
         """Return whether the consumer has this dispatcher's policy."""
         return consumer.key_shared_policy == self.policy
 

@@ -108,7 +108,7 @@ class MultipleConsumersDispatcher(Part, ABC, Generic[R]):
         """Whether dispatch waits for acknowledgements."""
         return self._blocked
 
-    def rivals(self, options: ConsumerOptions) -> list[Consumer]:
+    def conflicting(self, options: ConsumerOptions) -> list[Consumer]:
         """Return no consumer: consumers never conflict."""
         del options
         return []
@@ -116,7 +116,7 @@ class MultipleConsumersDispatcher(Part, ABC, Generic[R]):
     def check_can_add(self, options: ConsumerOptions) -> None:
         """Accept any number of consumers."""
 
-    def suits(self, consumer: Consumer) -> bool:
+    def accepts(self, consumer: Consumer) -> bool:
         """Accept any consumer."""
         del consumer
         return True

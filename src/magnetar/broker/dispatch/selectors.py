@@ -104,7 +104,7 @@ class Selector(ABC, Generic[M]):
             first, owner_before = end + 1, owner
         return ranges
 
-    def rivals(self, member: Member) -> list[M]:
+    def conflicting(self, member: Member) -> list[M]:
         """Return the consumers that conflict with ``member``."""
         del member
         return []
@@ -266,7 +266,7 @@ class HashRangeExclusiveSelector(Selector[M]):
         self._owned: list[tuple[int, int, int]] = []
         """The owned ranges, ascending: first hash, last hash, and the owner's number."""
 
-    def rivals(self, member: Member) -> list[M]:
+    def conflicting(self, member: Member) -> list[M]:
         """Return the owners of hashes that ``member`` requests, in the order of their arrival."""
         owned, found = self._owned, set()
         for first, last in _within_hashes(member.hash_ranges):
@@ -280,9 +280,9 @@ class HashRangeExclusiveSelector(Selector[M]):
 
     def check(self, member: Member) -> None:
         """Raise RequestError if a requested hash has an owner."""
-        rivals = self.rivals(member)
-        if rivals:
-            raise RequestError(ServerError.ConsumerAssignError, f"Range conflict with consumer {rivals[0].name}")
+        conflicting = self.conflicting(member)
+        if conflicting:
+            raise RequestError(ServerError.ConsumerAssignError, f"Range conflict with consumer {conflicting[0].name}")
 
     def add(self, member: M) -> None:
         """Assign the requested ranges."""

@@ -55,7 +55,7 @@ class SingleActiveDispatcher(Part):
         self._read_limit = config.dispatcherMaxReadBatchSize
         self._read_position = unread.first()
 
-    def rivals(self, options: ConsumerOptions) -> list[Consumer]:
+    def conflicting(self, options: ConsumerOptions) -> list[Consumer]:
         """Return the consumer of an Exclusive subscription: it allows one only."""
         del options
         return list(self.consumers) if self._exclusive else []
@@ -66,7 +66,7 @@ class SingleActiveDispatcher(Part):
         if self._exclusive and self.consumers:
             raise RequestError(ServerError.ConsumerBusy, "Exclusive consumer is already connected")
 
-    def suits(self, consumer: Consumer) -> bool:
+    def accepts(self, consumer: Consumer) -> bool:
         """Accept any consumer."""
         del consumer
         return True

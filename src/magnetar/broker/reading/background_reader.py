@@ -95,7 +95,7 @@ class BackgroundReader(Part, ABC, Generic[WantedT, FetchedT]):
             self._task is not None
             or self._retry is not None
             or self._read.is_waiting
-            or (self._sending.is_waited_for and self._waiting.is_waiting)
+            or (self._sending.has_waiting and self._waiting.is_waiting)
         )
 
     def _fitting(self, entries: list[tuple[Position, bytes]]) -> list[tuple[Position, bytes]] | None:

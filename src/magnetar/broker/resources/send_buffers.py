@@ -44,7 +44,7 @@ class SendBuffers(Share):
         """Bytes of admitted entries that are not sent yet."""
 
     @property
-    def is_waited_for(self) -> bool:
+    def has_waiting(self) -> bool:
         """Whether a sender waits for room."""
         return bool(self._known or self._unknown)
 
@@ -68,13 +68,13 @@ class SendBuffers(Share):
 
     def drained(self) -> None:
         """Call the waiting senders while there is room for each."""
-        while self.is_waited_for:
+        while self.has_waiting:
             is_newest = self._newest_is_next and not self._known
             waiting = next(reversed(self._unknown) if is_newest else iter(self._known or self._unknown))
             held = self.used + self.promised
             if held and held + waiting.size > self.limit_of(waiting):
                 return
-            self._let_on(waiting)
+            self._grant_room(waiting)
 
     def admit_overdue(self, now: float) -> None:
         """Admit a sender that has been the first in the queue for WAIT_MAX_S. Call it periodically."""
@@ -85,14 +85,14 @@ class SendBuffers(Share):
             if waiting.since is None:
                 waiting.since = now
             elif now - waiting.since >= WAIT_MAX_S:
-                self._let_on(waiting)
+                self._grant_room(waiting)
 
-    def _let_on(self, waiting: Waiting) -> None:
+    def _grant_room(self, waiting: Waiting) -> None:
         if waiting in self._unknown:
             self._newest_is_next = not self._newest_is_next
         self.leave(waiting)
         self.promised += waiting.size
-        waiting.let_on()
+        waiting.grant_room()
 
 
 class Waiting:
@@ -143,7 +143,7 @@ class Waiting:
         """Whether it waits for room."""
         return self._buffers.is_waiting(self)
 
-    def let_on(self) -> None:
+    def grant_room(self) -> None:
         """Note that there is room for the waiting entry."""
         self._has_room = True
         self.since = None
@@ -209,7 +209,7 @@ class Unsent:
         """
         self._pieces.append(self._turn)
         self._turn = 0
-        if left or self._buffers.is_waited_for:
+        if left or self._buffers.has_waiting:
             self.left(left)
             return self.is_over
         self._pieces.clear()
@@ -226,7 +226,7 @@ class Unsent:
         self._left = size
         buffers.used += kept + self._turn - self.size
         self.size = kept + self._turn
-        if buffers.is_waited_for:
+        if buffers.has_waiting:
             buffers.drained()
 
     def close(self) -> None:

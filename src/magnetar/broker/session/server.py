@@ -340,7 +340,7 @@ class Server:
         if stalled:
             for protocol in [each for each in self._protocols if each.session.account in stalled]:
                 protocol.drop_stalled(Limit.PUBLISH_BUFFER)
-        if memory.sending.is_waited_for:
+        if memory.sending.has_waiting:
             for protocol in [each for each in self._protocols if each.has_stalled_reading(now)]:
                 protocol.drop_stalled(Limit.SEND_BUFFERS)
             memory.sending.admit_overdue(now)

@@ -82,13 +82,13 @@ def _wait_before_admission(
     subscription: Subscription, command: pb.CommandSubscribe, options: ConsumerOptions
 ) -> Awaitable[None] | None:
     """Return the event that the consumer must await; raises RequestError if it is refused."""
-    rivals = subscription.consumers.rivals(options)
+    conflicting = subscription.consumers.conflicting(options)
     if subscription.resets:
         return subscription.resets.over()
     if _begins_to_replicate(subscription, command) or subscription.cursor.is_being_recorded:
         # SUCCESS confirms that the subscription exists, and that it is replicated: both must survive a crash.
         return subscription.flushes.durable()
-    return _rivals_gone(rivals, options) if rivals else None
+    return _conflicting_gone(conflicting, options) if conflicting else None
 
 
 def _options(session: Session, command: pb.CommandSubscribe) -> ConsumerOptions:
@@ -124,9 +124,9 @@ def _subscribe_after(session: Session, command: pb.CommandSubscribe, event: Awai
     )
 
 
-async def _rivals_gone(rivals: Sequence[Consumer], options: ConsumerOptions) -> None:
+async def _conflicting_gone(conflicting: Sequence[Consumer], options: ConsumerOptions) -> None:
     """Return when conflicting consumers are gone; raise RequestError if they are alive (protocol: Liveness)."""
-    for consumer in rivals:
+    for consumer in conflicting:
         subscription = consumer.subscription
         if await consumer.session.is_alive() and isinstance(subscription, Subscription):
             await subscription.topic.departures.over()

@@ -66,11 +66,11 @@ class SubscriptionConsumers(Collection[Consumer]):
             self._bytes_out + sum(consumer.bytes_sent for consumer in self),
         )
 
-    def rivals(self, options: ConsumerOptions) -> list[Consumer]:
+    def conflicting(self, options: ConsumerOptions) -> list[Consumer]:
         """Return connected consumers that conflict with the request, if they are still alive."""
         if self.dispatcher is None or options.type != self.type:
             return []
-        return self.dispatcher.rivals(options)
+        return self.dispatcher.conflicting(options)
 
     def check_can_add(self, options: ConsumerOptions) -> None:
         """Raise RequestError if the request conflicts with connected consumers."""
@@ -82,7 +82,7 @@ class SubscriptionConsumers(Collection[Consumer]):
 
     def add(self, consumer: Consumer, unread: DispatchedEntries) -> None:
         """Admit a consumer that ``check_can_add`` accepted; it receives ``unread``."""
-        if self.dispatcher is None or self.type != consumer.type or not self.dispatcher.suits(consumer):
+        if self.dispatcher is None or self.type != consumer.type or not self.dispatcher.accepts(consumer):
             if self.dispatcher is not None:
                 self.dispatcher.close()
             self.type = consumer.type
@@ -95,7 +95,7 @@ class SubscriptionConsumers(Collection[Consumer]):
         self._count_out(consumer)
         self.dispatcher.remove(consumer)
 
-    def let_go(self) -> deque[Consumer]:
+    def detach_all(self) -> deque[Consumer]:
         """Remove all consumers, and return them for ``Consumer.close``.
 
         From now on they get no messages, and their commands are ignored.

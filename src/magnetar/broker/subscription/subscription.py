@@ -219,14 +219,14 @@ class Subscription(Part):
 
     def disconnect_consumers(self) -> None:
         """Disconnect all consumers, many in later turns, and restart dispatch from the cursor."""
-        self.environment.sliced.start(object(), self.let_go(), Consumer.close)
+        self.environment.sliced.start(object(), self.detach_all(), Consumer.close)
 
-    def let_go(self) -> Iterator[Consumer]:
+    def detach_all(self) -> Iterator[Consumer]:
         """Remove all consumers, and return them for ``Consumer.close``.
 
         From now on they get no messages, and their commands are ignored.
         """
-        leaving = self.consumers.let_go()
+        leaving = self.consumers.detach_all()
         if leaving:
             self._end_without_consumers()
         return _taken_from(leaving)
@@ -323,7 +323,7 @@ class Subscription(Part):
         self._check_open()
         self.resets.begin()
         try:
-            leaving = self.let_go()  # a non-durable subscription outlives its consumers here, as in Pulsar
+            leaving = self.detach_all()  # a non-durable subscription outlives its consumers here, as in Pulsar
             self._go_to(mark_delete, partial)
             await self.environment.slices.run(_close_each(leaving))
             await self.flushes.durable()

@@ -23,7 +23,7 @@ def closing(topic: Topic) -> Iterator[Step]:
     yield "receipts", topic.lag_limit.release_all
     yield from topic.producers.closing()
     for subscription in tuple(topic.subscriptions.values()):
-        for consumer in subscription.let_go():
+        for consumer in subscription.detach_all():
             yield f"consumer {consumer.name}", consumer.close
     yield "lag_limit", topic.lag_limit.close
     yield "progress", topic.progress.close

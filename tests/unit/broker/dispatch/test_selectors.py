@@ -98,7 +98,7 @@ def test_changes_have_all_hashes_that_changed_their_owner(
             selector.remove(there.pop(which % len(there)))
         else:
             there.append(Person(name, ((650 * which, 650 * which + 99),)))
-            if selector.rivals(there[-1]):
+            if selector.conflicting(there[-1]):
                 there.pop()
                 continue
             selector.add(there[-1])
@@ -160,7 +160,7 @@ def test_sticky_ranges_belong_to_who_asked_first(wanted: list[tuple[tuple[int, i
             selector.add(person)
             owners.update(dict.fromkeys(numbers, person))
         else:
-            assert set(selector.rivals(person)) == {owners[number] for number in numbers if number in owners}
+            assert set(selector.conflicting(person)) == {owners[number] for number in numbers if number in owners}
             with pytest.raises(RequestError) as refused:
                 check_all(selector, person)
             assert refused.value.code == ServerError.ConsumerAssignError
@@ -206,7 +206,7 @@ def work_of_sticky_ranges(count: int) -> int:
         for person in (even, odd):
             check_all(selector, person)
             selector.add(person)
-        assert selector.rivals(odd) == [odd]
+        assert selector.conflicting(odd) == [odd]
         assert (selector.select(5), selector.select(6)) == (even, odd)
         selector.remove(even)
         selector.remove(odd)

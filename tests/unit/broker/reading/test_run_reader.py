@@ -110,7 +110,7 @@ def test_fetched_entries_wait_for_room_in_the_send_buffers() -> None:
         subscription.take()
         await turns(TURNS)
         assert subscription.taken == []
-        assert budget.sending.is_waited_for
+        assert budget.sending.has_waiting
         budget.sending.used = 0
         budget.sending.drained()
         await turns(TURNS)

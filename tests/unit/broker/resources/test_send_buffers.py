@@ -196,8 +196,8 @@ def test_a_subscription_that_is_closed_waits_no_longer() -> None:
     holder.write(15 * MIB)
     large = Receiver(buffers, 5 * MIB)
     large.dispatch()
-    assert buffers.is_waited_for
+    assert buffers.has_waiting
     large.waiting.close()
-    assert not buffers.is_waited_for
+    assert not buffers.has_waiting
     holder.unsent.left(0)
     assert large.asks == 0
