@@ -114,7 +114,7 @@ class Broker:
         named = read_named_ledgers(metadata)
         options = replace(_store_options(config, self._clock, memory.limits), named_ledger_id=named.highest)
         store = LocalLedgerStore(config.dataDirectory / LEDGERS, self._files, loop, options)
-        await store.open(lambda done, total: starting.told("segments", done, total))
+        await store.open(lambda done, total: starting.report("segments", done, total))
         opened.push_async_callback(store.close)
         loss_boundaries = bring_to_agreement(store, metadata, named)
         metadata.serve(loop)
@@ -163,7 +163,7 @@ class Broker:
             log.info("cluster_registered", cluster=config.clusterName, namespace=str(NAMESPACE))
         if await update_addresses(environment.resources, config.clusterName, data):
             log.info("cluster_addresses_updated", cluster=config.clusterName, **data.model_dump(exclude_none=True))
-        loaded = self.topics.linked.load_all(lambda done, total: starting.told("topics", done, total))
+        loaded = self.topics.linked.load_all(lambda done, total: starting.report("topics", done, total))
         administration = Administration(environment, self.topics, admin_url)
         app = build_app(administration, environment.resources)
         options = _web_options(config, web_connections)

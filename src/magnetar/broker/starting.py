@@ -23,7 +23,7 @@ class Starting:
         self._clock = clock
         self._said_at = clock.monotonic()
 
-    def told(self, what: str, done: int, total: int) -> None:
+    def report(self, what: str, done: int, total: int) -> None:
         """Report that ``done`` of ``total`` segments or topics are recovered, at most once per interval."""
         now = self._clock.monotonic()
         if now - self._said_at >= INTERVAL_S:

@@ -74,12 +74,12 @@ def check(
     if output is Output.JSON:
         show_json(_as_json(report))
     else:
-        _tell(report)
+        _report(report)
     if record is not None:
         say(f"carried out {len(report.repairs)} repairs; {record} holds the replaced metadata")
-        return _tell_rest(after)
+        return _report_rest(after)
     if repair:
-        return _tell_repair(report, delete_unlisted=delete_unlisted)
+        return _report_repair(report, delete_unlisted=delete_unlisted)
     if report.intact and report.log.torn_bytes:
         say("hint: a starting broker cuts the torn tail, as --repair does; it holds no confirmed data")
     return int(not report.intact)
@@ -99,7 +99,7 @@ def _cut_tail(directory: Path) -> None:
     run_blocking(log.abandon)
 
 
-def _tell(report: DirectoryReport) -> None:
+def _report(report: DirectoryReport) -> None:
     log = report.log
     show_fields(
         {
@@ -125,7 +125,7 @@ def _tell(report: DirectoryReport) -> None:
             say(f"lost: {loss.topic}: all acknowledgements of {loss.subscription}")
 
 
-def _tell_rest(report: DirectoryReport) -> int:
+def _report_rest(report: DirectoryReport) -> int:
     for problem in report.problems:
         say(f"still wrong: {problem}")
     for each in report.repairs:
@@ -141,7 +141,7 @@ def _delete_unlisted(directory: Path, report: DirectoryReport) -> None:
         say(f"the next start deletes {deletion.gives_up}; {record} holds this list")
 
 
-def _tell_orphans(report: DirectoryReport) -> None:
+def _report_orphans(report: DirectoryReport) -> None:
     """Report the ledgers that no topic lists, and how to delete them."""
     count, size = len(report.orphans), report.orphans_bytes
     say(f"{count} ledgers that no topic lists take {size} bytes; a start keeps those that may belong to a lost topic")
@@ -151,9 +151,9 @@ def _tell_orphans(report: DirectoryReport) -> None:
         say("hint: repair the other damage first; the ledgers may belong to a damaged topic")
 
 
-def _tell_repair(report: DirectoryReport, *, delete_unlisted: bool) -> int:
+def _report_repair(report: DirectoryReport, *, delete_unlisted: bool) -> int:
     if report.orphans and not (delete_unlisted and report.intact):
-        _tell_orphans(report)
+        _report_orphans(report)
     if report.repairs:
         for each in report.repairs:
             say(f"possible repair: {each.topic}: {each.action}; this gives up: {each.gives_up}")

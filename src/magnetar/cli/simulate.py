@@ -54,7 +54,7 @@ def simulate(
     from magnetar.sim.coverage import Coverage  # noqa: PLC0415 - see the top
 
     if seed is not None:
-        return _tell(seed, clusters, steps, output, _Form(lines=story, diagram=diagram))
+        return _print_run(seed, clusters, steps, output, _Form(lines=story, diagram=diagram))
     chosen = _range(seeds)
     coverage, broken, last = Coverage(), [], chosen.start - 1
     try:
@@ -95,7 +95,7 @@ class _Form:
         self.diagram = diagram
 
 
-def _tell(seed: int, clusters: int | None, steps: int | None, output: Output, form: _Form) -> int:
+def _print_run(seed: int, clusters: int | None, steps: int | None, output: Output, form: _Form) -> int:
     from magnetar.sim.run import simulate as run_seed  # noqa: PLC0415 - see the top
 
     verdict, story = run_seed(seed, clusters, steps)

@@ -20,7 +20,7 @@ def test_a_start_that_takes_long_says_once_a_second_how_far_it_is() -> None:
     with structlog.testing.capture_logs() as said:
         starting = Starting(clock)
         for done in range(25):
-            starting.told("segments", done, 25)
+            starting.report("segments", done, 25)
             clock.seconds += 0.125
     assert [(line["recovered"], line["done"], line["total"]) for line in said] == [
         ("segments", 8, 25),

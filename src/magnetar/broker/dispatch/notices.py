@@ -27,22 +27,22 @@ class ActiveNotices:
         self._work = work
         self._active: Consumer | None = None
         self._changes = 0
-        self._told: OrderedDict[Consumer, int] = OrderedDict()
+        self._notified: OrderedDict[Consumer, int] = OrderedDict()
         """Number of changes when a consumer was last notified, lowest first."""
 
     def added(self, consumer: Consumer) -> None:
         """Add a consumer without a notice."""
-        self._told[consumer] = _NEVER
-        self._told.move_to_end(consumer, last=False)
+        self._notified[consumer] = _NEVER
+        self._notified.move_to_end(consumer, last=False)
 
     def removed(self, consumer: Consumer) -> None:
         """Remove a consumer."""
-        del self._told[consumer]
+        del self._notified[consumer]
 
-    def tell(self, consumer: Consumer) -> None:
+    def notify(self, consumer: Consumer) -> None:
         """Notify one consumer now."""
-        self._told[consumer] = self._changes
-        self._told.move_to_end(consumer)
+        self._notified[consumer] = self._changes
+        self._notified.move_to_end(consumer)
         consumer.session.active_consumer_changed(consumer, is_active=consumer is self._active)
 
     def changed(self, active: Consumer | None) -> None:
@@ -50,18 +50,18 @@ class ActiveNotices:
         self._changes += 1
         before, self._active = self._active, active
         for concerned in (before, active):
-            if concerned is not None and concerned in self._told:
-                self.tell(concerned)
-        self._work.start(self, self._untold(), self.tell)
+            if concerned is not None and concerned in self._notified:
+                self.notify(concerned)
+        self._work.start(self, self._unnotified(), self.notify)
 
     def close(self) -> None:
         """Stop sending notices."""
         self._work.cancel(self)
 
-    def _untold(self) -> Iterator[Consumer]:
+    def _unnotified(self) -> Iterator[Consumer]:
         """Yield the consumers without a notice of the last change; each is notified before the next one is yielded."""
-        while self._told:
-            consumer, changes = next(iter(self._told.items()))
+        while self._notified:
+            consumer, changes = next(iter(self._notified.items()))
             if changes == self._changes:
                 return
             yield consumer

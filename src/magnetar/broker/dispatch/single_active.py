@@ -78,7 +78,7 @@ class SingleActiveDispatcher(Part):
         if self._notices is not None:
             self._notices.added(consumer)
         if not self._elect() and self._notices is not None:
-            self._notices.tell(consumer)
+            self._notices.notify(consumer)
 
     def remove(self, consumer: Consumer) -> None:
         """Elect again at the end of this turn, once for all consumers that leave in the turn."""

@@ -117,7 +117,7 @@ class ReplicatedProducer:
         accepted: list[bytes] = []
         extents: list[RunExtent] = []
         metadata: list[pb.MessageMetadata] = []
-        told: list[tuple[Position | None, int, bytes]] = []
+        marked: list[tuple[Position | None, int, bytes]] = []
         link_start = False
         last = self.last_origin_position
         for head, entry, arrival in zip(heads, entries, arrivals, strict=True):
@@ -128,7 +128,7 @@ class ReplicatedProducer:
             origin, stamped, _ = arrived
             if verdict is Verdict.SKIP:
                 place = None if is_stamped(stamped) else origin.position
-                told.append((place, stamped.marker_type, bytes(payload_of(entry))))
+                marked.append((place, stamped.marker_type, bytes(payload_of(entry))))
                 continue
             self.messages_in += head[2]
             self.bytes_in += len(entry)
@@ -150,9 +150,9 @@ class ReplicatedProducer:
             if error is not None:
                 self._refusal = error
                 answer_failed(self, heads, error)
-            elif not (told and self.topic.is_closing):  # unanswered markers are sent again
+            elif not (marked and self.topic.is_closing):  # unanswered markers are sent again
                 self._answer(heads, verdicts, first, refusal)
-                for place, kind, payload in told:
+                for place, kind, payload in marked:
                     self.topic.take_marker(self.source, place, kind, payload)
 
         self._append(Annotation(self.source, tuple(extents), link_start), accepted, durable)

@@ -225,14 +225,14 @@ def _wait_for_access(session: Session, request_id: int, producer: Producer) -> N
 def _succeed(session: Session, request_id: int, producer: Producer) -> None:
     """Admit a producer; if the answer states a last position, after all entries of the topic are durable."""
     if isinstance(producer, LocalProducer) and producer.topic.deduplication.sequence_ids is None:
-        _tell_success(session, request_id, producer)
+        _answer_success(session, request_id, producer)
         return
 
     def durable(error: StorageError | None) -> None:
         if session.producers.get(producer.options.producer_id) is not producer:
             return  # the producer was closed meanwhile
         if error is None:
-            _tell_success(session, request_id, producer)
+            _answer_success(session, request_id, producer)
         else:
             del session.producers[producer.options.producer_id]
             producer.topic.producers.remove(producer)
@@ -241,7 +241,7 @@ def _succeed(session: Session, request_id: int, producer: Producer) -> None:
     producer.topic.log.barrier(durable)
 
 
-def _tell_success(session: Session, request_id: int, producer: Producer) -> None:
+def _answer_success(session: Session, request_id: int, producer: Producer) -> None:
     topic, name = producer.topic, producer.options.name
     last: Position | None = producer.last_origin_position if isinstance(producer, ReplicatedProducer) else None
     session.write(
