@@ -102,8 +102,8 @@ class ReplicatedSubscriptionsSnapshotRequest(_message.Message):
     source_cluster: _builtins.str
     @_builtins.property
     def without(self) -> _containers.RepeatedCompositeFieldContainer[Global___ClusterMessageId]:
-        """Magnetar's: clusters that are left out because they are away, and how much of each the asking cluster holds, in its
-        own positions. An answer must speak of nothing else of them.
+        """Magnetar's: omitted absent clusters, and the newest position of each, in its own positions, that the requesting
+        cluster holds. An answer must precede any later entry of them.
         """
 
     def __init__(
@@ -136,7 +136,7 @@ class ReplicatedSubscriptionsSnapshotResponse(_message.Message):
     def cluster(self) -> Global___ClusterMessageId: ...
     @_builtins.property
     def without(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
-        """Magnetar's: the clusters that were left out, as the request said. A broker that does not know them names none."""
+        """Magnetar's: the omitted clusters of the request. Brokers without support for them leave it empty."""
 
     def __init__(
         self,
@@ -193,7 +193,7 @@ class ReplicatedSubscriptionsUpdate(_message.Message):
     def clusters(self) -> _containers.RepeatedCompositeFieldContainer[Global___ClusterMessageId]: ...
     @_builtins.property
     def claims(self) -> Global___UpdateClaims:
-        """Magnetar's: which entries the update acknowledges. Absent: all up to the position, as in Apache Pulsar."""
+        """Magnetar's: the entries that the update acknowledges. Absent: all entries up to the position, as in Apache Pulsar."""
 
     def __init__(
         self,
