@@ -6,7 +6,7 @@ from enum import StrEnum
 
 
 class Limit(StrEnum):
-    """Every limit whose hits are counted. The value is its name: the key in the configuration where there is one."""
+    """Every limit whose hits are counted. The value is its name, and the key in the configuration if there is one."""
 
     CONNECTIONS = "maxConcurrentConnections"
     KEEP_ALIVE = "keepAliveIntervalSeconds"

@@ -68,7 +68,7 @@ def holes(stats: dict[str, Any]) -> Iterator[dict[str, Any]]:
 
 
 def unavailable(stats: dict[str, Any]) -> dict[str, str]:
-    """Return why clusters cannot have exact progress, and what applies instead, by cluster."""
+    """Return why clusters cannot have exact progress, and the method used instead, by cluster."""
     return {
         cluster: reason
         for each in stats["subscriptions"].values()

@@ -102,7 +102,7 @@ class SubscriptionStats(Model):
 
     progress_unavailable: dict[str, str] | None = None
     """Ours. Replicated subscriptions, by remote cluster that cannot have exact progress, such as Apache Pulsar: the
-    reason, and what applies instead."""
+    reason, and the method used instead."""
 
     progress_applied: dict[str, dict[str, float]] | None = None
     """Ours. Replicated subscriptions, by source cluster: number of progress messages applied here, and the time from

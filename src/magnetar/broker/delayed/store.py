@@ -45,7 +45,7 @@ _LOAD_MAX = 50_000
 """Entries read at once when a topic is loaded."""
 
 # NORMAL syncs only when the write-ahead log is copied into the file: the
-# watermark says what is missing after a crash.
+# watermark determines the missing entries after a crash.
 _OPEN = f"""
 PRAGMA journal_mode = WAL;
 PRAGMA synchronous = NORMAL;

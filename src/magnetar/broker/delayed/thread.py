@@ -68,7 +68,7 @@ class StoreThread:
             result = work(self.store)
         except StorageError as error:
             self._failed(error, done)
-        except Exception as error:  # noqa: BLE001 - the thread's root: who waits must learn that nothing comes
+        except Exception as error:  # noqa: BLE001 - the thread's root: waiting callers must get an error
             self._failed(StorageError(f"the index of delayed messages failed: {error!r}"), done)
         else:
             self._loop.call_soon_threadsafe(done, result, None)

@@ -322,7 +322,7 @@ class MemoryBudget:
         quarter = limits.publishes // 4
         self.publishes = Share(limits.publishes - 2 * quarter)
         self._held_if_ample = self.publishes.limit - 2 * READ_BYTES
-        """Maximum bytes of arriving small frames while reads are of full size, whatever large frames hold."""
+        """Maximum bytes of arriving small frames at the full size of reads, in addition to large frames."""
         self.first_frames = LargeFrames(quarter)
         self.later_frames = LargeFrames(quarter)
         self.frames_held = 0

@@ -232,7 +232,7 @@ class TopicProgress(Part):
         return None if link is None else link.peer_life
 
     def unavailable(self) -> dict[str, str]:
-        """Return the clusters that cannot have exact progress, with the reason and what applies instead."""
+        """Return the clusters that cannot have exact progress, with the reason and the method used instead."""
         return {peer: link.unavailable for peer, link in sorted(self._links.items()) if link.unavailable}
 
     def close(self) -> None:
