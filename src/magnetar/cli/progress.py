@@ -19,8 +19,8 @@ INTERVAL_S = 1.0
 
 
 @contextmanager
-def progress(event: str, whats: tuple[str, ...]) -> Iterator[Callable[[str, int, int], None]]:
-    """Yield a function that reports progress: ``(what, done, total)``, with ``what`` from ``whats``.
+def progress(event: str, kinds: tuple[str, ...]) -> Iterator[Callable[[str, int, int], None]]:
+    """Yield a function that reports progress: ``(what, done, total)``, with ``what`` from ``kinds``.
 
     A line has the keys ``event``, ``what``, ``done`` and ``total``. Work shorter than the interval prints no line.
     """
@@ -29,7 +29,7 @@ def progress(event: str, whats: tuple[str, ...]) -> Iterator[Callable[[str, int,
         return
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
     with Progress(*columns, console=Console(stderr=True), transient=True) as bars:
-        tasks = {what: bars.add_task(what, total=None) for what in whats}
+        tasks = {what: bars.add_task(what, total=None) for what in kinds}
         yield lambda what, done, total: bars.update(tasks[what], completed=done, total=total)
 
 
