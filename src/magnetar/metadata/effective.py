@@ -59,11 +59,11 @@ class EffectivePolicies:
     replicated_subscription_active_cluster: str
     """The only cluster in which a replicated subscription has consumers; empty: any cluster, and progress is merged."""
     schema_compatibility_strategy: SchemaCompatibilityStrategy
-    """How new schemas are compared with existing ones; never UNDEFINED."""
+    """Compatibility strategy for new schemas; never UNDEFINED."""
     schema_validation_enforced: bool
     """Whether a topic with a schema refuses producers without one."""
     schema_auto_update: bool
-    """Whether producers and consumers may bring new schemas."""
+    """Whether producers and consumers may register new schemas."""
 
 
 LEVEL_FIELDS = {

@@ -29,7 +29,7 @@ _LEVELS: Final = 5
 """Tenant, namespace, domain, topic, version."""
 
 STORED_SIZE: Final = 500
-"""Bytes of memory for a version beside its definition and properties: the path, and the objects that hold it."""
+"""Bytes of memory for a version in addition to its definition and properties: the path, and its objects."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +47,7 @@ class SchemaVersion:
         return f"{self.number:010}.{self.type.name}.{self.digest}.{self.fingerprint}"
 
     def is_of(self, digest: str, fingerprint: str | None) -> bool:
-        """Return whether the version means the same as a schema of its type; the fingerprint may be unknown."""
+        """Return whether the version is equivalent to a schema of its type; the fingerprint may be unknown."""
         return digest == self.digest or fingerprint == self.fingerprint
 
 
@@ -58,13 +58,13 @@ class StoredSchema:
     number: int
     info: SchemaInfo
     timestamp_ms: int
-    """Milliseconds since the epoch of its registration."""
+    """Time of its registration, in milliseconds since the epoch."""
 
 
 class StoredSchemas:
-    """The schemas of all topics. A partition has the schemas of the topic that it is part of.
+    """The schemas of all topics. A partition has the schemas of its partitioned topic.
 
-    A change is seen at once; whoever relies on it awaits its Commit.
+    A change is visible at once. Callers that confirm a change await its Commit first.
     """
 
     def __init__(self, store: MetadataStore) -> None:

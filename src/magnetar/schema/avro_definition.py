@@ -1,4 +1,4 @@
-"""Avro definitions: parsing, a fingerprint, and whether one can read what another has written.
+"""Avro definitions: parsing, fingerprints, and compatibility of readers and writers.
 
 Apache Avro's library parses and compares. Its cost for hostile definitions is bounded here: definitions are checked
 before it sees them, and each pair of types that it compares is counted. The library takes 30 ms to import, so this
@@ -67,7 +67,7 @@ class AvroDefinition(Definition):
 
     @property
     def fingerprint(self) -> str:
-        """Equal for definitions that mean the same, whatever their spacing, order of keys and documentation."""
+        """Equal for equivalent definitions, independent of spacing, order of keys and documentation."""
         form = json.dumps(_comparable(self.schema, set()), sort_keys=True, ensure_ascii=False, separators=(",", ":"))
         return hashlib.sha256(form.encode("utf-8", "surrogatepass")).hexdigest()
 
@@ -83,7 +83,7 @@ class AvroDefinition(Definition):
 
 
 def _difference(reader: Schema, writer: Schema) -> str | None:
-    """Return None if ``reader`` can read what ``writer`` has written, otherwise the reason."""
+    """Return None if ``reader`` can read the data of ``writer``, otherwise the reason."""
     try:
         result = _Checker().get_compatibility(reader, writer)
     except RecursionError:
@@ -232,7 +232,7 @@ def _parts(schema: Any) -> list[Any]:  # noqa: ANN401
 
 
 def _comparable(schema: Any, seen: set[str]) -> object:  # noqa: ANN401
-    """Return the JSON form of what distinguishes a definition."""
+    """Return the JSON form of a definition, without properties that do not distinguish schemas."""
     fullname = _full_name(schema)
     if fullname is not None:
         if fullname in seen:

@@ -1,4 +1,4 @@
-"""Whether a schema may be used with those that a topic has, as Pulsar decides it."""
+"""Compatibility of a schema with the existing ones of a topic, by Pulsar's rules."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ if TYPE_CHECKING:
     from magnetar.schema.parsing import ParsedSchema
 
 _CONSUMERS_READ_LATEST: Final = (Strategy.BACKWARD, Strategy.FORWARD, Strategy.FORWARD_TRANSITIVE, Strategy.FULL)
-"""Strategies under which a consumer must be able to read data of the latest schema, and nothing else is required."""
+"""Strategies that only require that a consumer can read data of the latest schema."""
 
 
 def strategy_for_consumers(strategy: Strategy) -> Strategy:
-    """Return the strategy with which the schemas of consumers are checked."""
+    """Return the strategy for the schemas of consumers."""
     return Strategy.BACKWARD if strategy in _CONSUMERS_READ_LATEST else strategy
 
 

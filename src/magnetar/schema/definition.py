@@ -1,4 +1,4 @@
-"""What the definitions of all types of schemas have in common."""
+"""The interface of the definitions of all schema types."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ if TYPE_CHECKING:
 
 
 class Definition(ABC):
-    """A definition that has been read."""
+    """A parsed definition."""
 
     @property
     def fingerprint(self) -> str | None:
-        """Equal for definitions that mean the same; None if only equal bytes do."""
+        """Equal for equivalent definitions; None if only equal bytes are equivalent."""
         return None
 
     @abstractmethod

@@ -1,4 +1,4 @@
-"""Schemas as clients describe them, and their versions."""
+"""Schemas of clients, and their versions."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class SchemaType(IntEnum):
 
 
 ABSENT_TYPES = frozenset({SchemaType.NONE, SchemaType.BYTES})
-"""Types that mean that there is no schema."""
+"""Types without a schema."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -50,7 +50,7 @@ def to_text(info: SchemaInfo) -> str:
 
 
 def from_text(text: str) -> bytes:
-    """Return the definition for what the REST API is given; raises InvalidSchemaError."""
+    """Return the definition for a text of the REST API; raises InvalidSchemaError."""
     try:
         document = json.loads(text)
     except (ValueError, RecursionError) as error:

@@ -1,4 +1,4 @@
-"""Schemas whose definition has been read, and found to follow the rules of its type."""
+"""Schemas with a parsed and valid definition."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class ParsedSchema:
 
     @property
     def fingerprint(self) -> str:
-        """Equal for schemas of one type that mean the same."""
+        """Equal for equivalent schemas of one type."""
         return (self.definition and self.definition.fingerprint) or self.info.digest
 
     def conflict(self, old: ParsedSchema, strategy: Strategy) -> str | None:
@@ -63,7 +63,7 @@ class KeyValueParts(Definition):
 
 
 def parse(info: SchemaInfo) -> ParsedSchema:
-    """Read a schema; raises InvalidSchemaError if its definition does not follow the rules of its type.
+    """Parse a schema; raises InvalidSchemaError if its definition violates the rules of its type.
 
     The work is proportional to the definition, some seconds for the largest: do not call this on an event loop.
     """

@@ -12,7 +12,7 @@ class SchemaCompatibilityStrategy(StrEnum):
     """
 
     UNDEFINED = "UNDEFINED"
-    """Not set: the strategy of the next higher level holds."""
+    """Not set: the strategy of the next higher level applies."""
     ALWAYS_INCOMPATIBLE = "ALWAYS_INCOMPATIBLE"
     ALWAYS_COMPATIBLE = "ALWAYS_COMPATIBLE"
     BACKWARD = "BACKWARD"

@@ -36,10 +36,10 @@ if TYPE_CHECKING:
     from magnetar.schema.parsing import ParsedSchema
 
 PENDING_SIZE_MAX: Final = 16 << 20
-"""Bytes of the schemas that wait to be checked, of all clients."""
+"""Maximum bytes of all schemas that wait for a check, over all clients."""
 
 _RESULTS_MAX: Final = 10_000
-"""Results of checks that are kept, some 500 bytes each."""
+"""Maximum number of cached results of checks, some 500 bytes each."""
 
 Key = TypeVar("Key")
 Result = TypeVar("Result")
@@ -97,9 +97,9 @@ class SchemaRegistry:
         self._pending_size = 0
         self._changes: dict[TopicName, _Changes] = {}
         self._recording: Counter[TopicName] = Counter()
-        """Changes that are on their way to the disk."""
+        """Changes that are not durable yet."""
         self._fingerprints: _Results[tuple[SchemaType, str], str] = _Results()
-        """Fingerprints of schemas that mean the same as registered ones with other digests."""
+        """Fingerprints of schemas that are equivalent to registered ones with other digests."""
         self._readers: _Results[tuple[_Key, Strategy, int], bool] = _Results()
         """Schemas of consumers that were compatible, with the strategy and the latest version of the topic."""
 
@@ -133,7 +133,7 @@ class SchemaRegistry:
         return _with_digest(self._stored.versions(topic), schema)
 
     def known(self, topic: TopicName, schema: SchemaInfo) -> int | None:
-        """Return the version that means the same as a schema; None if only ``register`` can tell."""
+        """Return the version equivalent to a schema; None if only ``register`` can determine it."""
         if topic.partitioned_topic in self._recording:
             return None
         return self._known(schema, self._stored.versions(topic))
@@ -162,7 +162,7 @@ class SchemaRegistry:
     async def register(
         self, topic: TopicName, schema: SchemaInfo, policies: EffectivePolicies, turn: asyncio.Lock
     ) -> int:
-        """Return the version that means the same, or store a new one; durable on return.
+        """Return the equivalent version, or store a new one; durable on return.
 
         Raises RequestError if the schema is refused. ``turn`` belongs to the client.
         """
@@ -261,7 +261,7 @@ class SchemaRegistry:
             if not self._recording[topic.partitioned_topic]:
                 del self._recording[topic.partitioned_topic]
 
-        self._metadata.barrier(reported)  # also if nobody waits for the commit any more
+        self._metadata.barrier(reported)  # even without a waiting caller
         await commit
         return number
 
@@ -286,7 +286,7 @@ def _with_digest(versions: Sequence[SchemaVersion], schema: SchemaInfo) -> int |
 def _examine_new(
     schema: SchemaInfo, versions: Sequence[SchemaVersion], existing: Sequence[SchemaInfo], strategy: Strategy
 ) -> tuple[int | None, ParsedSchema]:
-    """Parse a schema; return the version that means the same, or compare it with the ``existing`` ones."""
+    """Parse a schema; return the equivalent version, or compare it with the ``existing`` ones."""
     parsed = parse(schema)
     fingerprint = parsed.fingerprint
     for each in versions:

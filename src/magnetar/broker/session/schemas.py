@@ -69,12 +69,12 @@ def awaited_by_consumer(session: Session, topic: Topic, command: pb.CommandSubsc
 
 
 def is_auto_consume(command: pb.CommandSubscribe) -> bool:
-    """Return whether a consumer takes the schema of the topic, whatever it is."""
+    """Return whether a consumer accepts any schema of the topic."""
     return command.HasField("schema") and command.schema.type == pb.Schema.AutoConsume
 
 
 def _is_idle(topic: Topic) -> bool:
-    """Return whether nobody uses the topic without a schema, and it has no entries."""
+    """Return whether the topic has no clients without a schema, and no entries."""
     if topic.ledger.entries or any(isinstance(each, LocalProducer) for each in topic.producers.values()):
         return False
     return all(each.is_auto_consume for subscription in topic.subscriptions.values() for each in subscription.consumers)
@@ -166,7 +166,7 @@ def _wire_type(kind: SchemaType) -> pb.Schema.Type.ValueType:
 
 
 def _schema_of(sent: pb.Schema) -> SchemaInfo | None:
-    """Return a schema of a client, None if it says that there is none."""
+    """Return the schema of a client, None for a type without a schema."""
     try:
         kind = _CLIENT_TYPES.get(sent.type) or SchemaType(sent.type)
     except ValueError:

@@ -1,4 +1,4 @@
-"""The settings of the schema registry: a section of the reference page."""
+"""Settings of the schema registry: a section of the reference page."""
 
 # ruff: noqa: N815 - the settings carry Pulsar's names
 
@@ -21,18 +21,18 @@ class SchemaSettings(BaseModel):
         "FORWARD_TRANSITIVE",
         "ALWAYS_COMPATIBLE",
         "ALWAYS_INCOMPATIBLE",
-    ] = Field("FULL", description="How a new schema of a topic must fit those that the topic has.")
+    ] = Field("FULL", description="Compatibility strategy for new schemas of a topic.")
     isSchemaValidationEnforced: bool = Field(
-        default=False, description="Refuse producers without a schema in all topics that have one."
+        default=False, description="Reject producers without a schema in all topics with a schema."
     )
     isAllowAutoUpdateSchemaEnabled: bool = Field(
-        default=True, description="Let producers and consumers bring new schemas; false: only the admin API does."
+        default=True, description="Allow producers and consumers to register new schemas; false: only by the admin API."
     )
     maxSchemaSize: int = Field(
-        512 * 1024, gt=0, description="Bytes of one version of a schema, its definition and properties."
+        512 * 1024, gt=0, description="Maximum bytes of one schema version, with its properties."
     )
-    maxSchemaVersionsPerTopic: int = Field(1000, gt=0, description="Versions of the schema of a topic.")
+    maxSchemaVersionsPerTopic: int = Field(1000, gt=0, description="Maximum versions of a topic's schema.")
     maxSchemasSizePerTopic: int = Field(
-        4 << 20, gt=0, description="Bytes of memory for all versions of the schema of a topic."
+        4 << 20, gt=0, description="Maximum bytes of memory for all schema versions of a topic."
     )
-    maxSchemasSizeInMB: int = Field(64, gt=0, description="Memory for the schemas of all topics.")
+    maxSchemasSizeInMB: int = Field(64, gt=0, description="Maximum memory for the schemas of all topics.")

@@ -49,7 +49,7 @@ class LoadFailures:
         self._retry_at: dict[TopicName, float] = {}
         """Time of the next attempt, in monotonic seconds."""
         self._unstored: dict[TopicName, None] = {}
-        """Topics whose last load succeeded, but whose metadata could not be stored soon after it."""
+        """Topics that were loaded, but whose metadata could not be stored soon afterwards."""
 
     @property
     def reasons(self) -> Mapping[TopicName, str]:
@@ -76,10 +76,10 @@ class LoadFailures:
         return failure
 
     def unloaded(self, name: TopicName, unstored: StorageError | None, loaded_at: float) -> None:
-        """Note that a topic was unloaded, and why its metadata could not be stored, if that was the reason.
+        """Record that a topic was unloaded, with the error if its metadata could not be stored.
 
-        If that was found soon after each of two loads, the second load counts as failed: the cause lasts, and loading
-        topics again and again takes time from the others.
+        If the error occurs soon after each of two loads, the second load counts as failed: the cause persists, and
+        repeated loads would delay other topics.
         """
         is_soon = self._clock.now() - loaded_at < LOAD_RETRY_DELAY_S
         if unstored is None or not is_soon:

@@ -73,7 +73,7 @@ class Topic(Part):
         self.ledger = ledger
         self.lifecycle = lifecycle
         self.unstored: StorageError | None = None
-        """Why metadata of the topic could not be stored; None if they could."""
+        """The error if metadata of the topic could not be stored; None otherwise."""
         ledger.observe_fencing(self._not_stored)
         self.policies = environment.policies_of(name)
         self.loaded_at = environment.clock.now()
