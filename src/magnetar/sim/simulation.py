@@ -172,7 +172,7 @@ class Simulation:
         for invariant in self.invariants:
             invariant.check()
         if self.scheduler.problems:
-            self.checks.violate(f"raised and not caught: {self.scheduler.problems[0]}")
+            self.checks.violate(f"unhandled exception: {self.scheduler.problems[0]}")
 
     def later(self, seconds: float, work: Callable[[], None]) -> None:
         """Schedule an external event, such as a loss of power, at any point of the running code."""
@@ -287,7 +287,7 @@ class Simulation:
             site.start()
         except MagnetarError as error:
             if site.disk.is_sound:
-                self.checks.violate(f"{site.name} refuses what a crash left it: {error}")
+                self.checks.violate(f"{site.name} does not start after a crash: {error}")
             else:
                 self.later(self.chance.uniform(*DOWN_S), lambda: self.start(site))
         else:

@@ -70,15 +70,15 @@ _LINKS = LinkOptions(interval_s=0.05, full_state_interval_s=5.0)
 class Tap:
     """An observer of the frames of brokers; each method is called right before the broker acts on the data."""
 
-    def heard(self, site: Site, session: Session, data: bytes) -> Callable[[], None]:
+    def received(self, site: Site, session: Session, data: bytes) -> Callable[[], None]:
         """Observe bytes from a client; the result is called after the broker handled them, or when it ended."""
         raise NotImplementedError
 
-    def said(self, site: Site, session: Session, frame: bytes) -> None:
+    def sent(self, site: Site, session: Session, frame: bytes) -> None:
         """Observe a frame to a client."""
         raise NotImplementedError
 
-    def wrote(self, site: Site) -> None:
+    def committed(self, site: Site) -> None:
         """Observe that a group has become durable and was reported."""
         raise NotImplementedError
 
@@ -266,7 +266,7 @@ class Site:
         def reported(operations: Sequence[Operation], error: StorageError | None) -> None:
             report(operations, error)
             if error is None:
-                loop.call_soon(self._tap.wrote, self)  # after the callbacks of the entries
+                loop.call_soon(self._tap.committed, self)  # after the callbacks of the entries
 
         self._committer = VirtualCommitter(loop, chance, log, group_bytes, reported)
         return self._committer
@@ -278,7 +278,7 @@ class Site:
             def _handle(self, data: bytes, now: float) -> None:
                 unfinished = site._unfinished.setdefault(self, [])
                 if data:
-                    unfinished.append(tap.heard(site, self.session, data))
+                    unfinished.append(tap.received(site, self.session, data))
                 super()._handle(data, now)
                 if self._is_dropped or not (self._left or self._connection.decoder.has_more):
                     del site._unfinished[self]
@@ -286,7 +286,7 @@ class Site:
                         done()
 
             def write(self, frame: bytes) -> None:
-                tap.said(site, self.session, frame)
+                tap.sent(site, self.session, frame)
                 super().write(frame)
 
         server = Server(self.environment, self.topics)

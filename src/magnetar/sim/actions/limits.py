@@ -90,7 +90,7 @@ class Limits(ActionGroup):
             return
         for replica, target in sorted(untold & untold_before, key=lambda each: (str(each[0].name), each[0].cluster)):
             self.simulation.checks.violate(
-                f"B: nothing tells why the link of {replica.name.local_name} from {replica.cluster} to {target} waits"
+                f"B: the link of {replica.name.local_name} from {replica.cluster} to {target} waits without a reason"
             )
         for site in limited:
             site.max_message_size = MAX_MESSAGE_SIZE

@@ -77,11 +77,14 @@ class AcknowledgementCheck:
         held_back = cursor.remaining(place) if place is not None and not done else None
         left = entry.every if held_back is None else held_back
         if (done or covered) and not is_outside and asked != entry.every:
-            return f"counts as acknowledged, of which {asked:b} is all that anybody did", done
+            return f"counts as acknowledged, but clients acknowledged {asked:b} only", done
         if place is not None and not done and (covered or is_outside):
-            return "is acknowledged elsewhere and would be delivered again", done
+            return "is acknowledged in its state, but would be delivered again", done
         if (entry.every & ~(left & unclaimed)) & ~asked:
-            return f"counts as acknowledged but for {left & unclaimed:b}, and {asked:b} is all that anybody did", done
+            return (
+                f"counts as acknowledged except for {left & unclaimed:b}, but clients acknowledged {asked:b} only",
+                done,
+            )
         return "", done
 
     def _look_at(self, replica: Replica, subscription: Subscription, state: SubscriptionProgress) -> object:

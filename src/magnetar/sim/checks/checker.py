@@ -100,7 +100,7 @@ class Checker:
         for position, data in replica.durable_entries(after):
             entry = read_entry(replica.cluster, position, data)
             if position <= self._model.given[replica.cluster]:
-                self._violated(f"P5: {replica.cluster} gave {entry.text} {position}, which held another entry before")
+                self._violated(f"P5: {replica.cluster} stored {entry.text} at {position}, which was used before")
             self.check_content(f"{replica.cluster} holds at {position}", entry.text, data)
             if entry.cluster == replica.cluster and entry.position != position:
                 self._check_returned(replica, entry)
@@ -109,15 +109,15 @@ class Checker:
             self._model.add(replica.cluster, position, entry, len(data), replica.site.clock.monotonic())
         last = replica.topic.ledger.last_confirmed_entry
         if last.entry_id >= 0 and (not log.entries or log.entries[-1][0] < last):
-            self._violated(f"P1: {replica.cluster} calls {last} durable, and its log ends before that")
+            self._violated(f"P1: {replica.cluster} reports {last} as durable, but its log ends before")
 
     def _check_returned(self, replica: Replica, entry: Entry) -> None:
         """P2: entries sent back by others are those published before the loss of the disk, each once."""
         here, model = replica.cluster, self._model
         if model.texts.get(entry.text) != entry or model.ranks[entry.text] >= model.lost_with_disk[here]:
-            self._violated(f"P2: {here} took {entry} back, which it did not lose")
+            self._violated(f"P2: {here} accepted the returned entry {entry}, which it did not lose")
         if entry.text in model.logs[here].places:
-            self._violated(f"P2: {here} took {entry.text} back, which it held")
+            self._violated(f"P2: {here} accepted the returned entry {entry.text}, which it has")
 
     def _check_receipts(self, replica: Replica) -> None:
         receipts = self._model.receipts[replica.cluster]
@@ -129,14 +129,14 @@ class Checker:
             else:
                 is_held = entry is not None and (entry.cluster, entry.position) == (replica.cluster, position)
             if not is_held:
-                self._violated(f"P1: {replica.cluster} receipted {text} at {position}, where there is {entry}")
+                self._violated(f"P1: {replica.cluster} receipted {text} at {position}, but has {entry} there")
         receipts.clear()
 
     def check_content(self, what: str, text: str, data: bytes) -> None:
         """C: an entry equals the producer's entry in every byte; ``what`` names the holder in the error."""
         published = self._model.contents.get(text)
         if published is None or not is_same(published, data):
-            self._violated(f"C: {what} {text or 'what cannot be read'}, which is not what was published")
+            self._violated(f"C: {what} {text or 'an unreadable entry'}, which differs from the published entry")
 
     def _check_chunk(self, replica: Replica, entry: Entry) -> None:
         """C: a chunk follows the previous one or repeats one; the first chunks may be lost with the topic."""
@@ -165,14 +165,16 @@ class Checker:
     def _check_published(self, replica: Replica, entry: Entry, attempt: Entry | None) -> None:
         """Check an entry that ``replica`` published; ``attempt`` is an earlier attempt to publish the same messages."""
         if attempt is not None and self._deduplicated and attempt.whole not in self._model.damaged:
-            self._violated(f"D: {replica.cluster} stored {entry.text} though it held {attempt.text}, the same messages")
+            self._violated(f"D: {replica.cluster} stored {entry.text}, but had {attempt.text} with the same messages")
         before = self._model.texts.get(entry.text)
         if before is not None and before != entry:
-            self._violated(f"P5: {entry.text} is in {replica.cluster} at {entry.position}, and is that of {before} too")
+            self._violated(
+                f"P5: {entry.text} is in {replica.cluster} at {entry.position}, but has the origin {before} too"
+            )
         self._check_chunk(replica, entry)
         published = self._model.published[replica.cluster]
         if published and entry.position <= published[-1].position:
-            self._violated(f"P5: {replica.cluster} gave {entry.text} {entry.position}, after {published[-1]}")
+            self._violated(f"P5: {replica.cluster} stored {entry.text} at {entry.position}, after {published[-1]}")
 
     def _check_replicated(self, replica: Replica) -> None:
         """P2: replicated entries are entries of their origin in its order, without gaps.
@@ -188,16 +190,14 @@ class Checker:
             for entry in arrived[seen:]:
                 rank = model.ranks.get(entry.text)
                 if rank is None or published[rank] != entry or rank < following:
-                    self._violated(
-                        f"P2: {here} holds {entry}, which {cluster} did not publish after {following} others"
-                    )
+                    self._violated(f"P2: {here} has {entry}, which {cluster} did not publish after {following} others")
                     return
                 source = replica.site.peers[cluster].replicas[replica.name]
                 missed = [each for each in published[following:rank] if self.is_due(each, source, here)]
                 if not entry.is_for(here):
-                    self._violated(f"P2: {here} holds {entry}, which is not meant for it")
+                    self._violated(f"P2: {here} has {entry}, which is not meant for it")
                 if missed:
-                    self._violated(f"P2: {here} holds {entry.text} of {cluster} and not what came before, {missed[0]}")
+                    self._violated(f"P2: {here} has {entry.text} of {cluster}, but not the earlier {missed[0]}")
                 following = rank + 1
             self._compared[here, cluster] = len(arrived), following
 
@@ -224,19 +224,19 @@ class Checker:
                 if unclaimed(state, entry) & mask:
                     self._violated(
                         f"P6: {text} of {subscription.name} in {replica.cluster}, epoch {state.epoch}, was "
-                        f"acknowledged ({mask:b}) and that was confirmed: no other cluster will hear of it"
+                        f"acknowledged ({mask:b}) and confirmed, but is missing in the replicated state"
                     )
                 if self.left(replica, subscription, entry) & mask:
                     self._violated(
                         f"P6: {text} of {subscription.name} in {replica.cluster}, epoch {state.epoch}, "
-                        f"was acknowledged ({mask:b}) and that was confirmed: it is forgotten"
+                        f"was acknowledged ({mask:b}) and confirmed, but is unacknowledged"
                     )
 
     def _check_missing(self, replica: Replica, name: str) -> None:
         promise = self._model.promise(replica.cluster, name)
         if promise.acknowledged and not self._model.is_buried(replica.cluster, name, promise.epoch):
             self._violated(
-                f"P6: {name} in {replica.cluster} is gone, though nobody deleted it since epoch {promise.epoch}"
+                f"P6: {name} in {replica.cluster} is missing, but was not deleted since epoch {promise.epoch}"
             )
 
     def is_left(self, subscription: Subscription, entry: Entry) -> bool:

@@ -50,15 +50,15 @@ class Readings:
         if entry is None and position > self._model.given[cluster]:
             self._violate(f"N: {name} got {text} at {position} before it was durable")
         elif entry is not None and entry.text != text:
-            self._violate(f"N: {name} got {text} at {position}, where the log has {entry.text}")
+            self._violate(f"N: {name} got {text} at {position}, but the log has {entry.text} there")
         elif entry is not None:  # otherwise the log was lost since the entry was sent
             skipped = self.unread(reader, before=position)
             if skipped:
-                self._violate(f"N: {name} got {text} at {position} after {reader.last}, and not {skipped}")
+                self._violate(f"N: {name} got {text} at {position} after {reader.last}, but not {skipped}")
             self.whole += reader.assembler.add(entry)
             broken = reader.assembler.broken()
             if broken:
-                self._violate(f"N: {name} got all chunks of {broken}, and cannot put them together")
+                self._violate(f"N: {name} got all chunks of {broken}, but cannot assemble them")
 
     def unread(self, reader: SimReader, *, before: Position | None = None) -> str:
         """Return the text of the first unread entry of a reader, before ``before``; empty if there is none."""

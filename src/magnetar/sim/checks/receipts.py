@@ -84,8 +84,8 @@ class Receipts:
         unsafe = self._at_risk.receipted(cluster, entry.text)
         if len(unsafe) > policy.messages and not replica.topic.is_closing:
             self._violate(
-                f"L: {cluster} gave a receipt for {entry.text}: {len(unsafe)} are in fewer than {policy.copies} other "
-                f"clusters, and {policy.messages} may be: {unsafe[-5:]}"
+                f"L: {cluster} sent a receipt for {entry.text}: {len(unsafe)} entries in fewer than {policy.copies} "
+                f"other clusters, the limit is {policy.messages}: {unsafe[-5:]}"
             )
 
     def _check_order(self, replica: Replica, producer: LocalProducer, receipt: pb.CommandSendReceipt) -> None:
@@ -94,7 +94,7 @@ class Receipts:
         newest = sequence_id - (f"{producer.options.name}-{sequence_id}" in self._model.chunked)
         if receipt.sequence_id <= newest or (given != EARLIEST and given <= position):
             self._violate(
-                f"R: {replica.cluster} gave {producer.options.name} a receipt for {receipt.sequence_id} at {given} "
-                f"after that for {sequence_id} at {position}"
+                f"R: {replica.cluster} sent {producer.options.name} a receipt for {receipt.sequence_id} at {given} "
+                f"after the receipt for {sequence_id} at {position}"
             )
         self._receipted[producer] = receipt.sequence_id, max(given, position)

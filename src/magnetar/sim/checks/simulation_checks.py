@@ -95,7 +95,7 @@ class SimulationChecks(Tap):
 
     # -- frames to brokers ------------------------------------------------------------------------------------------
 
-    def heard(self, site: Site, session: Session, data: bytes) -> Then:
+    def received(self, site: Site, session: Session, data: bytes) -> Then:
         """See Tap."""
         afterwards: list[Then] = []
         for name, topic in self.topics.items():
@@ -104,7 +104,7 @@ class SimulationChecks(Tap):
         if decoder is None:
             decoder = self._decoders[session] = FrameDecoder()
         for frame in decoder.feed(data):
-            then = self._hear(site, session, frame)
+            then = self._receive(site, session, frame)
             if then is not None:
                 afterwards.append(then)
 
@@ -114,11 +114,11 @@ class SimulationChecks(Tap):
 
         return done
 
-    def _hear(self, site: Site, session: Session, frame: Frame) -> Then | None:
+    def _receive(self, site: Site, session: Session, frame: Frame) -> Then | None:
         command = frame.command
         match command.type:
             case pb.BaseCommand.SEND:
-                return self._hear_entry(site, session, command.send, frame.body)
+                return self._receive_entry(site, session, command.send, frame.body)
             case pb.BaseCommand.SUBSCRIBE if command.subscribe.replicate_subscription_state:
                 name = TopicName.parse(command.subscribe.topic)
                 return self.topics[name].subscribed(site.replicas[name], command.subscribe.subscription)
@@ -129,16 +129,16 @@ class SimulationChecks(Tap):
                     positions = [position_of(each) for each in refused.message_ids]
                     self.topics[subscription.topic.name].refused(session.consumers[refused.consumer_id], positions)
             case pb.BaseCommand.ACK:
-                self._hear_ack(site, session, command.ack)
+                self._receive_ack(site, session, command.ack)
             case pb.BaseCommand.SEEK:
-                self._hear_seek(site, session, command.seek)
+                self._receive_seek(site, session, command.seek)
             case pb.BaseCommand.UNSUBSCRIBE:
-                return self._hear_unsubscribe(site, session, command.unsubscribe)
+                return self._receive_unsubscribe(site, session, command.unsubscribe)
             case _:
                 pass
         return None
 
-    def _hear_ack(self, site: Site, session: Session, ack: pb.CommandAck) -> None:
+    def _receive_ack(self, site: Site, session: Session, ack: pb.CommandAck) -> None:
         subscription = _subscription(session, ack.consumer_id)
         if subscription is not None:
             name = subscription.topic.name
@@ -146,7 +146,7 @@ class SimulationChecks(Tap):
             if confirmed is not None and ack.HasField("request_id"):
                 self._open[session, pb.BaseCommand.ACK_RESPONSE, ack.request_id] = confirmed
 
-    def _hear_seek(self, site: Site, session: Session, seek: pb.CommandSeek) -> None:
+    def _receive_seek(self, site: Site, session: Session, seek: pb.CommandSeek) -> None:
         subscription = _subscription(session, seek.consumer_id)
         if subscription is not None:
             name = subscription.topic.name
@@ -154,7 +154,7 @@ class SimulationChecks(Tap):
             if confirmed is not None:
                 self._open[session, pb.BaseCommand.SUCCESS, seek.request_id] = confirmed
 
-    def _hear_unsubscribe(self, site: Site, session: Session, command: pb.CommandUnsubscribe) -> Then | None:
+    def _receive_unsubscribe(self, site: Site, session: Session, command: pb.CommandUnsubscribe) -> Then | None:
         subscription = _subscription(session, command.consumer_id)
         if subscription is None:
             return None
@@ -166,7 +166,7 @@ class SimulationChecks(Tap):
         self._open[session, pb.BaseCommand.ERROR, command.request_id] = unsubscribing.refused
         return unsubscribing.handled
 
-    def _hear_entry(self, site: Site, session: Session, send: pb.CommandSend, body: bytes) -> Then | None:
+    def _receive_entry(self, site: Site, session: Session, send: pb.CommandSend, body: bytes) -> Then | None:
         producer = session.producers.get(send.producer_id)
         if isinstance(producer, ReplicatedProducer):
             name, updates = producer.topic.name, self.topics[producer.topic.name].updates
@@ -185,7 +185,7 @@ class SimulationChecks(Tap):
 
     # -- frames from brokers ----------------------------------------------------------------------------------------
 
-    def said(self, site: Site, session: Session, frame: bytes) -> None:
+    def sent(self, site: Site, session: Session, frame: bytes) -> None:
         """See Tap."""
         for each in FrameDecoder().feed(frame):
             command = each.command
@@ -194,7 +194,7 @@ class SimulationChecks(Tap):
             confirmed: Then | None = None
             match command.type:
                 case pb.BaseCommand.MESSAGE:
-                    self._say_message(site, session, command.message, each.body)
+                    self._send_message(site, session, command.message, each.body)
                 case pb.BaseCommand.ACK_RESPONSE:
                     response = command.ackResponse
                     confirmed = self._open.pop((session, command.type, response.request_id), None)
@@ -208,15 +208,15 @@ class SimulationChecks(Tap):
                     receipt = command.send_receipt
                     key = session, command.type, receipt.producer_id << 32 | receipt.sequence_id
                     confirmed = self._open.pop(key, None)
-                    self._say_receipt(site, session, receipt)
+                    self._send_receipt(site, session, receipt)
             if confirmed is not None:
                 confirmed()
 
-    def wrote(self, site: Site) -> None:
+    def committed(self, site: Site) -> None:
         """See Tap."""
         self.look_at_logs(site)
 
-    def _say_message(self, site: Site, session: Session, message: pb.CommandMessage, entry: bytes) -> None:
+    def _send_message(self, site: Site, session: Session, message: pb.CommandMessage, entry: bytes) -> None:
         holder = session.consumers.get(message.consumer_id)
         link: Any = holder.subscription if holder is not None else None
         if isinstance(link, Replicator):
@@ -229,7 +229,7 @@ class SimulationChecks(Tap):
             name, consumer = subscription.topic.name, session.consumers[message.consumer_id]
             self.topics[name].dispatched(site.replicas[name], consumer, subscription, message)
 
-    def _say_receipt(self, site: Site, session: Session, receipt: pb.CommandSendReceipt) -> None:
+    def _send_receipt(self, site: Site, session: Session, receipt: pb.CommandSendReceipt) -> None:
         producer = session.producers.get(receipt.producer_id)
         if producer is not None:
             name = producer.topic.name

@@ -214,7 +214,7 @@ class TopicChecks:
         try:
             marker = decode_marker(bytes(payload_of(body)))
         except MagnetarError as error:
-            self.violate(f"{replica.cluster} was sent a progress marker that cannot be read: {error}")
+            self.violate(f"{replica.cluster} received an invalid progress marker: {error}")
             return None
         known = [(state, self._claimed(state)) for state in marker.states]
         told = ", ".join(
@@ -298,20 +298,22 @@ class TopicChecks:
             return
         sent = ack_set.words_to_int(message.ack_set) if message.ack_set else entry.every
         if sent & ~self.checker.left(replica, subscription, entry):
-            self.violate(f"P3: {where}, {entry.text}, was sent to a consumer though it is acknowledged here")
+            self.violate(f"P3: {where}, {entry.text}, was sent to a consumer, but is acknowledged here")
         active = replica.topic.policies.replicated_subscription_active_cluster if replica.topic is not None else ""
         if subscription.is_replicated and active not in ("", replica.cluster):
-            self.violate(f"A: {where}, {entry.text}, was sent to a consumer, and {active} is the active cluster")
+            self.violate(f"A: {where}, {entry.text}, was sent to a consumer, but {active} is the active cluster")
         sharing = subscription.consumers.type in SHARING
         if sharing and entry.deliver_at_ms > replica.site.clock.highest * 1000:
             early_s = entry.deliver_at_ms / 1000 - replica.site.clock.highest
             self.violate(f"T: {where}, {entry.text}, was sent to a consumer {early_s:.3f} s before its time")
         held = self._holders.send(consumer, subscription, position, entry)
         if held is not None:
-            self.violate(f"K: {where}, {entry.text}, was sent to a consumer while another holds {held.text} of its key")
+            self.violate(
+                f"K: {where}, {entry.text}, was sent to a consumer, but another one has {held.text} of its key"
+            )
         promise = self.model.promise(replica.cluster, subscription.name)
         if subscription.progress.state.epoch == promise.epoch and sent & promise.acknowledged.get(entry.text, 0):
-            self.violate(f"P3: {where}, {entry.text}, was sent again after its acknowledgement was confirmed here")
+            self.violate(f"P3: {where}, {entry.text}, was redelivered after its acknowledgement was confirmed here")
 
 
 def _is_inside(entry: Entry, starts: Starts) -> bool:

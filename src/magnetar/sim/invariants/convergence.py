@@ -79,7 +79,7 @@ class Convergence(Invariant):
         held, back = model.logs[holder.cluster].places, model.returned[owner.cluster]
         for entry in model.published[owner.cluster][: model.lost_with_disk[owner.cluster]]:
             if held.get(entry.text, EARLIEST) >= first and entry.text not in back:
-                return f"{owner.cluster} lost {entry.text}, and {holder.cluster} has not sent it back"
+                return f"{owner.cluster} lost {entry.text}, but {holder.cluster} has not sent it back"
         return ""
 
 

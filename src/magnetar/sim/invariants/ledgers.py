@@ -32,7 +32,7 @@ class Ledgers(Invariant):
             kept = site.given_up | site.unswept
             leaked = [each for each in unnamed if each >= kept_below and each not in kept]
             if leaked:
-                return f"{site.name} keeps ledgers {leaked[:5]}, which nothing names"
+                return f"{site.name} keeps ledgers {leaked[:5]} without references"
         return ""
 
 

@@ -30,4 +30,4 @@ class Lifecycles(Invariant):
             for name in site.replicas
             if site.topics.is_shut(name)
         ]
-        return f"nobody is let into {', '.join(shut)}" if shut else ""
+        return f"{', '.join(shut)} rejects clients" if shut else ""

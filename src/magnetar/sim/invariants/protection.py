@@ -73,8 +73,8 @@ class Protection(Invariant):
         self.simulation.count("progress reported as unconfirmed", unconfirmed.since is not None)
         if lacks and unconfirmed.since is None:
             self.simulation.checks.violate(
-                f"S: {topic.name.local_name}: {where} reports that {remote} has confirmed everything, and it has not "
-                f"heard of {list(lacks)[:5]}"
+                f"S: {topic.name.local_name}: {where} reports that {remote} has confirmed everything, but it lacks "
+                f"{list(lacks)[:5]}"
             )
 
     def _check_protected(
@@ -91,7 +91,7 @@ class Protection(Invariant):
                 late.append(entry.text)
         if late:
             self.simulation.checks.violate(
-                f"S: {topic.name.local_name}: {name} in {replica.cluster} is reported as protected, and {remote} has "
+                f"S: {topic.name.local_name}: {name} in {replica.cluster} is reported as protected, but {remote} has "
                 f"lacked {late[:5]} for {LATE_S} s"
             )
 

@@ -55,7 +55,7 @@ class Statistics(Invariant):
             if backlog is not None and backlog < len(lacks):
                 where = f"{topic.name.local_name} in {replica.cluster}"
                 self.simulation.checks.violate(
-                    f"S: {where} reports a replication backlog of {backlog}, and {remote} lacks {lacks[:5]}"
+                    f"S: {where} reports a replication backlog of {backlog}, but {remote} lacks {lacks[:5]}"
                 )
 
     def _check_lost(self, topic: TopicChecks, replica: Replica) -> None:
@@ -72,7 +72,7 @@ class Statistics(Invariant):
                 if told is not None and told < len(lost):
                     where = f"{topic.name.local_name} in {replica.cluster}"
                     self.simulation.checks.violate(
-                        f"S: {where} reports {told} messages of {name} that {remote} lost, and it lost {lost[:5]}"
+                        f"S: {where} reports {told} messages of {name} that {remote} lost, but it lost {lost[:5]}"
                     )
 
     def _has_skipped(self, replica: Replica, remote: str) -> bool:
@@ -117,11 +117,11 @@ class Statistics(Invariant):
                 continue
             left = sum(unclaimed(subscription.progress.state, entry) != 0 for entry in held)
             if told.msg_backlog != left:
-                return f"{name} has a backlog of {told.msg_backlog} by its statistics, and {left} by its progress"
+                return f"{name} has a backlog of {told.msg_backlog} in its statistics, but {left} in its progress"
             for remote, count in (told.progress_lost or {}).items():
                 lost = len(self._lost(topic, replica, remote, subscription))
                 if count != lost and not (count is None and self._has_skipped(replica, remote)):
-                    return f"{name} has {count} messages that {remote} lost, by its statistics, and has {lost}"
+                    return f"{name} has {count} messages lost by {remote} in its statistics, but really {lost}"
             for remote, unconfirmed in (told.progress_unconfirmed or {}).items():
                 if unconfirmed != 0:
                     return f"{name} has {unconfirmed} acknowledgements that {remote} has not confirmed"

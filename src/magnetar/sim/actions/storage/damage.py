@@ -79,7 +79,7 @@ class Damage(ActionGroup):
             return
         if is_loaded:
             where = f"{replica.name.local_name} in {cluster}"
-            self.simulation.checks.violate(f"E: {where} is loaded, and its metadata at {path} cannot be read")
+            self.simulation.checks.violate(f"E: {where} is loaded, but its metadata at {path} is damaged")
         self.simulation.note(cluster, f"{path} is restored")
         self.simulation.count("damaged topic restored")
         self.simulation.later(LOAD_RETRY_DELAY_S, partial(self._load, replica))
