@@ -19,10 +19,10 @@ from reference.markdown import code, prose, table, value
 _ABOUT = """\
 A policy applies to all topics of a namespace, or to one topic. The policy of a topic overrides that of its namespace,
 which overrides the broker's setting. The table shows the default of that setting. `GET` returns the value at its level,
-`POST` sets it, and `DELETE` removes it. With `?applied=true`, the `GET` of a topic returns the value in effect. Backlog
-quotas are read at `backlogQuotaMap`. Namespace paths are below `/admin/v2/namespaces/{tenant}/{namespace}`,
-topic paths below `/admin/v2/persistent/{tenant}/{namespace}/{topic}`. `magnetar namespaces` and
-`magnetar topicPolicies` have commands for them, see [Command line](cli.md).
+`POST` (`PUT` for `schemaCompatibilityStrategy`) sets it, and `DELETE` removes it. With `?applied=true`, the `GET` of a
+topic returns the value in effect. Backlog quotas are read at `backlogQuotaMap`. Namespace paths are below
+`/admin/v2/namespaces/{tenant}/{namespace}`, topic paths below `/admin/v2/persistent/{tenant}/{namespace}/{topic}`.
+`magnetar namespaces` and `magnetar topicPolicies` have commands for them, see [Command line](cli.md).
 """
 
 _HEADS = ("policy", "path of a namespace", "path of a topic", "default", "meaning")

@@ -18,6 +18,7 @@ from magnetar.admin.handlers import (
     namespaces,
     policies,
     protection,
+    schemas,
     subscriptions,
     tenants,
     topics,
@@ -36,7 +37,7 @@ if TYPE_CHECKING:
     from magnetar.admin.service import AdminService
     from magnetar.metadata.resources import Resources
 
-NOUNS = (clusters, tenants, namespaces, topics, policies, subscriptions, protection, brokers, unsupported)
+NOUNS = (clusters, tenants, namespaces, topics, policies, subscriptions, protection, schemas, brokers, unsupported)
 """Modules with routes, each with a function ``routes``; the last one refuses unsupported requests."""
 
 

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Self
 
 from magnetar.admin.connection import TIMEOUT_SECONDS, ClusterUnreachableError, Connection
 from magnetar.admin.nouns import Brokers, Clusters, Namespaces, Policies, Subscriptions, Tenants, Topics
+from magnetar.admin.schema_noun import Schemas
 from magnetar.base.errors import AdminError
 
 if TYPE_CHECKING:
@@ -33,6 +34,7 @@ class AdminClient:
         self.policies = Policies(self._connection)
         self.topics = Topics(self._connection)
         self.subscriptions = Subscriptions(self._connection)
+        self.schemas = Schemas(self._connection)
         self.brokers = Brokers(self._connection)
 
     def __enter__(self) -> Self:

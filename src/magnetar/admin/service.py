@@ -20,6 +20,9 @@ if TYPE_CHECKING:
     from magnetar.base.names import NamespaceName, TopicName
     from magnetar.base.position import Position
     from magnetar.metadata.effective import EffectivePolicies
+    from magnetar.metadata.schemas import StoredSchema
+    from magnetar.schema.info import SchemaInfo
+    from magnetar.schema.strategy import SchemaCompatibilityStrategy
 
 Result = TypeVar("Result")
 
@@ -190,6 +193,26 @@ class SubscriptionOperations(Protocol):
         ...
 
 
+class SchemaOperations(Protocol):
+    """Operations on the schemas of topics, which need not exist. Methods raise SchemaError for refused schemas."""
+
+    async def versions(self, topic: TopicName) -> list[StoredSchema]:
+        """Return all versions, oldest first."""
+        ...
+
+    async def register(self, topic: TopicName, schema: SchemaInfo) -> int:
+        """Return the version of a schema; store it if it is new."""
+        ...
+
+    async def check(self, topic: TopicName, schema: SchemaInfo, strategy: SchemaCompatibilityStrategy) -> None:
+        """Return if a schema could be registered."""
+        ...
+
+    async def delete(self, topic: TopicName, *, force: bool) -> int | None:
+        """Delete all versions; return that of the deletion, None with ``force``, after which 0 is the next one."""
+        ...
+
+
 class AdminService(Protocol):
     """Operations of a broker."""
 
@@ -201,6 +224,11 @@ class AdminService(Protocol):
     @property
     def subscriptions(self) -> SubscriptionOperations:
         """Operations on subscriptions."""
+        ...
+
+    @property
+    def schemas(self) -> SchemaOperations:
+        """Operations on schemas."""
         ...
 
     @property

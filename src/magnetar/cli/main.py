@@ -20,6 +20,7 @@ from magnetar.cli import (
     namespaces,
     pipeline,
     policies,
+    schemas,
     simulate,
     subscriptions,
     tenants,
@@ -71,6 +72,7 @@ app.add_typer(namespaces.app, name="namespaces")
 app.add_typer(topic_subscriptions.app, name="topics")
 app.add_typer(policies.topic_policies, name="topicPolicies")
 app.add_typer(subscriptions.app, name="subscriptions")
+app.add_typer(schemas.app, name="schemas")
 app.add_typer(brokers.app, name="brokers")
 app.add_typer(pipeline.app, name="pipeline")
 _SETTINGS_AS_FLAGS = {"allow_extra_args": True, "ignore_unknown_options": True}

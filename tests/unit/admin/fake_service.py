@@ -38,6 +38,10 @@ from magnetar.metadata.effective import EffectivePolicies, effective
 from magnetar.metadata.memory import MemoryMetadataStore
 from magnetar.metadata.policies import ClusterData, PartitionedTopicMetadata, Policies, TenantInfo
 from magnetar.metadata.resources import Resources
+from magnetar.metadata.schemas import StoredSchema
+from magnetar.schema.compatibility import check
+from magnetar.schema.parsing import parse
+from magnetar.schema.strategy import SchemaCompatibilityStrategy
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Generator, Mapping
@@ -45,6 +49,7 @@ if TYPE_CHECKING:
     from magnetar.admin.service import StatsOptions
     from magnetar.base.limits import Limit
     from magnetar.base.names import TopicName
+    from magnetar.schema.info import SchemaInfo
 
 Result = TypeVar("Result")
 
@@ -267,6 +272,30 @@ class FakeSubscriptionOperations:
         return found
 
 
+class FakeSchemaOperations:
+    """The schemas of all topics, compared with the latest."""
+
+    def __init__(self) -> None:
+        self._stored: dict[TopicName, list[StoredSchema]] = {}
+
+    async def versions(self, topic: TopicName) -> list[StoredSchema]:
+        return self._stored.get(topic, [])
+
+    async def register(self, topic: TopicName, schema: SchemaInfo) -> int:
+        await self.check(topic, schema, SchemaCompatibilityStrategy.FULL)
+        stored = self._stored.setdefault(topic, [])
+        stored.append(StoredSchema(len(stored), schema, 1_700_000_000_000))
+        return len(stored) - 1
+
+    async def check(self, topic: TopicName, schema: SchemaInfo, strategy: SchemaCompatibilityStrategy) -> None:
+        latest = self._stored.get(topic, [])[-1:]
+        check([parse(each.info) for each in latest], parse(schema), strategy)
+
+    async def delete(self, topic: TopicName, *, force: bool) -> int | None:
+        deleted = self._stored.pop(topic, [])
+        return None if force else len(deleted)
+
+
 class FakeAdminService:
     """An AdminService with ledger 3 only."""
 
@@ -280,6 +309,7 @@ class FakeAdminService:
         self.resources = resources
         self.topics = FakeTopicOperations(resources)
         self.subscriptions = FakeSubscriptionOperations(self.topics)
+        self.schemas = FakeSchemaOperations()
         self.healthy = True
         self.unloadable: dict[TopicName, str] = {}
         self.hits = LimitHits()

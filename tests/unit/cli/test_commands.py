@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import httpx
 import pytest
@@ -24,6 +24,9 @@ from tests.unit.admin.fake_service import (
     FakeTopic,
     new_service,
 )
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 Run = Callable[[str], Any]
 
@@ -317,3 +320,44 @@ def test_a_noun_alone_prints_its_help(capsys: pytest.CaptureFixture[str]) -> Non
     captured = capsys.readouterr()
     assert "create-partitioned-topic" in captured.out
     assert captured.err == ""
+
+
+def test_schemas(run: Run, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    files = []
+    for index, definition in enumerate(('"int"', '"long"', '{"type":"int","doc":"x"}')):
+        files.append(tmp_path / f"{index}.json")
+        files[-1].write_text(json.dumps({"type": "AVRO", "schema": definition, "properties": {"a": "b"}}))
+    run(f"schemas upload {TOPIC} -f {files[0]}")
+    shown = {"version": 0, "type": "AVRO", "timestamp": 1_700_000_000_000, "data": '"int"', "properties": {"a": "b"}}
+    assert run(f"schemas get {TOPIC}") == run(f"schemas get {TOPIC} -v 0") == shown
+    compared = [run(f"schemas compatibility {TOPIC} --filename {file}")["compatibility"] for file in files]
+    assert compared == [True, False, True]
+    run(f"schemas upload {TOPIC} -f {files[2]}")
+    assert [each["version"] for each in run(f"schemas get {TOPIC} --all-version")] == [0, 1]
+    assert main(["schemas", "upload", TOPIC, "-f", str(files[1])]) is ExitCode.FAILED
+    assert "409" in capsys.readouterr().err
+    run(f"schemas delete {TOPIC}")
+    assert run(f"schemas get {TOPIC} -a") == []
+    for text in (None, "[]", "{"):
+        if text is not None:
+            files[0].write_text(text)
+        file = tmp_path / "none.json" if text is None else files[0]
+        assert main(["schemas", "upload", TOPIC, "-f", str(file)]) is ExitCode.USAGE
+
+
+def test_schema_policies(run: Run) -> None:
+    for noun, owner in (("namespaces", "nyc/flights"), ("topicPolicies", TOPIC)):
+        run(f"{noun} set-schema-compatibility-strategy {owner} -c BACKWARD")
+        assert run(f"{noun} get-schema-compatibility-strategy {owner}") == "BACKWARD"
+        run(f"{noun} set-schema-validation-enforce {owner} --enable")
+        assert run(f"{noun} get-schema-validation-enforce {owner}") is True
+    run("namespaces set-is-allow-auto-update-schema nyc/flights --disable")
+    assert run("namespaces get-is-allow-auto-update-schema nyc/flights") is False
+
+
+def test_the_client_finds_versions(service: FakeAdminService) -> None:
+    schema = {"type": "AVRO", "schema": '"int"'}
+    with AdminClient("http://a:8080", transport=AppTransport(service)) as client:
+        assert client.schemas.version_of(OBS, schema) == -1
+        client.schemas.upload(OBS, schema)
+        assert client.schemas.version_of(OBS, schema) == 0

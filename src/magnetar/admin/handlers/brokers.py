@@ -1,4 +1,4 @@
-"""``/admin/v2/brokers``, ``/lookup/v2``, schemas and metrics."""
+"""``/admin/v2/brokers``, ``/lookup/v2`` and metrics."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 def routes(context: Context) -> list[Route]:
-    """Handlers for brokers, lookups, schemas and metrics."""
+    """Handlers for brokers, lookups and metrics."""
     handlers = _Brokers(context)
     root = "/admin/v2/brokers"
     topic = "{tenant}/{namespace}/{topic}"
@@ -34,7 +34,6 @@ def routes(context: Context) -> list[Route]:
         route("GET", f"{root}/configuration/runtime", handlers.runtime_configuration),
         route("GET", f"{root}/{{cluster}}", handlers.of_cluster),
         route("GET", f"/lookup/v2/topic/persistent/{topic}", handlers.lookup),
-        route("GET", f"/admin/v2/schemas/{topic}/schema", handlers.schema),
         route("GET", "/metrics", handlers.metrics_redirect),
         route("GET", "/metrics/", handlers.metrics),
         route("GET", "/status.html", handlers.status),
@@ -77,10 +76,6 @@ class _Brokers:
         self._context.topic(request)
         urls = {"brokerUrl": self._service.service_url, "httpUrl": self._service.admin_url}
         return urls | {"nativeUrl": self._service.service_url, "brokerUrlSsl": ""}
-
-    def schema(self, request: Request) -> None:
-        self._context.topic(request)
-        raise AdminError(HTTPStatus.NOT_FOUND, "Schema not found")
 
     def metrics_redirect(self, request: Request) -> Response:
         return RedirectResponse(request.url.replace(path="/metrics/"), HTTPStatus.FOUND)

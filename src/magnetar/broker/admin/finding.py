@@ -46,10 +46,12 @@ class Finder:
 
 
 @contextmanager
-def refusals(name: TopicName) -> Iterator[None]:
-    """Convert the refusal of a client to that of an admin request."""
+def refusals(name: TopicName, but: type[RequestError] | tuple[()] = ()) -> Iterator[None]:
+    """Convert the refusal of a client to that of an admin request, except errors of the type ``but``."""
     try:
         yield
+    except but:
+        raise
     except RequestError as error:
         raise _as_admin_error(name, error) from None
 
