@@ -170,10 +170,17 @@ class CursorStore:
             self._deletions -= 1
             raise
 
+    def records(self) -> Iterator[tuple[str, int]]:
+        """Yield the path and the ledger of each cursor, also of those whose deletion is not finished."""
+        for name in self._listed():
+            value = self._value(name)
+            if value is not None:
+                yield self._path(name), value["cursorsLedgerId"]
+
     def deletion(self, *names: str) -> list[Put]:
         """Return the writes that delete these cursors, none for one that is not there.
 
-        They may be part of a larger transaction. ``finish_deletion`` or ``delete_ledger`` has to follow for each.
+        They may be part of a larger transaction. ``finish_deletion`` has to follow for each.
         """
         found = [(name, self._value(name)) for name in names]
         return [
@@ -189,24 +196,12 @@ class CursorStore:
             self._delete_ledger(name, mark)
 
     def _delete_ledger(self, name: str, mark: dict[str, Any]) -> None:
+        def delete_mark(error: StorageError | None) -> None:
+            if error is None and self._value(name) == mark:  # else the cursor was created again, or its topic deleted
+                self._metadata.commit([Delete(self._path(name))])  # if it fails, the next load of the topic finishes it
+
         self._store.delete(mark["cursorsLedgerId"])
-        self._store.barrier(lambda error: self.delete_mark(name, mark) if error is None else None)
-
-    def delete_ledger(self, name: str) -> dict[str, Any] | None:
-        """Delete the ledger of a cursor that is marked as deleted; returns the mark, None if there is none.
-
-        ``delete_mark`` has to follow once that is durable. Otherwise the next load of the topic finishes it.
-        """
-        mark = self._value(name)
-        if mark is None or not mark.get("deleted"):
-            return None
-        self._store.delete(mark["cursorsLedgerId"])
-        return mark
-
-    def delete_mark(self, name: str, mark: dict[str, Any]) -> None:
-        """Delete what still points to the ledger of a deleted cursor, unless the cursor was created again meanwhile."""
-        if self._value(name) == mark:
-            self._metadata.commit([Delete(self._path(name))])  # if it fails, the next load of the topic finishes it
+        self._store.barrier(delete_mark)
 
     def _is_gone(self, name: str) -> bool:
         value = self._value(name)

@@ -11,18 +11,18 @@ from __future__ import annotations
 
 import json
 from bisect import bisect_left
-from contextlib import suppress
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import structlog
 
-from magnetar.base.errors import CorruptionError, DiskFullError, NotFoundError
+from magnetar.base.errors import CorruptionError, DiskFullError
 from magnetar.base.position import Position
 from magnetar.ledger.deletions import finish_deletions, noted_deletions
 from magnetar.metadata.resources import DELETED_TOPIC, Topics, managed_ledger_path
-from magnetar.metadata.store import Put
+from magnetar.metadata.starting import commit_at_start
+from magnetar.metadata.store import Delete, Put
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
@@ -68,8 +68,8 @@ class NamedLedgers:
     """Ledger id to the entries that were confirmed in it; 0 for a cursor's ledger and for one that is being deleted."""
     unreadable: str | None
     """Path and error of a record that cannot be read; then ``confirmed`` may lack ledgers."""
-    deleted_topics: list[str]
-    """Paths of topics whose deletion a crash interrupted."""
+    deleted: list[str]
+    """Paths of records that a crash left of deleted topics."""
 
     @property
     def highest(self) -> int:
@@ -81,25 +81,29 @@ def read_named_ledgers(metadata: MetadataStore) -> NamedLedgers:
     """Read the records of all topics and cursors, and the noted deletions; changes nothing."""
     named = dict.fromkeys(noted_deletions(metadata), 0)
     unreadable: str | None = None
-    deleted_topics: list[str] = []
-    for name in Topics(metadata).all():
+    deleted: list[str] = []
+    topics = Topics(metadata)
+    for name in topics.all():
         topic = managed_ledger_path(name)
         for path in (topic, *(f"{topic}/cursors/{cursor}" for cursor in metadata.children(f"{topic}/cursors"))):
             stored = metadata.get(path)
             if stored is None:
                 continue
             if stored.value == DELETED_TOPIC:
-                deleted_topics.append(path)
+                deleted.append(path)
                 continue
             try:
                 record = json.loads(stored.value)
                 if path == topic:
                     named.update((int(each["ledgerId"]), int(each["entries"])) for each in record["ledgers"])
-                elif (ledger_id := int(record["cursorsLedgerId"])) >= 0:  # else the cursor has no ledger
+                    continue
+                if "deleted" in record and not topics.exists(name):
+                    deleted.append(path)
+                if (ledger_id := int(record["cursorsLedgerId"])) >= 0:  # else the cursor has no ledger
                     named.setdefault(ledger_id, 0)
             except (ValueError, KeyError, TypeError) as error:
                 unreadable = f"{path}: {error!r}"
-    return NamedLedgers(named, unreadable, deleted_topics)
+    return NamedLedgers(named, unreadable, deleted)
 
 
 def bring_to_agreement(store: LocalLedgerStore, metadata: MetadataStore, named: NamedLedgers) -> tuple[int, ...]:
@@ -124,9 +128,8 @@ def bring_to_agreement(store: LocalLedgerStore, metadata: MetadataStore, named: 
 def _agree(store: LocalLedgerStore, metadata: MetadataStore, named: NamedLedgers) -> tuple[int, ...]:
     """See ``bring_to_agreement``; what a failure left undone is done by the next call."""
     finish_deletions(store, metadata)
-    for path in named.deleted_topics:
-        with suppress(NotFoundError):  # an attempt before this one deleted it
-            metadata.delete(path)
+    for path in named.deleted:
+        commit_at_start(metadata, [Delete(path)])
     if named.unreadable is None:
         _sweep(store, metadata, named.confirmed)
     else:
@@ -136,11 +139,11 @@ def _agree(store: LocalLedgerStore, metadata: MetadataStore, named: NamedLedgers
     except CorruptionError as error:
         log.warning("loss_boundaries_unknown", error=str(error), remedy="every ledger counts as one behind a boundary")
         boundaries = [*store.list(), store.next_ledger_id]
-        metadata.put_many([keep_loss_boundaries(boundaries)])
+        commit_at_start(metadata, [keep_loss_boundaries(boundaries)])
     if store.may_lack_entries:
         # For every topic: its list says only how many entries were durable when the list was written.
         boundaries = needed_boundaries([*boundaries, store.next_ledger_id], store.list())
-        metadata.put_many([keep_loss_boundaries(boundaries)])
+        commit_at_start(metadata, [keep_loss_boundaries(boundaries)])
         _accept_losses(store, metadata)
         store.losses_accepted()
     return tuple(boundaries)
@@ -236,14 +239,14 @@ def _sweep(store: LocalLedgerStore, metadata: MetadataStore, confirmed: dict[int
         # Nobody knows which unlisted ledgers may be data: keep all that are there, as for a lost record of a topic.
         kept = keep_unlisted(existing)
         log.warning("ledgers_not_swept", path=kept.path, error="the record is no number", now=kept.value.decode())
-        metadata.put_many([kept])
+        commit_at_start(metadata, [kept])
         swept_from = int(kept.value)
     found = find_unlisted(existing, confirmed, swept_from)
     if found.unknown:
         size_bytes = sum(map(store.size_bytes, found.unknown))
         log.warning("ledgers_not_listed", ledgers=len(found.unknown), size_bytes=size_bytes, first=found.unknown[0])
         if found.unknown[-1] >= swept_from:  # later ledgers must not make garbage of these
-            metadata.put(_SWEPT_FROM, str(existing[-1] + 1).encode())
+            commit_at_start(metadata, [Put(_SWEPT_FROM, str(existing[-1] + 1).encode())])
     if found.garbage:
         size_bytes = sum(map(store.size_bytes, found.garbage))
         log.info("orphaned_ledgers_deleted", ledgers=len(found.garbage), size_bytes=size_bytes)
@@ -278,4 +281,4 @@ def _accept_losses(store: LocalLedgerStore, metadata: MetadataStore) -> None:
         for first, last in lost:
             log.warning("entries_lost_without_sync", topic=str(name), first=str(first), last=str(last))
     if puts:
-        metadata.put_many(puts)
+        commit_at_start(metadata, puts)

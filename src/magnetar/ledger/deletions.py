@@ -7,17 +7,17 @@ takes the ledgers out of whatever named them. The note goes when the store has f
 from __future__ import annotations
 
 import json
-from contextlib import suppress
+from collections import deque
 from typing import TYPE_CHECKING
 
 import structlog
 
-from magnetar.base.errors import NotFoundError, StorageError
-from magnetar.metadata.store import Put
+from magnetar.metadata.store import Delete, Put
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
+    from magnetar.base.errors import StorageError
     from magnetar.ledger.store import LedgerStore
     from magnetar.metadata.store import MetadataStore
 
@@ -26,17 +26,28 @@ log = structlog.get_logger(__name__)
 _NOTES = "/deleting-ledgers"
 
 
-def delete_ledgers(
-    store: LedgerStore, metadata: MetadataStore, ledger_ids: Sequence[int], put: Put, along_with: Sequence[Put] = ()
-) -> int:
-    """Delete at least one ledger together with ``put``, which no longer names them; return the version of that.
+def note_deletion(ledger_ids: Sequence[int]) -> Put:
+    """Return the write that notes the deletion of at least one ledger. ``delete_noted`` follows when it is durable."""
+    return Put(note_of(ledger_ids), json.dumps(list(ledger_ids)).encode())
 
-    ``along_with`` is written in the same transaction.
-    """
-    note = note_of(ledger_ids)
-    version, *_ = metadata.put_many([put, Put(note, json.dumps(list(ledger_ids)).encode()), *along_with])
-    _delete(store, metadata, ledger_ids, note)
-    return version
+
+def delete_noted(store: LedgerStore, metadata: MetadataStore, ledger_ids: Sequence[int]) -> None:
+    """Delete ledgers whose deletion is noted, and then the note."""
+    deque(deletion_steps(store, metadata, ledger_ids), maxlen=0)
+
+
+def deletion_steps(store: LedgerStore, metadata: MetadataStore, ledger_ids: Sequence[int]) -> Iterator[None]:
+    """As ``delete_noted``, in steps; if these end early, the next start deletes the rest."""
+    for ledger_id in ledger_ids:
+        store.delete(ledger_id)
+        yield
+
+    def forget(error: StorageError | None) -> None:
+        if error is None:
+            metadata.commit([Delete(note_of(ledger_ids))])
+
+    if ledger_ids:
+        store.barrier(forget)
 
 
 def note_of(ledger_ids: Sequence[int]) -> str:
@@ -46,16 +57,16 @@ def note_of(ledger_ids: Sequence[int]) -> str:
 
 def finish_deletions(store: LedgerStore, metadata: MetadataStore) -> None:
     """Delete what was noted before a crash; to be called once, when the store has been opened."""
-    for note, ledger_ids in _notes(metadata):
-        _delete(store, metadata, ledger_ids, note)
+    for ledger_ids in _noted(metadata):
+        delete_noted(store, metadata, ledger_ids)
 
 
 def noted_deletions(metadata: MetadataStore) -> list[int]:
     """Return the ledgers whose deletion was noted and not yet finished."""
-    return [ledger_id for _, ledger_ids in _notes(metadata) for ledger_id in ledger_ids]
+    return [ledger_id for ledger_ids in _noted(metadata) for ledger_id in ledger_ids]
 
 
-def _notes(metadata: MetadataStore) -> Iterator[tuple[str, list[int]]]:
+def _noted(metadata: MetadataStore) -> Iterator[list[int]]:
     for name in metadata.children(_NOTES):
         note = f"{_NOTES}/{name}"
         stored = metadata.get(note)
@@ -65,16 +76,4 @@ def _notes(metadata: MetadataStore) -> Iterator[tuple[str, list[int]]]:
         except (ValueError, TypeError) as error:  # its ledgers take space; no topic depends on them any more
             log.warning("deletion_not_finished", note=note, error=str(error))
         else:
-            yield note, ledger_ids
-
-
-def _delete(store: LedgerStore, metadata: MetadataStore, ledger_ids: Sequence[int], note: str) -> None:
-    for ledger_id in ledger_ids:
-        store.delete(ledger_id)
-
-    def forget(error: StorageError | None) -> None:
-        if error is None:
-            with suppress(NotFoundError, StorageError):  # the next start finishes it
-                metadata.delete(note)
-
-    store.barrier(forget)
+            yield ledger_ids

@@ -18,53 +18,57 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any
 
-from magnetar.base.errors import BadVersionError, CorruptionError, ManagedLedgerFencedError
+from magnetar.base.errors import BadVersionError, CorruptionError, ManagedLedgerFencedError, StorageError
 from magnetar.base.position import Position
+from magnetar.ledger.deletions import delete_noted, deletion_steps, note_deletion
 from magnetar.metadata.resources import DELETED_TOPIC, managed_ledger_path
-from magnetar.metadata.store import ABSENT, Put
+from magnetar.metadata.store import ABSENT, Delete, Put
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
-    from magnetar.base.errors import StorageError
     from magnetar.base.names import TopicName
     from magnetar.base.world import Clock
     from magnetar.ledger.chain import ChainLedger
     from magnetar.ledger.log_positions import LogPositions
-    from magnetar.metadata.store import MetadataStore
+    from magnetar.ledger.store import LedgerStore
+    from magnetar.metadata.store import MetadataStore, OnDurable
 
 
 class LedgerList:
     """The list of one topic, with one writer. Used on the event loop's thread."""
 
-    def __init__(self, metadata: MetadataStore, name: TopicName, clock: Clock) -> None:
+    def __init__(self, store: LedgerStore, metadata: MetadataStore, name: TopicName, clock: Clock) -> None:
         """Nothing is read yet."""
         self.name = str(name)
         """The name of the topic."""
-        self.path = managed_ledger_path(name)
         self.version = ABSENT
         """The version of the newest list that was committed, durable or not yet."""
         self.properties: dict[str, str] = {}
         """What the topic keeps with its list."""
         self.is_unsaved = False
-        """Whether a ledger was closed, or the wall clock set, since the list was written."""
+        """Whether a ledger was closed or dropped, or the wall clock set, since the list was committed."""
         self.pending = 0
         """Commits of the list that are neither durable nor failed."""
         self.when_fenced: Callable[[StorageError], None] = lambda _: None
         """Told once that the topic must not be written any more: its list was lost to another writer, or not stored."""
         self.failure: StorageError | None = None
         """Why the list is not written any more."""
+        self._path = managed_ledger_path(name)
+        self._store = store
         self._metadata = metadata
         self._clock = clock
+        self._dropped: list[int] = []
+        """Ledgers that are to be deleted with the next commit, which no longer lists them."""
 
     def load(self) -> dict[str, Any] | None:
         """Read the list, and finish a deletion that was interrupted; None if there is none.
 
         Raises CorruptionError, naming the path, if it is no JSON.
         """
-        stored = self._metadata.get(self.path)
+        stored = self._metadata.get(self._path)
         if stored is not None and stored.value == DELETED_TOPIC:
-            self._metadata.delete(self.path, stored.version)
+            self._metadata.commit([Delete(self._path, stored.version)])
             return None
         if stored is None:
             return None
@@ -77,19 +81,86 @@ class LedgerList:
 
     def unreadable(self, error: Exception) -> CorruptionError:
         """Return the error that says that the list cannot be read."""
-        return CorruptionError(f"{self.path}: the list of ledgers cannot be read: {error!r}")
+        return CorruptionError(f"{self._path}: the list of ledgers cannot be read: {error!r}")
 
-    def put(self, log: LogPositions, skipped: int = 0, properties: Mapping[str, str] | None = None) -> Put:
-        """Return the write of a new list in the place of the newest one.
+    def drop(self, ledger_ids: Iterable[int]) -> None:
+        """Delete ledgers, which the log has no more, together with the next list."""
+        self._dropped += ledger_ids
+        self.is_unsaved = True
 
-        It leaves out the first ``skipped`` ledgers, and by default has the properties as they are.
+    def commit(self, log: LogPositions, on_durable: OnDurable = lambda _: None, along_with: Sequence[Put] = ()) -> None:
+        """Write the list as it is, in one transaction with ``along_with``.
+
+        Raises ManagedLedgerFencedError if another writer has the topic now. A list that is not stored is written with
+        the next one.
         """
+        dropped, self._dropped = self._dropped, []
+        noted = [note_deletion(dropped)] if dropped else []
+
+        def reported(error: StorageError | None) -> None:
+            if error is None and dropped:
+                delete_noted(self._store, self._metadata, dropped)
+            elif error is not None:
+                self.is_unsaved = True
+                self._dropped = dropped + self._dropped
+            on_durable(error)
+
+        self.is_unsaved = False
+        listed = Put(self._path, self._encode(log), self.version)
+        self._submit([listed, *noted, *along_with], self.version + 1, reported)
+
+    def delete(self, log: LogPositions, also: Sequence[int], along_with: Sequence[Put], done: OnDurable) -> None:
+        """Remove the list for good, in one transaction with ``along_with``, and note the deletion of all ledgers.
+
+        ``also`` are ledgers beside those of the log. Raises ManagedLedgerFencedError as ``commit`` does. When it is
+        durable, ``erasure`` has to follow.
+        """
+        self.drop([*(ledger.ledger_id for ledger in log.ledgers()), *also])
+        operations: list[Put | Delete] = [Delete(self._path, self.version), *along_with]
+        if self._dropped:
+            operations.append(note_deletion(self._dropped))
+        self._submit(operations, ABSENT, done)
+        self.failure = StorageError(f"{self.name} is being deleted")
+
+    def erasure(self) -> Iterator[None]:
+        """Delete the ledgers of a list that was removed, in steps. The next start deletes what these have not."""
+        return deletion_steps(self._store, self._metadata, self._dropped)
+
+    def _submit(self, operations: Sequence[Put | Delete], version: int, on_durable: OnDurable) -> None:
+        """Commit operations, with which the list has this version."""
+        before = self.version
+
+        def reported(error: StorageError | None) -> None:
+            self.pending -= 1
+            if error is not None:
+                self.version = min(self.version, before)
+            on_durable(error)
+
+        if self.failure is None:
+            self.version = version  # it may be reported before ``commit`` returns
+            self.pending += 1
+            try:
+                self._metadata.commit(operations, reported)
+            except BadVersionError as error:
+                self.pending -= 1
+                self.fail(ManagedLedgerFencedError(f"{self.name}: another writer has its list of ledgers: {error}"))
+            else:
+                return
+        raise ManagedLedgerFencedError(str(self.failure))  # a new one: an error grows with each raise
+
+    def fail(self, error: StorageError) -> None:
+        """Write the list no more, because of ``error``."""
+        if self.failure is None:
+            self.failure = error
+            self.when_fenced(error)
+
+    def _encode(self, log: LogPositions) -> bytes:
         listed = {
-            "ledgers": [self._entry(log, ledger) for ledger in log.ledgers()[skipped:]],
+            "ledgers": [self._entry(log, ledger) for ledger in log.ledgers()],
             "lastPosition": str(log.last_confirmed_entry),
-            "properties": self.properties if properties is None else properties,
+            "properties": self.properties,
         }
-        return Put(self.path, json.dumps(listed).encode(), self.version)
+        return json.dumps(listed).encode()
 
     def _entry(self, log: LogPositions, ledger: ChainLedger) -> dict[str, int | bool | None]:
         listed: dict[str, int | bool | None] = {
@@ -105,61 +176,3 @@ class LedgerList:
             if ledger.is_recovered:
                 listed["recovered"] = True
         return listed
-
-    def save(self, log: LogPositions) -> None:
-        """Write the list as it is; a list that cannot be stored is written with the next one.
-
-        Raises ManagedLedgerFencedError, or StorageError.
-        """
-
-        def stored(error: StorageError | None) -> None:
-            if error is not None:
-                self.is_unsaved = True
-
-        self.is_unsaved = False
-        self.commit(log, stored)
-
-    def commit(self, log: LogPositions, on_durable: Callable[[StorageError | None], None]) -> None:
-        """Write a new list; raises ManagedLedgerFencedError if another writer has the topic now.
-
-        After an error the list is as it was before.
-        """
-        put, before = self.put(log), self.version
-
-        def reported(error: StorageError | None) -> None:
-            self.pending -= 1
-            if error is not None:
-                self.version = min(self.version, before)
-            on_durable(error)
-
-        def commit() -> int:
-            self.version = before + 1  # it may be reported before ``commit`` returns
-            self.pending += 1
-            try:
-                self._metadata.commit([put], reported)
-            except BadVersionError:
-                self.pending -= 1
-                raise
-            return self.version
-
-        self.write(commit)
-
-    def write(self, write: Callable[[], int]) -> None:
-        """Have ``write`` replace the list and return the new version.
-
-        Raises ManagedLedgerFencedError, or StorageError as ``write`` does.
-        """
-        if self.failure is None:
-            try:
-                self.version = write()
-            except BadVersionError as error:
-                self.fail(ManagedLedgerFencedError(f"{self.name}: another writer has its list of ledgers: {error}"))
-            else:
-                return
-        raise ManagedLedgerFencedError(str(self.failure))  # a new one: an error grows with each raise
-
-    def fail(self, error: StorageError) -> None:
-        """Write the list no more, because of ``error``."""
-        if self.failure is None:
-            self.failure = error
-            self.when_fenced(error)

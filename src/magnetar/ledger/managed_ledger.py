@@ -4,28 +4,26 @@ from __future__ import annotations
 
 from contextlib import suppress
 from itertools import repeat
-from types import MappingProxyType
 from typing import TYPE_CHECKING, Self
 
-from magnetar.base.errors import StorageError
+from magnetar.base.errors import ManagedLedgerFencedError
 from magnetar.base.position import Position
 from magnetar.ledger.chain_recovery import RecoveredChain, recover_chain
-from magnetar.ledger.deletions import delete_ledgers
 from magnetar.ledger.ledger_list import LedgerList
 from magnetar.ledger.log_positions import LogPositions
 from magnetar.ledger.retention import count_unneeded
 from magnetar.ledger.rollover import Rollover
-from magnetar.metadata.resources import DELETED_TOPIC
-from magnetar.metadata.store import ABSENT, Put
+from magnetar.metadata.store import ABSENT
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
+    from magnetar.base.errors import StorageError
     from magnetar.base.names import TopicName
     from magnetar.base.world import Clock
     from magnetar.ledger.rollover import ManagedLedgerConfig
     from magnetar.ledger.store import LedgerStore, OnDurable, Run
-    from magnetar.metadata.store import MetadataStore
+    from magnetar.metadata.store import MetadataStore, Put
 
 _CLOCK_SET_MS = 1000
 """Milliseconds by which the wall clock may move against the monotonic one without being followed."""
@@ -37,7 +35,6 @@ class ManagedLedger(LogPositions):
     def __init__(
         self,
         store: LedgerStore,
-        metadata: MetadataStore,
         listed: LedgerList,
         recovered: RecoveredChain,
         config: ManagedLedgerConfig,
@@ -51,7 +48,6 @@ class ManagedLedger(LogPositions):
         self.entries_added = 0
         """Entries that became durable since the topic was opened."""
         self._store = store
-        self._metadata = metadata
         self._listed = listed
         self._rollover = Rollover(store, listed, self, config, clock)
         self._wall_offset_s = clock.now() - clock.monotonic()
@@ -68,7 +64,7 @@ class ManagedLedger(LogPositions):
         Raises DataLossError, naming two positions, if entries are missing that were once durable, and CorruptionError,
         naming the path, if the list of ledgers cannot be read.
         """
-        listed = LedgerList(metadata, name, clock)
+        listed = LedgerList(store, metadata, name, clock)
         stored = listed.load()
         recovered = RecoveredChain()
         if stored is not None:
@@ -79,7 +75,7 @@ class ManagedLedger(LogPositions):
             except (ValueError, KeyError, TypeError, AssertionError) as error:
                 raise listed.unreadable(error) from error
             listed.is_unsaved = recovered.is_unsaved
-        return cls(store, metadata, listed, recovered, config, clock)
+        return cls(store, listed, recovered, config, clock)
 
     def observe_fencing(self, fenced: Callable[[StorageError], None]) -> None:
         """Have ``fenced`` told once when the topic must not be written any more.
@@ -168,15 +164,24 @@ class ManagedLedger(LogPositions):
         ``count_unneeded`` decides which. A ledger that takes appends is closed first if it is old.
 
         ``remember`` gets the last position that goes; the properties that it returns are kept with the new list, so
-        nothing that they are needed for is ever deleted without them. Raises StorageError with nothing deleted.
+        nothing that they are needed for is ever deleted without them.
+
+        The ledgers are not in the chain any more on return. They are deleted when a list without them is durable; until
+        then a crash brings them back. If the list cannot be stored now, the next one is without them.
         """
+        if self._listed.failure is not None:
+            return None
         self._follow_wall_clock()
         self._rollover.close_if_old(now_ms)
-        doomed = count_unneeded(self.chain, consumed_through, now_ms, retention)
-        if not doomed:
+        count = count_unneeded(self.chain, consumed_through, now_ms, retention)
+        if not count:
             return None
-        last = self.chain.ledgers[doomed - 1]
-        self._drop_first(doomed, remember(Position(last.ledger_id, last.entries - 1)))
+        unneeded = self.chain.ledgers[:count]
+        self.properties.update(remember(Position(unneeded[-1].ledger_id, unneeded[-1].entries - 1)))
+        self._listed.drop(ledger.ledger_id for ledger in unneeded)
+        self.chain.remove_first(count)
+        self.times.trim(self.first_position)
+        self.save()
         return self.first_position
 
     def create(self) -> None:
@@ -185,26 +190,38 @@ class ManagedLedger(LogPositions):
         Raises StorageError where that is known at once.
         """
         if self._listed.version == ABSENT:
-            self._listed.commit(self, lambda error: None if error is None else self._listed.fail(error))
+            self._listed.commit(self, self._require_stored)
             if self._listed.failure is not None:
                 raise self._listed.failure
 
-    def set_property(self, key: str, value: str, along_with: Sequence[Put] = ()) -> None:
-        """Keep a property; durable on return, in one transaction with ``along_with``.
+    def set_property(
+        self, key: str, value: str, along_with: Sequence[Put] = (), on_durable: OnDurable = lambda _: None
+    ) -> None:
+        """Set a property from now on, and store it in one transaction with ``along_with``.
 
-        A failed write leaves everything as it was.
+        ``on_durable`` is told the outcome. If it cannot be stored, the topic is fenced before that. Raises
+        ManagedLedgerFencedError.
         """
-        put = self._listed.put(self, properties={**self.properties, key: value})
-        self._listed.write(lambda: self._metadata.put_many([put, *along_with])[0])
+
+        def stored(error: StorageError | None) -> None:
+            self._require_stored(error)
+            on_durable(error)
+
         self.properties[key] = value
-        self._listed.is_unsaved = False
+        self._listed.commit(self, stored, along_with)
+
+    def note_property(self, key: str, value: str) -> None:
+        """Set a property that may be lost in a crash; if it cannot be stored now, it is stored with the next list."""
+        self.properties[key] = value
+        self._listed.is_unsaved = True
+        self.save()
 
     def close(self) -> None:
         """Take no more appends until opened again; those under way are still reported."""
         self._rollover.end(int(self._clock.now() * 1000))
         self._follow_wall_clock()
         if self._listed.is_unsaved and self._listed.failure is None:
-            self._listed.save(self)
+            self._listed.commit(self)
 
     def save(self) -> None:
         """Write down which ledgers were closed, and when, if that changed; what cannot be written is written next time.
@@ -214,27 +231,34 @@ class ManagedLedger(LogPositions):
         """
         self._follow_wall_clock()
         if self._listed.is_unsaved:
-            with suppress(StorageError):
-                self._listed.save(self)
+            with suppress(ManagedLedgerFencedError):
+                self._listed.commit(self)
 
-    def delete(self, along_with: Sequence[Put] = ()) -> None:
-        """Delete the topic's list of ledgers, durably on return, and all entries.
+    def delete(
+        self,
+        also: Sequence[int] = (),
+        along_with: Sequence[Put] = (),
+        on_durable: OnDurable = lambda _: None,
+    ) -> None:
+        """Delete the topic, which takes no appends any more, in one transaction with ``along_with``.
 
-        The list is marked as deleted in one transaction with ``along_with``. A crash or a failed write before it leaves
-        the topic as it was. After it there is no topic any more.
+        ``also`` are ledgers to be deleted besides those of the topic. A crash or a failed write before ``on_durable``
+        is told leaves the topic as it was. Afterwards there is no topic any more; ``erasure`` has to follow. Raises
+        ManagedLedgerFencedError.
         """
-        listed = self._listed
-        if listed.version == ABSENT:
-            return
         self._rollover.end(int(self._clock.now() * 1000))
-        doomed = [ledger.ledger_id for ledger in self.chain.ledgers]
-        marked = Put(listed.path, DELETED_TOPIC, listed.version)
-        if doomed:
-            listed.write(lambda: delete_ledgers(self._store, self._metadata, doomed, marked, along_with))
+        if self._listed.version == ABSENT:
+            on_durable(None)
         else:
-            listed.write(lambda: self._metadata.put_many([marked, *along_with])[0])
-        self.chain.remove_first(len(self.chain.ledgers))
-        self._metadata.delete(listed.path, listed.version)
+            self._listed.delete(self, also, along_with, on_durable)
+
+    def erasure(self) -> Iterator[None]:
+        """Delete all entries of a topic whose deletion is durable, in steps."""
+        return self._listed.erasure()
+
+    def _require_stored(self, error: StorageError | None) -> None:
+        if error is not None:
+            self._listed.fail(error)
 
     def _follow_wall_clock(self) -> None:
         """If the wall clock was set, move the times of closing by as much, so that no ledger seems older than it is."""
@@ -247,17 +271,6 @@ class ManagedLedger(LogPositions):
             if ledger.closed_ms is not None:
                 ledger.closed_ms += moved_ms
                 self._listed.is_unsaved = True
-
-    def _drop_first(self, count: int, properties: Mapping[str, str] = MappingProxyType({})) -> None:
-        """Delete the first ``count`` ledgers and keep ``properties``; a failed write leaves everything as it was."""
-        doomed = [ledger.ledger_id for ledger in self.chain.ledgers[:count]]
-        kept = {**self.properties, **properties}
-        put = self._listed.put(self, count, kept)
-        self._listed.write(lambda: delete_ledgers(self._store, self._metadata, doomed, put))
-        self.properties.update(properties)
-        self.chain.remove_first(count)
-        self.times.trim(self.first_position)
-        self._listed.is_unsaved = False
 
 
 def _with_positions(first: Position, entries: list[bytes]) -> list[tuple[Position, bytes]]:

@@ -136,7 +136,6 @@ class Rollover:
         except BaseException:
             self._give_up(begun)
             raise
-        self._listed.is_unsaved = self._listed.is_unsaved and refusal is not None
         if refusal is not None:
             raise refusal
 
@@ -156,7 +155,6 @@ class Rollover:
 
     def _give_up(self, begun: ChainLedger) -> None:
         """The next ledger cannot be listed: it takes nothing, or it would not be found again."""
-        self._listed.is_unsaved = True
         self._next = None
         self._log.chain.remove_last()
         self._store.delete(begun.ledger_id)

@@ -27,6 +27,7 @@ from magnetar.ledger.deletions import note_of
 from magnetar.ledger.managed_ledger import ManagedLedger
 from magnetar.ledger.rollover import ManagedLedgerConfig
 from magnetar.metadata.resources import managed_ledger_path
+from magnetar.metadata.starting import commit_at_start
 from magnetar.metadata.store import Put
 
 if TYPE_CHECKING:
@@ -113,7 +114,7 @@ def values_before(metadata: MetadataStore, repairs: Sequence[Repair]) -> Iterato
 
 def carry_out(metadata: MetadataStore, repairs: Sequence[Repair]) -> None:
     """Carry out the repairs in one transaction."""
-    metadata.put_many([put for repair in repairs for put in repair.puts])
+    commit_at_start(metadata, [put for repair in repairs for put in repair.puts])
 
 
 class _Planner:

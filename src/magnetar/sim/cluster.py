@@ -182,8 +182,10 @@ class Cluster:
         at_once(partitioned.addition(name, partitions) if known else partitioned.creation(name, partitions, {}))
 
     def delete(self, name: TopicName) -> None:
-        """Delete a topic."""
-        at_once(self.topics.deletion(name))
+        """Delete a topic; raises what is known at once to have failed."""
+        deleted = at_once(self.topics.deletion(name))
+        if deleted.done():
+            deleted.result()
 
     def subscription(self, name: str = "worker") -> Subscription:
         """Return a subscription of the topic."""

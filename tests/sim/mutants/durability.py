@@ -4,7 +4,6 @@
 
 from __future__ import annotations
 
-from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from magnetar.broker.loop.closing import close_each
@@ -15,10 +14,10 @@ from magnetar.broker.topic import loader as broker_topics
 from magnetar.broker.topic.ending import closing
 from magnetar.broker.topic.load_failures import LoadFailures
 from magnetar.broker.topic.registry import TopicRegistry
-from magnetar.ledger.managed_ledger import ManagedLedger
+from magnetar.ledger.ledger_list import LedgerList
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
     from magnetar.base.errors import TopicLoadError
     from magnetar.base.names import TopicName
@@ -27,27 +26,22 @@ if TYPE_CHECKING:
     from magnetar.metadata.store import Put
     from tests.sim.mutants.base import Mutant
 
-_NOTHING: Mapping[str, str] = MappingProxyType({})
-
 
 def ledgers_deleted_before_the_write(original: Any) -> Any:
-    def mutant(self: ManagedLedger, count: int, properties: Mapping[str, str] = _NOTHING) -> None:
-        for ledger in self.ledgers()[:count]:
-            self._store.delete(ledger.ledger_id)
-        original(self, count, properties)
+    def mutant(self: LedgerList, ledger_ids: Iterable[int]) -> None:
+        doomed = list(ledger_ids)
+        for ledger_id in doomed:
+            self._store.delete(ledger_id)
+        original(self, doomed)
 
     return mutant
 
 
 def ledgers_forgotten_before_the_write(_: Any) -> Any:
-    def mutant(self: ManagedLedger, count: int, properties: Mapping[str, str] = _NOTHING) -> None:
-        doomed = list(self.ledgers()[:count])
-        self.chain.remove_first(count)
-        self.times.trim(self.first_position)
-        self.properties.update(properties)
-        self._listed.save(self)
-        for ledger in doomed:
-            self._store.delete(ledger.ledger_id)
+    def mutant(self: LedgerList, ledger_ids: Iterable[int]) -> None:
+        for ledger_id in ledger_ids:
+            self._store.delete(ledger_id)
+        self.is_unsaved = True
 
     return mutant
 
@@ -55,7 +49,7 @@ def ledgers_forgotten_before_the_write(_: Any) -> Any:
 def tombstone_in_memory_only(_: Any) -> Any:
     def mutant(self: Tombstones, tombstone: SubscriptionProgress, along_with: Sequence[Put] = ()) -> None:
         if along_with:
-            self._ledger._metadata.put_many(along_with)
+            self._ledger._listed._metadata.commit(along_with)
         last = self._ledger.last_confirmed_entry
         self._tombstones = {**self._tombstones, tombstone.name: _Tombstone(*tombstone.epoch, *last)}
 
@@ -106,8 +100,8 @@ def sequence_ids_not_written(original: Any) -> Any:
 
 
 MUTANTS: dict[str, Mutant] = {
-    "ledgers deleted before that is written": (ManagedLedger, "_drop_first", ledgers_deleted_before_the_write),
-    "ledgers forgotten before that is written": (ManagedLedger, "_drop_first", ledgers_forgotten_before_the_write),
+    "ledgers deleted before that is written": (LedgerList, "drop", ledgers_deleted_before_the_write),
+    "ledgers forgotten before that is written": (LedgerList, "drop", ledgers_forgotten_before_the_write),
     "a tombstone kept in memory only": (Tombstones, "add", tombstone_in_memory_only),
     "the closing of a topic stopped by a failure": (broker_topics, "close_one", closing_stopped_by_a_failure),
     "acknowledgements not written when a topic is closed": (

@@ -81,7 +81,7 @@ def tombstone_ignored(_: Any) -> Any:
 def tombstone_forgotten(_: Any) -> Any:
     def mutant(self: Tombstones, _tombstone: SubscriptionProgress, along_with: Sequence[Put] = ()) -> None:
         if along_with:
-            self._ledger._metadata.put_many(along_with)
+            self._ledger._listed._metadata.commit(along_with)
 
     return mutant
 

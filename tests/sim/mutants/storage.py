@@ -11,15 +11,16 @@ from magnetar.broker.topic.topic import Topic
 from magnetar.ledger import deletions
 from magnetar.ledger.managed_ledger import ManagedLedger
 from magnetar.ledger.medium.local_segment import LocalOpenSegment
+from magnetar.metadata.store import Delete
 from magnetar.sim import site
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     from magnetar.base.position import Position
     from magnetar.cursor.cursor import Cursor
     from magnetar.ledger.store import LedgerStore
-    from magnetar.metadata.store import MetadataStore, Put
+    from magnetar.metadata.store import MetadataStore, OnDurable, Put
     from tests.sim.mutants.base import Mutant
 
 
@@ -47,8 +48,8 @@ def ledger_ids_begin_anew(_: Any) -> Any:
 
 
 def deleted_log_kept(_: Any) -> Any:
-    def mutant(self: ManagedLedger, along_with: Sequence[Put] = ()) -> None:
-        self._metadata.put_many(along_with)
+    def mutant(self: ManagedLedger, _also: Any, along_with: Sequence[Put], on_durable: OnDurable) -> None:
+        self._listed._metadata.commit(along_with, on_durable)
 
     return mutant
 
@@ -58,8 +59,9 @@ def never_trimmed(_: Any) -> Any:
 
 
 def unlisted_and_kept(_: Any) -> Any:
-    def mutant(_store: LedgerStore, metadata: MetadataStore, _ledger_ids: Sequence[int], note: str) -> None:
-        metadata.delete(note)
+    def mutant(_store: LedgerStore, metadata: MetadataStore, ledger_ids: Sequence[int]) -> Iterator[None]:
+        metadata.commit([Delete(deletions.note_of(ledger_ids))])
+        return iter(())
 
     return mutant
 
@@ -70,6 +72,6 @@ MUTANTS: dict[str, Mutant] = {
     "links forgotten when trimming": (Topic, "all_cursors", links_forgotten_when_trimming),
     "ledger ids of a new disk begin at 1": (site, "first_ledger_id", ledger_ids_begin_anew),
     "the log of a deleted topic kept": (ManagedLedger, "delete", deleted_log_kept),
-    "ledgers that are not listed any more kept": (deletions, "_delete", unlisted_and_kept),
+    "ledgers that are not listed any more kept": (deletions, "deletion_steps", unlisted_and_kept),
     "nothing trimmed": (TopicLog, "trim", never_trimmed),
 }

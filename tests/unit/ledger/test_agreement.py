@@ -32,12 +32,14 @@ from magnetar.ledger.shared_log.notes import UNSYNCED_NAME
 from magnetar.metadata.memory import MemoryMetadataStore
 from magnetar.metadata.resources import managed_ledger_path
 from magnetar.sim.virtual.disk import FaultyDisk, Node
+from magnetar.sim.virtual.metadata import FaultyMetadataStore
 from tests.unit.ledger.support import append, barrier, opened
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable
 
-    from magnetar.metadata.store import Put
+    from magnetar.metadata.cached import Transaction
+
 
 DIRECTORY = Path("/log")
 TOPIC = TopicName.parse("persistent://public/default/orders")
@@ -314,11 +316,11 @@ class CrampedMetadata(MemoryMetadataStore):
         super().__init__(CLOCK)
         self._disk = disk
 
-    def put_many(self, puts: Sequence[Put]) -> list[int]:
+    def _submit(self, transaction: Transaction) -> None:
         if DIRECTORY / RESERVE_NAME in self._disk.nodes:
-            message = "metadata store: database or disk is full"
-            raise DiskFullError(message)
-        return super().put_many(puts)
+            self._failed(DiskFullError("metadata store: database or disk is full"))
+        else:
+            super()._submit(transaction)
 
 
 def test_a_start_on_a_full_disk_notes_losses_in_the_room_that_was_held_back() -> None:
@@ -336,33 +338,25 @@ def test_a_start_on_a_full_disk_notes_losses_in_the_room_that_was_held_back() ->
     asyncio.run(scenario())
 
 
-class FullMetadata(MemoryMetadataStore):
-    full = False
-
-    def put_many(self, puts: list[Put]) -> list[int]:  # type: ignore[override]
-        if self.full:
-            message = "metadata store: database or disk is full"
-            raise DiskFullError(message)
-        return super().put_many(puts)
-
-
-def test_a_trim_whose_list_cannot_be_written_deletes_nothing_and_is_done_later() -> None:
+def test_the_ledgers_of_a_trim_whose_list_cannot_be_written_are_deleted_with_the_next_list() -> None:
     async def scenario() -> None:
-        metadata = FullMetadata(CLOCK)
+        metadata = FaultyMetadataStore(CLOCK)
         async with opened(DIRECTORY, SYNCED, FaultyDisk()) as store:
             ledger = open_topic(store, metadata)
             positions = await publish(ledger, store, 10)
             before = [each.ledger_id for each in ledger.ledgers()]
-            metadata.full = True
-            with pytest.raises(DiskFullError):
-                ledger.trim(positions[-1], 0, (0, 0), lambda _: {"magnetar.origins": "{}"})
-            assert [each.ledger_id for each in ledger.ledgers()] == before
-            assert ledger.properties == {}
-            metadata.full = False
-            assert ledger.trim(positions[-1], 0, (0, 0), lambda _: {"magnetar.origins": "{}"}) == positions[8]
-            assert ledger.properties == {"magnetar.origins": "{}"}
+            metadata.fail_writes = True
+            trimmed = {"magnetar.origins": "{}"}
+            assert ledger.trim(positions[-1], 0, (0, 0), lambda _: trimmed) == positions[8]
+            await barrier(store)
+            assert store.list() == before, "a crash would bring them back"
+            assert open_topic(store, metadata).properties == {}
+            metadata.fail_writes = False
+            ledger.save()
             await barrier(store)
             assert store.list() == [before[-1]]
+            assert open_topic(store, metadata).properties == trimmed
+            assert metadata.children("/deleting-ledgers") == []
 
     asyncio.run(scenario())
 

@@ -5,11 +5,12 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from magnetar.base.errors import DiskFullError, StorageError
+from magnetar.base.errors import DiskFullError, ManagedLedgerFencedError, StorageError
 from magnetar.base.position import EARLIEST, Position
 from magnetar.ledger.deletions import finish_deletions
 from magnetar.metadata.awaiting import Commit
-from magnetar.metadata.resources import Topics
+from magnetar.metadata.resources import Topics, managed_ledger_path
+from magnetar.metadata.store import Put
 from magnetar.sim.virtual.metadata import FaultyMetadataStore
 from tests.unit.ledger.managed import TOPIC, FakeClock, ledger_environment, serving
 from tests.unit.ledger.support import barrier
@@ -39,18 +40,57 @@ def test_an_empty_topic_exists_and_has_no_entry(tmp_path: Path) -> None:
     asyncio.run(scenario())
 
 
-def test_a_property_that_cannot_be_stored_is_not_kept(tmp_path: Path) -> None:
+def test_a_topic_whose_property_cannot_be_stored_is_fenced_before_that_is_told(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        metadata = serving()
+        async with ledger_environment(tmp_path, metadata) as environment:
+            ledger, told = environment.open(), list[StorageError | str | None]()
+            ledger.observe_fencing(lambda _: told.append("fenced"))
+            ledger.set_property("kept", "1", on_durable=told.append)
+            assert (ledger.properties, told) == ({"kept": "1"}, [])
+            await Commit(metadata, [])
+            assert told == [None]
+            metadata.fail_writes = True
+            ledger.set_property("kept", "2", on_durable=told.append)
+            with pytest.raises(DiskFullError):
+                await Commit(metadata, [])
+            assert told[1:] == ["fenced", ledger.failure]
+            assert environment.open().properties == {"kept": "1"}
+            with pytest.raises(ManagedLedgerFencedError):
+                ledger.set_property("kept", "3")
+
+    asyncio.run(scenario())
+
+
+def test_a_property_that_may_be_lost_is_stored_with_the_next_list(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        metadata = FaultyMetadataStore(FakeClock())
+        async with ledger_environment(tmp_path, metadata) as environment:
+            ledger, fenced = environment.open(), list[StorageError]()
+            ledger.observe_fencing(fenced.append)
+            ledger.create()
+            metadata.fail_writes = True
+            ledger.note_property("noted", "1")
+            assert environment.open().properties == {}
+            metadata.fail_writes = False
+            await environment.append(ledger, [b"a"])
+            assert environment.open().properties == {"noted": "1"}
+            assert fenced == []
+
+    asyncio.run(scenario())
+
+
+def test_what_goes_along_with_a_property_is_stored_with_it_or_not_at_all(tmp_path: Path) -> None:
     async def scenario() -> None:
         metadata = FaultyMetadataStore(FakeClock())
         async with ledger_environment(tmp_path, metadata) as environment:
             ledger = environment.open()
-            ledger.set_property("kept", "1")
+            ledger.set_property("a", "1", [Put("/along", b"1")])
             metadata.fail_writes = True
-            with pytest.raises(DiskFullError):
-                ledger.set_property("kept", "2")
-            with pytest.raises(DiskFullError):
-                ledger.set_property("new", "1")
-            assert ledger.properties == {"kept": "1"}
+            ledger.set_property("a", "2", [Put("/along", b"2")])
+            along = metadata.get("/along")
+            assert along is not None
+            assert (environment.open().properties, along.value) == ({"a": "1"}, b"1")
 
     asyncio.run(scenario())
 
@@ -115,14 +155,45 @@ def test_a_deleted_topic_is_gone_at_once_and_can_be_created_again(tmp_path: Path
         async with ledger_environment(tmp_path) as environment:
             ledger = environment.open()
             before = [await environment.append(ledger, [b"x"]) for _ in range(6)]
-            ledger.delete()
+            cursor = environment.store.create()
+            ledger.delete([cursor])
             assert not Topics(environment.metadata).exists(TOPIC)
             again = environment.open()
             assert again.entries == 0
             after = await environment.append(again, [b"y"])
             assert after > before[-1]
+            assert cursor in environment.store.list()
+            assert len(list(ledger.erasure())) == 3
+            await barrier(environment.store)
             assert environment.store.list() == [after.ledger_id]
             assert environment.metadata.children("/deleting-ledgers") == []
+
+    asyncio.run(scenario())
+
+
+@pytest.mark.parametrize("fails", [True, False])
+def test_a_deletion_is_told_once_it_is_durable_or_has_failed(tmp_path: Path, fails: bool) -> None:
+    async def scenario() -> None:
+        metadata = serving()
+        async with ledger_environment(tmp_path, metadata) as environment:
+            ledger, told = environment.open(), list[StorageError | None]()
+            ledger.append([b"a"], lambda *_: None)
+            await Commit(metadata, [])
+            await barrier(environment.store)
+            metadata.fail_writes = fails
+            ledger.delete(on_durable=told.append)
+            ledger.note_property("late", "a list would create the topic again")
+            assert ledger.trim(ledger.last_position, environment.now_ms, (0, 0)) is None
+            assert told == []
+            if fails:
+                with pytest.raises(DiskFullError):
+                    await Commit(metadata, [])
+                assert [type(each) for each in told] == [DiskFullError]
+                assert environment.open().entries == 1
+            else:
+                await Commit(metadata, [])
+                assert told == [None]
+                assert metadata.get(managed_ledger_path(TOPIC)) is None
 
     asyncio.run(scenario())
 
@@ -139,6 +210,7 @@ def test_ledgers_whose_deletion_a_crash_interrupted_are_deleted_later(
                 crash.setattr(environment.store, "delete", lambda _: None)
                 crash.setattr(environment.store, "barrier", lambda _: None)
                 ledger.delete()
+                list(ledger.erasure())
             assert environment.store.list() != []
             finish_deletions(environment.store, environment.metadata)
             await barrier(environment.store)

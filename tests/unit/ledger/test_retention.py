@@ -3,9 +3,13 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING
 
+import pytest
+
+from magnetar.base.errors import DiskFullError, StorageError
 from magnetar.base.position import EARLIEST, Position
 from magnetar.ledger.rollover import ManagedLedgerConfig
-from tests.unit.ledger.managed import MINUTE_MS, ledger_environment
+from magnetar.metadata.awaiting import Commit
+from tests.unit.ledger.managed import MINUTE_MS, ledger_environment, serving
 from tests.unit.ledger.support import barrier
 
 if TYPE_CHECKING:
@@ -97,5 +101,58 @@ def test_an_idle_topic_is_trimmed_to_nothing_and_remembers_where_it_was(tmp_path
                 assert again.count(EARLIEST, last) == 0
                 assert again.previous_position(again.first_position) == last
             assert await environment.append(again, [b"y"]) > last
+
+    asyncio.run(scenario())
+
+
+def test_the_ledgers_of_a_trim_are_deleted_once_the_list_without_them_is_durable(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        metadata = serving()
+        async with ledger_environment(tmp_path, metadata) as environment:
+            ledger = environment.open()
+            first = ledger.append([b"x"] * 4, lambda *_: None)
+            await Commit(metadata, [])
+            second = ledger.append([b"x"], lambda *_: None)
+            await Commit(metadata, [])
+            await barrier(environment.store)
+            assert ledger.trim(Position(first.ledger_id, 3), environment.now_ms, NONE) == second
+            assert ledger.first_position == second
+            assert ledger.trim(second, environment.now_ms, NONE) is None, "once is enough"
+            await barrier(environment.store)
+            assert environment.store.list() == [first.ledger_id, second.ledger_id]
+            ledger.append([b"x"] * 4, lambda *_: None)
+            third = ledger.append([b"y"], lambda *_: None)  # its list is on its way at the same time
+            await Commit(metadata, [])
+            await barrier(environment.store)
+            assert environment.store.list() == [second.ledger_id, third.ledger_id]
+            await Commit(metadata, [])
+            assert metadata.children("/deleting-ledgers") == []
+
+    asyncio.run(scenario())
+
+
+def test_a_trim_that_fails_beside_other_lists_is_made_up_for_by_the_next_list(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        metadata = serving()
+        async with ledger_environment(tmp_path, metadata) as environment:
+            ledger, failed = environment.open(), list[StorageError | None]()
+            first = ledger.append([b"x"] * 4, lambda *_: None)
+            await Commit(metadata, [])
+            second = ledger.append([b"x"] * 4, lambda *_: None)
+            await Commit(metadata, [])
+            await barrier(environment.store)
+            metadata.fail_writes = True
+            ledger.trim(Position(first.ledger_id, 3), environment.now_ms, NONE)
+            ledger.append([b"y"], lambda _, error: failed.append(error))  # its list fails together with the trim
+            with pytest.raises(DiskFullError):
+                await Commit(metadata, [])
+            assert [type(each) for each in failed] == [DiskFullError]
+            assert environment.store.list() == [first.ledger_id, second.ledger_id]
+            metadata.fail_writes = False
+            third = ledger.append([b"z"], lambda *_: None)
+            await Commit(metadata, [])
+            await barrier(environment.store)
+            assert environment.store.list() == [second.ledger_id, third.ledger_id]
+            assert [each.ledger_id for each in ledger.ledgers()] == environment.store.list()
 
     asyncio.run(scenario())

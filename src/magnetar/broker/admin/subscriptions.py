@@ -104,6 +104,7 @@ class SubscriptionOperations:
             message = f"{subscription} is replicated because of the policy replicateSubscriptionState of its topic"
             raise AdminError(HTTPStatus.PRECONDITION_FAILED, message)
         found.topic.set_replicated(found, replicated=replicated)
+        await self._environment.recorded()
         await found.flushes.durable()
 
     async def is_replicated(self, topic: TopicName, subscription: str) -> bool:

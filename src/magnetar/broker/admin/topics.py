@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from contextlib import suppress
+from functools import partial
 from http import HTTPStatus
 from typing import TYPE_CHECKING
 
@@ -19,11 +20,13 @@ from magnetar.base.errors import AdminError, RequestError, TopicLoadError
 from magnetar.base.limits import Limit
 from magnetar.broker.admin.finding import Finder, refusals
 from magnetar.broker.admin.stats import internal_stats_steps, topic_stats_steps
+from magnetar.broker.environment import settle
 from magnetar.broker.replication.protection import subscription_protection
 from magnetar.broker.settings.properties import check_properties
 from magnetar.wire.entries import entry as wire_entry
 
 if TYPE_CHECKING:
+    from asyncio import Future
     from collections.abc import Collection, Generator, Mapping
 
     from magnetar.admin.models.internal import PersistentTopicInternalStats
@@ -110,15 +113,16 @@ class TopicOperations:
         with refusals(topic):
             with suppress(TopicLoadError):  # a topic that cannot be loaded can be deleted
                 await self._topics.ready(topic)
-            await self._environment.slices.run(self._deletion(topic, force=force))
+            deleted = await self._environment.slices.run(self._deletion(topic, force=force))
+        await deleted
         await self._environment.resources.topic_policies.forget(topic)
         if topic == topic.partitioned_topic:
             await self._environment.schemas.delete(topic, force=True)
 
-    def _deletion(self, topic: TopicName, *, force: bool) -> Generator[None, None, None]:
+    def _deletion(self, topic: TopicName, *, force: bool) -> Generator[None, None, Future[None]]:
         if not force:
             self._check_unused(topic)
-        yield from self._topics.deletion(topic)
+        return (yield from self._topics.deletion(topic))
 
     async def delete_partitioned(self, topic: TopicName, *, force: bool) -> None:
         """Delete a partitioned topic and its partitions, or the rest if that was interrupted."""
@@ -172,8 +176,11 @@ class TopicOperations:
 
     async def skip_entries(self, topic: TopicName, cluster: str, through: Position) -> None:
         """Let the link to ``cluster`` skip the damaged entries at which it has stopped."""
+        found = await self._found.topic(topic)
+        skipped: Future[None] = self._environment.loop.create_future()
         with refusals(topic):
-            (await self._found.topic(topic)).replicators.to(cluster).own.skip_damaged(through)
+            found.replicators.to(cluster).own.skip_damaged(through, partial(settle, skipped))
+        await skipped
 
     # -- entries ------------------------------------------------------------------------------------------------
 

@@ -26,8 +26,6 @@ class Incarnation:
         self._clock = clock
         self.name = ledger.properties.get(INCARNATION_PROPERTY)
         """Identity; None if the topic never had a delayed entry."""
-        self._is_recorded = self.name is not None
-        """Whether the list of ledgers contains it."""
 
     @property
     def floor(self) -> Position:
@@ -40,17 +38,10 @@ class Incarnation:
         self._set(self._ledger.last_confirmed_entry)
 
     def renew(self) -> None:
-        """Change the identity, so that entries in the store are not assigned to this log. Raises StorageError."""
+        """Change the identity, so that entries in the store are not assigned to this log."""
         self._set(self.floor)
-        self._is_recorded = False
-        self.record()
-
-    def record(self) -> None:
-        """Make the identity durable unless it is. Raises StorageError."""
-        if not self._is_recorded:
-            assert self.name is not None
-            self._ledger.set_property(INCARNATION_PROPERTY, self.name)
-            self._is_recorded = True
 
     def _set(self, floor: Position) -> None:
+        """Set an identity. If a crash loses it, the store is not used, and readers withhold entries that are early."""
         self.name = f"{floor}@{int(self._clock.now() * 1000)}"
+        self._ledger.note_property(INCARNATION_PROPERTY, self.name)

@@ -17,7 +17,6 @@ No entry is lost, early or repeated:
 from __future__ import annotations
 
 import asyncio
-from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -103,18 +102,17 @@ class DelayedIndex:
     # -- new entries --------------------------------------------------------------------------------------------
 
     def check(self, metadata: pb.MessageMetadata) -> None:
-        """Prepare for an entry with a ``deliver_at_time``; raises RequestError if it is too late, or StorageError."""
+        """Prepare for an entry with a ``deliver_at_time``; raises RequestError if it is too late."""
         _check_delay(metadata, self._policies().maxDeliveryDelayInMillis)
         self.begin()
 
     def begin(self) -> None:
-        """Allow entries with a ``deliver_at_time`` from now on; durable on return. Raises StorageError."""
+        """Allow entries with a ``deliver_at_time`` from now on."""
         self.is_expecting = True
         if not self.is_used:
             self._incarnation.begin()
             self._watermark = self._incarnation.floor
             self._thread.users[self] = None
-        self._incarnation.record()
 
     def appended(self, first: Position, entries: Sequence[bytes]) -> None:
         """Add durable entries before their dispatch; called for all of them while ``is_expecting``."""
@@ -125,8 +123,7 @@ class DelayedIndex:
 
     def withhold(self, position: Position, deliver_at_ms: int) -> None:
         """Add an entry that a reader found before its time, and skips."""
-        with suppress(StorageError):  # after a restart without the record, the reader finds the entry again
-            self.begin()
+        self.begin()
         self._add(Delayed(deliver_at_ms, position))
         self._added()
 

@@ -6,11 +6,10 @@ from typing import TYPE_CHECKING
 
 import structlog
 
-from magnetar.base.errors import StorageError
-
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from magnetar.base.errors import StorageError
     from magnetar.base.position import Position
     from magnetar.broker.topic.topic import Topic
 
@@ -36,10 +35,13 @@ def _trim(topic: Topic, consumed: Position, *, by_age: bool) -> None:
     # A subscription may have been created, or moved back, in the meantime.
     consumed = min(consumed, topic.consumed_through(topic.all_cursors()))
     now_ms = int(topic.environment.clock.now() * 1000)
-    try:
-        first = topic.log.trim(consumed, now_ms, topic.policies.retention, by_age=by_age)
-    except StorageError as error:  # nothing has changed; the next trim tries again
-        log.warning("trim_failed", topic=str(topic.name), error=str(error))
-        return
+    first = topic.log.trim(consumed, now_ms, topic.policies.retention, by_age=by_age)
     if first is not None:
+        topic.environment.metadata.barrier(lambda error: _trimmed(topic, first, error))
+
+
+def _trimmed(topic: Topic, first: Position, error: StorageError | None) -> None:
+    if error is None:
         topic.delayed.trim(first)
+    else:  # the ledgers are deleted with the next list that is stored
+        log.warning("trim_failed", topic=str(topic.name), error=str(error))

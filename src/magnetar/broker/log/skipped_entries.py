@@ -17,6 +17,7 @@ from magnetar.cursor.ranges import DeletedEntries, Range
 
 if TYPE_CHECKING:
     from magnetar.ledger.managed_ledger import ManagedLedger
+    from magnetar.metadata.store import OnDurable
 
 SKIPPED_PROPERTY: Final = "magnetar.skipped"
 """Managed-ledger property: for each target cluster a list of [ledger id, first entry id, last entry id], as JSON."""
@@ -49,8 +50,8 @@ class SkippedEntries:
             return None
         return min(damaged.last, skipped.run_end(damaged.first))
 
-    def add(self, target: str, wanted: Range) -> None:
-        """Let the link to ``target`` skip ``wanted``, a range of one ledger; durable on return.
+    def add(self, target: str, wanted: Range, on_durable: OnDurable = lambda _: None) -> None:
+        """Let the link to ``target`` skip ``wanted``, a range of one ledger.
 
         Ranges in ledgers that were trimmed are dropped. Raises RequestError at the limit.
         """
@@ -70,5 +71,5 @@ class SkippedEntries:
             limit = Limit.SKIPPED_RANGES
             message = f"{self._ledger.name} has {SKIPPED_RANGES_MAX} skipped ranges, which is the maximum ({limit})"
             raise RequestError(ServerError.NotAllowedError, message, limit)
-        self._ledger.set_property(SKIPPED_PROPERTY, json.dumps(listed))
+        self._ledger.set_property(SKIPPED_PROPERTY, json.dumps(listed), on_durable=on_durable)
         self._by_target = kept

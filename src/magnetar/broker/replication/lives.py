@@ -39,7 +39,8 @@ LIFE_LENGTH_MAX = 100
 def check_life(topic: TopicWithSubscriptions, source: str, metadata: Mapping[str, str]) -> None:
     """Record the life of ``source`` from the ``metadata`` of a link; senders of older releases name none.
 
-    Raises RequestError if its positions cannot be distinguished from those of an earlier life. Durable on return.
+    A new life is durable when the metadata are. Raises RequestError if its positions cannot be distinguished from those
+    of an earlier life.
     """
     text = metadata.get(LIFE_METADATA)
     if text is None:
@@ -54,16 +55,17 @@ def check_life(topic: TopicWithSubscriptions, source: str, metadata: Mapping[str
     _note(topic, {**known, source: life})
 
 
-def check_progress(topic: TopicWithSubscriptions, marker: ProgressReport) -> None:
+def check_progress(topic: TopicWithSubscriptions, marker: ProgressReport) -> bool:
     """Record the lives that a progress marker names; senders of older releases name none.
+
+    Returns whether one of them is new: the marker must not be applied before that is durable.
 
     A third cluster may know the new life of a rebuilt cluster earlier, or only the earlier one. An earlier life is not
     recorded again: entries of the new life would be stored under it, and the next link of the new life would be
-    refused. Raises RequestError if positions in the marker could be mistaken for those of the known life. Durable on
-    return.
+    refused. Raises RequestError if positions in the marker could be mistaken for those of the known life.
     """
     if not marker.lives:
-        return
+        return False
     known = _known(topic)
     learned: dict[str, Life] = {}
     for cluster, text in marker.lives.items():
@@ -80,6 +82,7 @@ def check_progress(topic: TopicWithSubscriptions, marker: ProgressReport) -> Non
             raise _refusal(topic, cluster, reason)
     if learned:
         _note(topic, {**known, **learned})
+    return bool(learned)
 
 
 def lives_to_name(topic: TopicWithSubscriptions) -> dict[str, str]:

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Final, Protocol
 import structlog
 
 from magnetar.admin.models.topics import SnapshotStats
-from magnetar.base.errors import MagnetarError, RequestError, ServerError, StorageError
+from magnetar.base.errors import MagnetarError, RequestError, ServerError
 from magnetar.base.position import EARLIEST, LATEST, Position
 from magnetar.broker.replication.outbound.marker_queue import QueuedMarker
 from magnetar.broker.replication.subscription_updates import SubscriptionUpdates, UpdatedTopic
@@ -234,10 +234,7 @@ class TopicSnapshots:
         kept = list(self._recent)
         while passed is not None and len(kept) > 1 and kept[1].local <= passed:
             del kept[0]
-        try:
-            self._topic.ledger.set_property(SNAPSHOTS_PROPERTY, encode_snapshots(kept))
-        except StorageError as error:
-            log.warning("snapshots_not_stored", topic=str(self._topic.name), error=str(error))
+        self._topic.ledger.note_property(SNAPSHOTS_PROPERTY, encode_snapshots(kept))
 
     # -- subscriptions here --------------------------------------------------------------------------------------
 

@@ -80,9 +80,9 @@ def _create(session: Session, command: pb.CommandProducer) -> None:
     options = _options(session, topic, command, is_link=is_link)
     if is_link:
         check_life(topic, source_of(options.name), options.metadata)
-    created = _initial_subscription(topic, command)
-    if created is not None:
-        _create_after(session, command, created)
+    recorded = _initial_subscription(topic, command)
+    if recorded is not None:
+        _create_after(session, command, recorded)
         return
     producer = _make(topic, session, options)
     if isinstance(producer, ProgressProducer):
@@ -136,7 +136,10 @@ def _wait_before_admission(topic: Topic) -> Awaitable[None] | None:
 
 
 def _initial_subscription(topic: Topic, command: pb.CommandProducer) -> Awaitable[None] | None:
-    """Ensure that the producer's initial subscription exists; return the event to await if it is new."""
+    """Ensure that the producer's initial subscription exists; return the event to await if it, or a life, is new.
+
+    Entries of a new life must not be durable before that life is.
+    """
     if command.initial_subscription_name:
         topic.ensure_subscription(command.initial_subscription_name)
     return topic.environment.recorded() if topic.is_being_recorded else None
@@ -223,8 +226,10 @@ def _wait_for_access(session: Session, request_id: int, producer: Producer) -> N
 
 
 def _succeed(session: Session, request_id: int, producer: Producer) -> None:
-    """Admit a producer; if the answer states a last position, after all entries of the topic are durable."""
-    if isinstance(producer, LocalProducer) and producer.topic.deduplication.sequence_ids is None:
+    """Admit a producer after its epoch is durable, and the topic's entries if the answer states a last position."""
+    topic = producer.topic
+    has_last_position = not isinstance(producer, LocalProducer) or topic.deduplication.sequence_ids is not None
+    if not has_last_position and not topic.ledger.is_being_listed:
         _answer_success(session, request_id, producer)
         return
 
@@ -238,7 +243,7 @@ def _succeed(session: Session, request_id: int, producer: Producer) -> None:
             producer.topic.producers.remove(producer)
             session.answer_error(request_id, RequestError(ServerError.PersistenceError, str(error)))
 
-    producer.topic.log.barrier(durable)
+    topic.log.barrier(durable)
 
 
 def _answer_success(session: Session, request_id: int, producer: Producer) -> None:

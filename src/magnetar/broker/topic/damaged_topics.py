@@ -8,28 +8,28 @@ from typing import TYPE_CHECKING
 import structlog
 
 from magnetar.broker.log.origin_summaries import summaries_path
-from magnetar.cursor.store import NO_LEDGER, deletion_mark
-from magnetar.ledger.deletions import delete_ledgers
-from magnetar.metadata.resources import DELETED_TOPIC, managed_ledger_path
-from magnetar.metadata.store import Put
+from magnetar.cursor.store import NO_LEDGER
+from magnetar.ledger.deletions import deletion_steps, note_deletion
+from magnetar.metadata.resources import managed_ledger_path
+from magnetar.metadata.store import Delete
 
 if TYPE_CHECKING:
     from magnetar.base.errors import StorageError
     from magnetar.base.names import TopicName
     from magnetar.broker.environment import Environment
-    from magnetar.metadata.store import MetadataStore
+    from magnetar.metadata.store import MetadataStore, OnDurable, Put
 
 log = structlog.get_logger(__name__)
 
 
-def delete_damaged(environment: Environment, name: TopicName) -> None:
+def delete_damaged(environment: Environment, name: TopicName, done: OnDurable) -> None:
     """Delete a topic that exists and cannot be loaded, with its subscriptions and all ledgers that it is known to have.
 
-    The deletion is one transaction and durable on return. The topic's log is not read. A ledger that only an
-    unreadable record names stays in the log. The next start deletes it if it is certain that the ledger was listed
-    once, and names it in ``ledgers_not_listed`` otherwise. Raises StorageError; nothing is deleted then.
+    The deletion is one transaction; ``done`` is called when it is durable, or with the reason why nothing is deleted.
+    The topic's log is not read. A ledger that only an unreadable record names stays in the log. The next start deletes
+    it if it is certain that the ledger was listed once, and names it in ``ledgers_not_listed`` otherwise.
     """
-    metadata, path = environment.metadata, managed_ledger_path(name)
+    store, metadata, path = environment.store, environment.metadata, managed_ledger_path(name)
     stored = metadata.get(path)
     assert stored is not None
     listed = _listed_ledgers(stored.value)
@@ -37,21 +37,22 @@ def delete_damaged(environment: Environment, name: TopicName) -> None:
         cursor: _cursor_ledger(metadata, cursor)
         for cursor in (f"{path}/cursors/{child}" for child in metadata.children(f"{path}/cursors"))
     }
-    marked = Put(path, DELETED_TOPIC, stored.version)
-    marks = [deletion_mark(cursor, NO_LEDGER if found is None else found) for cursor, found in cursors.items()]
-    # The note of the deletion names the cursors' ledgers, too: their records may go at once.
+    summaries = summaries_path(name)
+    removed = [*cursors, *(f"{summaries}/{child}" for child in metadata.children(summaries))]
+    operations: list[Put | Delete] = [Delete(path, stored.version), *map(Delete, removed)]
     doomed = [*(listed or ()), *(found for found in cursors.values() if found is not None and found >= 0)]
     if doomed:
-        version = delete_ledgers(environment.store, metadata, doomed, marked, marks)
-    else:
-        version, *_ = metadata.put_many([marked, *marks])
+        operations.append(note_deletion(doomed))
     unreadable = [cursor for cursor, found in cursors.items() if found is None] + ([path] if listed is None else [])
-    log.warning("damaged_topic_deleted", topic=str(name), ledgers=len(doomed), ledgers_unknown_of=unreadable)
-    summaries = summaries_path(name)
-    for each in (*cursors, *(f"{summaries}/{child}" for child in metadata.children(summaries))):
-        metadata.delete(each)
-    metadata.delete(path, version)
-    environment.delayed.do(lambda store: store.forget(str(name)), lambda _, error: _delayed_forgotten(name, error))
+
+    def deleted(error: StorageError | None) -> None:
+        if error is None:
+            log.warning("damaged_topic_deleted", topic=str(name), ledgers=len(doomed), ledgers_unknown_of=unreadable)
+            environment.sliced.start(object(), deletion_steps(store, metadata, doomed), lambda _: None)
+            environment.delayed.do(lambda each: each.forget(str(name)), lambda _, late: _delayed_forgotten(name, late))
+        done(error)
+
+    metadata.commit(operations, deleted)
 
 
 def _listed_ledgers(value: bytes) -> list[int] | None:

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from magnetar.broker.loop.closing import close_each
+from magnetar.cursor.store import NO_LEDGER, deletion_mark
+from magnetar.metadata.store import Delete
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Sequence
 
+    from magnetar.base.errors import StorageError
     from magnetar.broker.loop.closing import Step
     from magnetar.broker.topic.topic import Topic
-    from magnetar.metadata.store import Put
+    from magnetar.metadata.store import OnDurable, Put
 
 
 def closing(topic: Topic) -> Iterator[Step]:
@@ -53,31 +56,39 @@ def abandon(topic: Topic) -> None:
     close_each(topic.environment.loop, topic.name, steps)
 
 
-def erasure(topic: Topic) -> Iterator[None]:
-    """Delete a closed topic, its log and its cursors, in steps; one of them is the transaction.
+def deletion(topic: Topic, done: OnDurable) -> Iterator[None]:
+    """Delete a closed topic, its log and its cursors in one transaction; the steps collect it.
 
-    Raises StorageError; nothing is deleted then.
+    ``done`` is called when it is durable and what is left of the topic is deleted as well, or with the reason why
+    nothing is deleted. Raises StorageError if that is known at once.
     """
-    cursors = topic.cursors
-    names = cursors.names()
     marks: list[Put] = []
-    yield
-    for name in names:
-        marks += cursors.deletion(name)
-        yield
-    topic.ledger.delete(marks)
-    yield
-    marks_left: list[tuple[str, dict[str, Any]]] = []
-    for name in names:
-        mark = cursors.delete_ledger(name)
-        if mark is not None:
-            marks_left.append((name, mark))
+    ledger_ids: list[int] = []
+    for path, ledger_id in topic.cursors.records():
+        marks.append(deletion_mark(path, ledger_id))
+        if ledger_id != NO_LEDGER:
+            ledger_ids.append(ledger_id)
         yield
 
-    def delete_marks() -> None:
-        """Delete the records of cursors whose ledgers are deleted, in slices, since each deletion is a write."""
-        topic.environment.sliced.start(object(), marks_left, lambda mark: cursors.delete_mark(*mark))
+    def deleted(error: StorageError | None) -> None:
+        if error is None:
+            topic.environment.sliced.start(object(), _remainder(topic, marks, done), lambda _: None)
+        else:
+            done(error)
 
-    topic.environment.store.barrier(lambda error: delete_marks() if error is None else None)
-    topic.log.origins.delete()
+    topic.ledger.delete(ledger_ids, marks, deleted)
+
+
+def _remainder(topic: Topic, marks: Sequence[Put], done: OnDurable) -> Iterator[None]:
+    """Delete what is left of a deleted topic, in slices, since each deletion is a write.
+
+    The next start does what these have not done.
+    """
+    metadata = topic.environment.metadata
     topic.delayed.delete()
+    topic.log.origins.delete()
+    for mark in marks:
+        metadata.commit([Delete(mark.path)])
+        yield
+    yield from topic.ledger.erasure()
+    done(None)

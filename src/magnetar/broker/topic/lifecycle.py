@@ -115,6 +115,7 @@ _WITHOUT_EFFECT: dict[Event, frozenset[State]] = {
     Event.DRAINED: frozenset({State.DELETING, State.SETTLING, *_GONE}),
     Event.CLOSED: frozenset({State.STOPPED}),
     Event.SETTLED: frozenset({State.STOPPED}),
+    Event.DELETED: frozenset({State.STOPPED}),
     Event.DELETION_FAILED: frozenset({State.STOPPED}),
 }
 """States in which an event has no effect, because it arrives too late."""

@@ -16,7 +16,7 @@ from magnetar.base.errors import MagnetarError, RequestError, ServerError
 from magnetar.base.tasks import report_bug
 from magnetar.broker.loop.closing import close_each, close_one
 from magnetar.broker.loop.slices import at_once, in_slices
-from magnetar.broker.topic.ending import abandon, closing, erasure
+from magnetar.broker.topic.ending import abandon, closing, deletion
 from magnetar.broker.topic.lifecycle import SHUT, Event, Lifecycle, State
 from magnetar.broker.topic.load_failures import LoadFailures
 from magnetar.broker.topic.topic import Topic
@@ -25,10 +25,12 @@ from magnetar.ledger.managed_ledger import ManagedLedger
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterator
 
+    from magnetar.base.errors import StorageError
     from magnetar.base.names import TopicName
     from magnetar.broker.environment import Environment
     from magnetar.broker.loop.closing import Step
     from magnetar.broker.topic.lifecycle import OnChange
+    from magnetar.metadata.store import OnDurable
 
 
 class TopicLoader:
@@ -190,13 +192,22 @@ class TopicLoader:
 
     # -- deleting -----------------------------------------------------------------------------------------------
 
-    def deletion(self, topic: Topic) -> Generator[None, None, None]:
-        """Delete a loaded topic with all its data.
+    def deletion(self, topic: Topic, done: OnDurable) -> Generator[None, None, None]:
+        """Delete a loaded topic with all its data; ``done`` is called when that is durable, or has failed.
 
-        The deletion has several steps, between which no client may attach. Before the step that deletes it, the topic
-        is equivalent to an unloaded one: if the steps end there, because the broker stops or by an error, nothing is
+        No client may attach between the steps, nor before ``done``. Until the deletion is durable, the topic is
+        equivalent to an unloaded one: if the steps end early, because the broker stops or by an error, nothing is
         deleted. Raises StorageError, RequestError.
         """
+
+        def deleted(error: StorageError | None) -> None:
+            done(error)
+            if error is not None:
+                self._not_deleted(topic)
+                return
+            self._environment.retired.add(topic)
+            topic.lifecycle.apply(Event.DELETED)
+
         topic.lifecycle.apply(Event.DELETE)
         loop, steps = self._environment.loop, self._begin_closing(topic)
         try:
@@ -204,16 +215,17 @@ class TopicLoader:
                 close_one(loop, topic.name, step, close)
                 yield
             self._check_running()
-            yield from erasure(topic)
+            yield from deletion(topic, deleted)
         except BaseException:
             close_each(loop, topic.name, steps)
-            topic.lifecycle.apply(Event.DELETION_FAILED)
-            self._settle(topic)
+            self._not_deleted(topic)
             raise
         finally:
             self._closing.pop(topic, None)
-        self._environment.retired.add(topic)
-        topic.lifecycle.apply(Event.DELETED)
+
+    def _not_deleted(self, topic: Topic) -> None:
+        topic.lifecycle.apply(Event.DELETION_FAILED)
+        self._settle(topic)
 
     # -- the end ------------------------------------------------------------------------------------------------
 

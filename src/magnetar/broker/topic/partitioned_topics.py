@@ -90,8 +90,8 @@ class LoadedTopics(Protocol):
         """Return when a topic is not being unloaded."""
         ...
 
-    def deletion(self, name: TopicName) -> Generator[None, None, None]:
-        """Delete a topic in steps."""
+    def deletion(self, name: TopicName) -> Generator[None, None, asyncio.Future[None]]:
+        """Delete a topic in steps; return a future of the time when that is durable."""
         ...
 
 
@@ -275,7 +275,10 @@ class PartitionedTopics:
         run = self._environment.slices.run
         left = await run(self._partitions(name))
         while left:
-            left = await run(self._delete_each(left))
+            left, deleted = await run(self._delete_each(left))
+            for outcome in await asyncio.gather(*deleted, return_exceptions=True):
+                if outcome is not None:
+                    raise outcome
             for partition in left:
                 await self._topics.unloaded(partition)
         await self._environment.resources.topic_policies.forget(name)
@@ -283,16 +286,22 @@ class PartitionedTopics:
         await self._resources.delete(name)
         del self._deleting[name]
 
-    def _delete_each(self, names: Sequence[TopicName]) -> Generator[None, None, list[TopicName]]:
-        """Delete partitions; return those that are being loaded or unloaded, which can be deleted afterwards."""
+    def _delete_each(
+        self, names: Sequence[TopicName]
+    ) -> Generator[None, None, tuple[list[TopicName], list[asyncio.Future[None]]]]:
+        """Delete partitions; return those that are being loaded or unloaded, which can be deleted afterwards.
+
+        Returns the futures of the deletions as well.
+        """
         left: list[TopicName] = []
+        deleted: list[asyncio.Future[None]] = []
         for name in names:
             if self._must_wait(name):
                 left.append(name)
             elif self._topics.exists(name):
-                yield from self._topics.deletion(name)
+                deleted.append((yield from self._topics.deletion(name)))
             yield
-        return left
+        return left, deleted
 
     def _must_wait(self, partition: TopicName) -> bool:
         try:

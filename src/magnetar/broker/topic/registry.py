@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from magnetar.base.errors import InvalidTopicNameError, RequestError, ServerError, TopicLoadError
 from magnetar.base.limits import Limit
 from magnetar.base.names import NamespaceName, TopicName, is_longer, too_long
+from magnetar.broker.environment import settle
 from magnetar.broker.topic.damaged_topics import delete_damaged
 from magnetar.broker.topic.linked_topics import LinkedTopics
 from magnetar.broker.topic.loader import TopicLoader
@@ -17,8 +18,10 @@ from magnetar.broker.topic.topic_lists import TopicLists
 from magnetar.cursor.store import cursor_count
 
 if TYPE_CHECKING:
+    from asyncio import Future
     from collections.abc import Callable, Generator
 
+    from magnetar.base.errors import StorageError
     from magnetar.broker.environment import Environment
     from magnetar.broker.topic.lifecycle import OnChange
     from magnetar.broker.topic.load_failures import LoadFailures
@@ -231,19 +234,27 @@ class TopicRegistry:
         while self.must_wait(name):
             await self.unloaded(name)
 
-    def deletion(self, name: TopicName) -> Generator[None, None, None]:
+    def deletion(self, name: TopicName) -> Generator[None, None, Future[None]]:
         """Delete a topic with all its data, also one that cannot be loaded, in steps: see ``TopicLoader.deletion``.
 
-        Raises StorageError, RequestError.
+        Returns a future of the time when that is durable, which may get a StorageError. Raises StorageError,
+        RequestError.
         """
+        future: Future[None] = self.environment.loop.create_future()
+
+        def done(error: StorageError | None) -> None:
+            if error is None:
+                self.load_failures.forget(name)
+                self.linked.deleted(name)
+            settle(future, error)
+
         try:
             topic = self.find(name)
         except TopicLoadError:
-            delete_damaged(self.environment, name)
+            delete_damaged(self.environment, name, done)
         else:
-            yield from self._loader.deletion(topic)
-        self.load_failures.forget(name)
-        self.linked.deleted(name)
+            yield from self._loader.deletion(topic, done)
+        return future
 
     async def stop(self) -> None:
         """Close all topics in slices; no topic is loaded from now on."""

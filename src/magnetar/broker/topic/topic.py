@@ -112,6 +112,8 @@ class Topic(Part):
             if cursor is not None:
                 self._add_subscription(Subscription(self, cursor))
             yield
+        replicated = (name for name, subscription in self.subscriptions.items() if subscription.is_replicated)
+        self.progress.switched_off.discard_each(replicated)
         self.apply_policies()
 
     @property

@@ -33,6 +33,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from contextvars import Context
 
+    from magnetar.metadata.cached import Transaction
+
 PAGE = 6
 EXACT = {"delayedDeliveryTickTimeMillis": 0}
 
@@ -439,14 +441,13 @@ def test_delays_above_the_limit_are_refused_and_others_accepted() -> None:
 
 
 def refuse_writes(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
-    def refuse(*_: object) -> None:
-        message = "metadata store: database or disk is full"
-        raise DiskFullError(message)
+    def refuse(_: Transaction) -> None:
+        cluster.metadata._failed(DiskFullError("metadata store: database or disk is full"))
 
-    monkeypatch.setattr(cluster.metadata, "put_many", refuse)
+    monkeypatch.setattr(cluster.metadata, "_submit", refuse)
 
 
-def test_a_delayed_message_whose_index_cannot_be_recorded_is_refused_and_the_connection_stays(
+def test_a_delayed_message_whose_index_cannot_be_recorded_is_taken_and_not_early_after_a_crash(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     cluster = Cluster(settings=EXACT)
@@ -454,17 +455,20 @@ def test_a_delayed_message_whose_index_cannot_be_recorded_is_refused_and_the_con
     publish(client, "#before")
     with monkeypatch.context() as disk_full:
         refuse_writes(cluster, disk_full)
-        client.say(send(cluster, "#delayed", 5), send(cluster, "#behind", 0))
-        assert client.names() == ["PRODUCER_SUCCESS", "SEND_RECEIPT", "SEND_ERROR", "SEND_ERROR", "CLOSE_PRODUCER"]
-    assert not client.disconnected
-    client.produce(producer_id=1)
-    client.say(send(cluster, "#delayed", 5), send(cluster, "#behind", 0))
-    assert client.names() == ["PRODUCER_SUCCESS", "SEND_RECEIPT", "SEND_RECEIPT"]
+        client.say(send(cluster, "#delayed", 5), send(cluster, "#behind", 0), send(cluster, "#later", 9))
+        assert client.names() == ["PRODUCER_SUCCESS", *["SEND_RECEIPT"] * 4]
+    cluster.crash()
+    assert INCARNATION_PROPERTY not in cluster.topic().ledger.properties
+    reader = consumer(cluster)
+    assert reader.messages() == ["#before", "#behind"]
+    assert INCARNATION_PROPERTY in cluster.topic().ledger.properties
     cluster.crash()
     reader = consumer(cluster)
     assert reader.messages() == ["#before", "#behind"]
     cluster.loop.advance(6)
     assert reader.messages() == ["#delayed"]
+    cluster.loop.advance(6)
+    assert reader.messages() == ["#later"]
 
 
 def test_a_reader_that_finds_a_delayed_message_withholds_it_though_the_index_cannot_be_recorded(

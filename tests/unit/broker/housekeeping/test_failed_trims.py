@@ -1,22 +1,17 @@
-"""A trim whose ledger list cannot be written changes nothing; the next trim repeats it."""
+"""The ledgers of a trim whose list cannot be written stay, and go with the next list that can."""
 
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING
 
-from magnetar.base.errors import DiskFullError
+import pytest
+
 from magnetar.broker.housekeeping.maintenance import Maintenance
 from magnetar.ledger.rollover import ManagedLedgerConfig
 from magnetar.metadata.resources import managed_ledger_path
 from magnetar.sim.cluster import TOPIC, Cluster
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    import pytest
-
-    from magnetar.metadata.store import Put
+from magnetar.sim.virtual.loop import HandClock
+from magnetar.sim.virtual.metadata import FaultyMetadataStore
 
 
 def trim(cluster: Cluster) -> None:
@@ -34,8 +29,14 @@ def listed(cluster: Cluster) -> set[int]:
     return {each["ledgerId"] for each in json.loads(stored.value)["ledgers"]} | {own}
 
 
-def test_no_ledger_is_left_that_nobody_lists(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("is_lost", [True, False], ids=["after a crash", "without a crash"])
+def test_no_ledger_is_left_that_nobody_lists(is_lost: bool) -> None:
     cluster = Cluster(ledger_config=ManagedLedgerConfig(max_entries_per_ledger=4, min_rollover_ms=0))
+    store = FaultyMetadataStore(HandClock(cluster.loop))
+    store._tree = cluster.metadata._tree
+    cluster.metadata = store
+    cluster.resources = type(cluster.resources).over(store)
+    cluster.crash()
     cluster.client().subscribe(permits=0)
     publisher = cluster.client()
     publisher.produce(name="p")
@@ -45,19 +46,17 @@ def test_no_ledger_is_left_that_nobody_lists(monkeypatch: pytest.MonkeyPatch) ->
     cluster.do(lambda: subscription.skip(10))
     cluster.do(subscription.flushes.now)
     before = [ledger.ledger_id for ledger in cluster.topic().ledger.ledgers()]
-    put_many = cluster.metadata.put_many
-
-    def full(puts: Sequence[Put]) -> list[int]:
-        if any(put.path == managed_ledger_path(TOPIC) for put in puts):
-            message = "metadata store: database or disk is full"
-            raise DiskFullError(message)
-        return put_many(puts)
-
-    with monkeypatch.context() as patch:
-        patch.setattr(cluster.metadata, "put_many", full)
-        trim(cluster)
-    assert [ledger.ledger_id for ledger in cluster.topic().ledger.ledgers()] == before
-    assert cluster.loop.problems == []
+    store.fail_writes = True
     trim(cluster)
     assert [ledger.ledger_id for ledger in cluster.topic().ledger.ledgers()] == before[-1:]
+    assert cluster.loop.problems == []
+    if is_lost:
+        store.fail_writes = False
+        cluster.crash()
+        assert [ledger.ledger_id for ledger in cluster.topic().ledger.ledgers()] == before
+    else:
+        assert set(cluster.store.list()) == listed(cluster) >= set(before), "a crash would bring them back"
+        store.fail_writes = False
+    trim(cluster)
     assert set(cluster.store.list()) == listed(cluster)
+    assert not listed(cluster) & set(before[:-1])

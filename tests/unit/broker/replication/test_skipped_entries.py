@@ -67,7 +67,7 @@ class Damaged(Mesh):
 
     def skip(self, through: str) -> None:
         replicator, position = self.source.topic().replicators["jfk"], self.positions[through]
-        self.source.do(lambda: replicator.own.skip_damaged(position))
+        self.source.do(lambda: replicator.own.skip_damaged(position, lambda _: None))
         self.proceed()
 
 
@@ -112,14 +112,14 @@ def test_an_entry_that_can_be_read_is_not_skipped(through: str) -> None:
     network = Damaged("b")
     replicator, position = network.source.topic().replicators["jfk"], network.positions[through]
     with pytest.raises(RequestError, match="has stopped at"):
-        replicator.own.skip_damaged(position)
+        replicator.own.skip_damaged(position, lambda _: None)
     assert network.arrived() == ["a"]
 
 
 def test_a_link_that_has_not_stopped_skips_nothing() -> None:
     network = Damaged()
     with pytest.raises(RequestError, match="has not stopped"):
-        network.source.topic().replicators["jfk"].own.skip_damaged(network.positions["c"])
+        network.source.topic().replicators["jfk"].own.skip_damaged(network.positions["c"], lambda _: None)
 
 
 def test_skipped_entries_are_not_claimed() -> None:

@@ -18,13 +18,14 @@ from magnetar.wire.entries import entry as wire_entry
 from magnetar.wire.message_id import Link
 
 if TYPE_CHECKING:
-    from magnetar.base.errors import DamagedEntriesError
+    from magnetar.base.errors import DamagedEntriesError, StorageError
     from magnetar.broker.dispatch.consumer import Consumer
     from magnetar.broker.environment import Environment
     from magnetar.broker.log.skipped_entries import SkippedEntries
     from magnetar.broker.replication.outbound.target_position import TargetPosition
     from magnetar.cursor.cursor import Cursor
     from magnetar.geo.origins.extents import HeldExtent
+    from magnetar.metadata.store import OnDurable
 
 log = structlog.get_logger(__name__)
 
@@ -237,10 +238,11 @@ class OwnEntries(Part):
             self.floor = through  # so that no cluster claims entries that the target never gets
             self._skip_to(self._topic.ledger.next_position(through))
 
-    def skip_damaged(self, through: Position) -> None:
-        """Skip the damaged entries from ``damaged_at`` up to and including ``through``; durable on return.
+    def skip_damaged(self, through: Position, done: OnDurable) -> None:
+        """Skip the damaged entries from ``damaged_at`` up to and including ``through``.
 
-        Raises RequestError unless the link has stopped there and all these entries are known to be damaged.
+        The link continues, and ``done`` is called, when that is durable. Raises RequestError unless the link has
+        stopped there and all these entries are known to be damaged.
         """
         first, target = self.damaged_at, self._link.target
         if first is None:
@@ -250,16 +252,16 @@ class OwnEntries(Part):
         if not first <= through <= last:
             message = f"the link to {target} has stopped at {first}: {first} to {last} are damaged, not {through}"
             raise RequestError(ServerError.NotAllowedError, message)
-        self._topic.skipped.add(target, Range(first, through))
-        log.warning(
-            "damaged_entries_skipped",
-            topic=str(self._topic.name),
-            target=target,
-            first=str(first),
-            last=str(through),
-        )
-        self.damaged_at = None
-        self._topic.notify()
+        topic = str(self._topic.name)
+
+        def stored(error: StorageError | None) -> None:
+            if error is None:
+                log.warning("damaged_entries_skipped", topic=topic, target=target, first=str(first), last=str(through))
+                self.damaged_at = None
+                self._topic.notify()
+            done(error)
+
+        self._topic.skipped.add(target, Range(first, through), stored)
 
     def close(self) -> None:
         """Stop reading."""

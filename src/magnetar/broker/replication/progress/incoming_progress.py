@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
+from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Protocol
 
@@ -15,6 +16,7 @@ from magnetar.geo.progress.parts import in_parts, takes_nothing_back
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
+    from magnetar.base.errors import StorageError
     from magnetar.broker.loop.turns import Share
     from magnetar.geo.progress.codec import ProgressReport
     from magnetar.geo.progress.state import SubscriptionProgress
@@ -35,6 +37,21 @@ class MarkedTopic(TopicWithSubscriptions, Protocol):
         ...
 
 
+@dataclass(slots=True)
+class _Marker:
+    """A pending marker."""
+
+    source: str
+    marker: ProgressReport
+    done: Callable[[MagnetarError | None], None]
+    refused: Callable[[MagnetarError], None]
+    has_failed: bool = False
+
+    def fail(self, error: MagnetarError) -> None:
+        self.has_failed = True
+        self.refused(error)
+
+
 class IncomingProgress:
     """The pending markers of one topic.
 
@@ -50,7 +67,7 @@ class IncomingProgress:
         self._environment = topic.environment
         self._steps: deque[Callable[[], None]] = deque()
         self._is_waiting = False
-        """Whether steps wait for a later turn."""
+        """Whether steps wait for a later turn, or until a new life is durable."""
         self._markers = 0
         """Pending markers."""
 
@@ -72,34 +89,45 @@ class IncomingProgress:
             refused(RequestError(ServerError.TooManyRequests, message, limit))
             return
         self._markers += 1
-        has_failed = False
-
-        def step(part: SubscriptionProgress | None) -> None:
-            nonlocal has_failed
-            if part is None:
-                self._markers -= 1
-            if has_failed:
-                return
-            try:
-                if part is None:
-                    self._topic.log.barrier(done)
-                else:
-                    check_progress(self._topic, marker)  # another cluster may have begun a new life since the last part
-                    self._apply(source, marker, part)
-            except MagnetarError as error:
-                has_failed = True
-                refused(error)
-            except BaseException:
-                has_failed = True  # without a receipt, the sender repeats its complete state
-                raise
-
+        pending = _Marker(source, marker, done, refused)
         parts = [part for state in marker.states for part in self._parts_of(state)]
-        self._steps += [partial(step, part) for part in (*parts, None)]
+        self._steps += [partial(self._step, pending, part) for part in (*parts, None)]
         if not self._is_waiting:
             if self._environment.turns.begin(self._environment.clock.monotonic()):
                 self._go_on()
             else:
                 self._wait()
+
+    def _step(self, pending: _Marker, part: SubscriptionProgress | None) -> None:
+        """Apply one part of a marker; None ends the marker."""
+        if part is None:
+            self._markers -= 1
+        if pending.has_failed:
+            return
+        try:
+            if part is None:
+                self._topic.log.barrier(pending.done)
+            elif check_progress(self._topic, pending.marker):  # another life may have begun since the last part
+                self._steps.appendleft(partial(self._step, pending, part))
+                self._wait_for_lives(pending)
+            else:
+                self._apply(pending.source, pending.marker, part)
+        except MagnetarError as error:
+            pending.fail(error)
+        except BaseException:
+            pending.has_failed = True  # without a receipt, the sender repeats its complete state
+            raise
+
+    def _wait_for_lives(self, pending: _Marker) -> None:
+        """Continue when the known lives are durable."""
+
+        def recorded(error: StorageError | None) -> None:
+            if error is not None:
+                pending.fail(error)
+            self._go_on()
+
+        self._is_waiting = True
+        self._environment.metadata.barrier(recorded)
 
     def stop(self) -> None:
         """Drop pending markers without receipts."""
@@ -112,10 +140,10 @@ class IncomingProgress:
         try:
             while self._steps:
                 self._steps.popleft()()
-                if self._environment.turns.is_over():
+                if self._is_waiting or self._environment.turns.is_over():
                     break
         finally:
-            if self._steps:
+            if self._steps and not self._is_waiting:
                 self._wait()
 
     def _wait(self) -> None:

@@ -10,7 +10,7 @@ import structlog
 from magnetar.base.limits import Limit
 
 if TYPE_CHECKING:
-    from collections.abc import Container, Iterator
+    from collections.abc import Container, Iterable, Iterator
 
     from magnetar.broker.resources.limit_hits import LimitHits
     from magnetar.ledger.managed_ledger import ManagedLedger
@@ -42,7 +42,7 @@ class SwitchedOff:
         return name in self._names
 
     def add(self, name: str, existing: Container[str]) -> None:
-        """Disable a subscription; durable on return. ``existing`` ones are never evicted."""
+        """Disable a subscription. ``existing`` ones are never evicted."""
         self._names[name] = None
         if len(self._names) > SWITCHED_OFF_MAX:
             forgotten = next((each for each in self._names if each != name and each not in existing), None)
@@ -53,10 +53,15 @@ class SwitchedOff:
         self._save()
 
     def discard(self, name: str) -> None:
-        """Enable a subscription by request in this cluster; durable on return."""
+        """Enable a subscription by request in this cluster."""
         if name in self._names:
             del self._names[name]
             self._save()
+
+    def discard_each(self, replicated: Iterable[str]) -> None:
+        """Enable subscriptions that are replicated: a crash may have come before the list without them was durable."""
+        for name in [name for name in replicated if name in self._names]:
+            self.discard(name)
 
     def _save(self) -> None:
         self._ledger.set_property(SWITCHED_OFF_PROPERTY, json.dumps(list(self._names)))

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import structlog
 
+from magnetar.base.errors import ManagedLedgerFencedError
 from magnetar.base.limits import Limit
 from magnetar.base.position import EARLIEST, Position
 from magnetar.geo.progress.epochs import FIRST_EPOCH, Epoch
@@ -83,16 +84,20 @@ class Tombstones:
     ) -> None:
         """Store a tombstone, which replaces an older one of the same subscription.
 
-        It is written in one transaction with ``along_with``. A failed write changes nothing.
+        It is written in one transaction with ``along_with``; if it cannot be stored, the topic is fenced. Raises
+        ManagedLedgerFencedError, and changes nothing, if the topic is fenced already.
         """
         tombstones = {name: each for name, each in self._tombstones.items() if name != tombstone.name}
         tombstones[tombstone.name] = _Tombstone(*tombstone.epoch, *self._ledger.last_confirmed_entry)
         forgotten = next(iter(tombstones)) if len(tombstones) > TOMBSTONES_MAX else None
         if forgotten is not None:
             del tombstones[forgotten]
-        self._ledger.set_property(TOMBSTONES_PROPERTY, json.dumps(tombstones), along_with)
-        self._tombstones = tombstones
+        before, self._tombstones = self._tombstones, tombstones
+        try:
+            self._ledger.set_property(TOMBSTONES_PROPERTY, json.dumps(tombstones), along_with, on_durable)
+        except ManagedLedgerFencedError:
+            self._tombstones = before
+            raise
         if forgotten is not None:
             self._limit_hits.hit(Limit.TOMBSTONES)
             log.warning("tombstone_forgotten", topic=self._ledger.name, subscription=forgotten)
-        on_durable(None)

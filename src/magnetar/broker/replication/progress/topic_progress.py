@@ -9,6 +9,7 @@ import structlog
 
 from magnetar.base.errors import MagnetarError, RequestError, ServerError
 from magnetar.base.parts import Part
+from magnetar.broker.environment import settle
 from magnetar.broker.replication.interfaces import ReplicatingTopic
 from magnetar.broker.replication.lives import lives_to_name
 from magnetar.broker.replication.progress.incoming_progress import IncomingProgress, MarkedTopic
@@ -23,6 +24,7 @@ from magnetar.geo.progress.state import Kind, SubscriptionProgress
 from magnetar.geo.protection import ProgressFacts
 
 if TYPE_CHECKING:
+    import asyncio
     from collections.abc import Callable, Mapping
 
     from magnetar.base.errors import StorageError
@@ -133,13 +135,18 @@ class TopicProgress(Part):
                 link.confirmations.published(delta.name, count, oldest_at)
 
     async def full_states(self) -> list[SubscriptionProgress]:
-        """Return the complete durable state: all replicated subscriptions and the tombstones."""
+        """Return the complete durable state: all replicated subscriptions and the tombstones.
+
+        Raises StorageError, also for a topic that is fenced: its last tombstone may not have been stored.
+        """
         for subscription in self._topic.subscriptions.values():
             if subscription.progress is not None:
                 subscription.flushes.now()
         states = [keeper.state.copy() for keeper in self._replicated()]
         states += self.tombstones.states()
-        await self._environment.durable()
+        durable: asyncio.Future[None] = self._environment.loop.create_future()
+        self._topic.log.barrier(partial(settle, durable))
+        await durable
         return states
 
     def receive(
