@@ -17,6 +17,7 @@ from magnetar.ledger.rollover import ManagedLedgerConfig
 from magnetar.metadata.local import LocalMetadataStore
 from magnetar.wire.entries.entry import build_entry
 from magnetar.wire.proto import pulsar_api_pb2 as pb
+from tests.kit.stored import put
 from tests.unit.ledger.support import barrier
 
 if TYPE_CHECKING:
@@ -55,7 +56,7 @@ async def write(directory: Path) -> None:
 
 def change_metadata(directory: Path, path: str, value: object) -> None:
     metadata = LocalMetadataStore(directory / METADATA, SystemClock())
-    metadata.put(path, json.dumps(value).encode())
+    put(metadata, path, json.dumps(value).encode())
     metadata.close()
 
 

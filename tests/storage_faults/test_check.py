@@ -29,6 +29,7 @@ from magnetar.ledger.shared_log.notes import UNSYNCED_NAME
 from magnetar.metadata.local import LocalMetadataStore
 from magnetar.metadata.resources import managed_ledger_path
 from magnetar.offline.check import Loss, check
+from tests.kit.stored import put
 from tests.storage_faults.data_directory import ENTRIES, TOPIC, change_metadata, metadata_at
 from tests.unit.ledger.support import barrier
 
@@ -213,7 +214,7 @@ def test_errors_are_described(directory: Path, capsys: pytest.CaptureFixture[str
 def test_a_read_only_metadata_store_refuses_to_change(directory: Path) -> None:
     metadata = LocalMetadataStore(directory / METADATA, SystemClock(), read_only=True)
     with pytest.raises(StorageError, match="readonly"):
-        metadata.put("/a", b"")
+        put(metadata, "/a", b"")
     metadata.close()
 
 
@@ -225,7 +226,7 @@ def delay(directory: Path, *, claimed_ms: int) -> None:
     assert stored is not None
     value = json.loads(stored.value)
     value["properties"][INCARNATION_PROPERTY] = "-1:-1@1"
-    metadata.put(path, json.dumps(value).encode())
+    put(metadata, path, json.dumps(value).encode())
     metadata.close()
     store = DelayedStore(directory / DELAYED)
     position = Position(value["ledgers"][0]["ledgerId"], 1)

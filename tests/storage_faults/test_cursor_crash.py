@@ -22,6 +22,7 @@ from tests.unit.ledger.support import barrier
 
 if TYPE_CHECKING:
     from magnetar.cursor.cursor import Cursor
+    from magnetar.metadata.cached import Transaction
 
 DIRECTORY = Path("/log")
 TOPIC = "persistent://public/default/orders"
@@ -37,11 +38,11 @@ class MetadataOnDisk(MemoryMetadataStore):
 
     disk: FaultyDisk
 
-    def put(self, path: str, value: bytes, expected_version: int | None = None) -> int:
+    def _submit(self, transaction: Transaction) -> None:
         if self.disk.after_crash is not None or self.disk.room == 0:
-            message = "no space"
-            raise DiskFullError(message)
-        return super().put(path, value, expected_version)
+            self._failed(DiskFullError("no space"))
+        else:
+            super()._submit(transaction)
 
 
 def standing(cursor: Cursor) -> Standing:

@@ -23,6 +23,7 @@ from magnetar.ledger.rollover import ManagedLedgerConfig
 from magnetar.metadata.local import LocalMetadataStore
 from magnetar.metadata.resources import managed_ledger_path
 from magnetar.offline.check import check
+from tests.kit.stored import put
 from tests.storage_faults.data_directory import CURSOR, ENTRIES, TOPIC, change_metadata, metadata_at
 from tests.unit.ledger.support import barrier
 
@@ -38,7 +39,7 @@ CURSOR_PATH = f"{PATH}/cursors/{quote_plus(CURSOR)}"
 
 def overwrite(directory: Path, path: str, value: bytes) -> None:
     metadata = LocalMetadataStore(directory / METADATA, SystemClock())
-    metadata.put(path, value)
+    put(metadata, path, value)
     metadata.close()
 
 

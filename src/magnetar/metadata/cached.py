@@ -7,7 +7,6 @@ from collections import deque
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from magnetar.base.errors import NotFoundError
 from magnetar.base.histogram import Histogram
 from magnetar.metadata.store import Delete, Put, Watchers
 from magnetar.metadata.tree import MetadataTree
@@ -17,7 +16,7 @@ if TYPE_CHECKING:
 
     from magnetar.base.errors import StorageError
     from magnetar.base.world import Clock
-    from magnetar.metadata.store import Change, OnDurable, Versioned
+    from magnetar.metadata.store import Change, Delete, OnDurable, Put, Versioned
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -56,33 +55,6 @@ class CachedMetadataStore(ABC):
         self._submit_next(Transaction(changes, on_durable))
         return [each.after.version for each in changes if each.after is not None]
 
-    def put(self, path: str, value: bytes, expected_version: int | None = None) -> int:
-        """See MetadataStore."""
-        return self.put_many([Put(path, value, expected_version)])[0]
-
-    def put_many(self, puts: Sequence[Put]) -> list[int]:
-        """See MetadataStore."""
-        return self._commit_at_once(puts)
-
-    def delete(self, path: str, expected_version: int | None = None) -> None:
-        """See MetadataStore."""
-        if self.get(path) is None:
-            raise NotFoundError(path)
-        self._commit_at_once([Delete(path, expected_version)])
-
-    def _commit_at_once(self, operations: Sequence[Put | Delete]) -> list[int]:
-        outcome: list[StorageError | None] = []
-        versions = self.commit(operations, outcome.append)
-        while not outcome:
-            self._wait()
-        if outcome[0] is not None:
-            raise outcome[0]
-        return versions
-
-    def _wait(self) -> None:
-        """Wait until a pending transaction is reported; needed only by a store that commits in a thread."""
-        raise NotImplementedError
-
     def barrier(self, on_durable: OnDurable) -> None:
         """See MetadataStore."""
         if self._pending or self._reports:
@@ -117,7 +89,7 @@ class CachedMetadataStore(ABC):
         self._deliver()
 
     def _deliver(self) -> None:
-        """Report in order, even if a callback waits for a commit of its own."""
+        """Report in order, also what is reported while somebody is told."""
         while self._reports:
             transaction, error = self._reports.popleft()
             if error is None:

@@ -143,7 +143,7 @@ class LocalMetadataStore(CachedMetadataStore):
                 self._settle(*self._outcomes.get_nowait())
 
     def _wait(self) -> None:
-        """See CachedMetadataStore."""
+        """Wait until some of what is pending is reported."""
         self._settle(*self._outcomes.get())
 
     def _settle(self, count: int, error: StorageError | None) -> None:

@@ -89,18 +89,6 @@ class MetadataStore(Protocol):
         """
         ...
 
-    def put(self, path: str, value: bytes, expected_version: int | None = None) -> int:
-        """Commit one value, durable on return; return its version. Blocks the loop."""
-        ...
-
-    def put_many(self, puts: Sequence[Put]) -> list[int]:
-        """Commit values in one transaction, durable on return. Blocks the loop."""
-        ...
-
-    def delete(self, path: str, expected_version: int | None = None) -> None:
-        """Commit one deletion, durable on return; raises NotFoundError. Blocks the loop."""
-        ...
-
     def barrier(self, on_durable: OnDurable) -> None:
         """Call ``on_durable`` when all earlier commits are durable; immediately if they are.
 

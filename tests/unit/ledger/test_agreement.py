@@ -33,6 +33,7 @@ from magnetar.metadata.memory import MemoryMetadataStore
 from magnetar.metadata.resources import managed_ledger_path
 from magnetar.sim.virtual.disk import FaultyDisk, Node
 from magnetar.sim.virtual.metadata import FaultyMetadataStore
+from tests.kit.stored import put
 from tests.unit.ledger.support import append, barrier, opened
 
 if TYPE_CHECKING:
@@ -406,7 +407,7 @@ def test_a_list_that_cannot_be_read_keeps_every_ledger() -> None:
             other = TopicName.parse("persistent://public/default/other")
             await publish(ManagedLedger.open(store, metadata, other, CONFIG, CLOCK), store, 4)
             held = store.list()
-            metadata.put(managed_ledger_path(other), json.dumps({"unknown": "format"}).encode())
+            put(metadata, managed_ledger_path(other), json.dumps({"unknown": "format"}).encode())
             bring_to_agreement(store, metadata, read_named_ledgers(metadata))
             assert store.list() == held
 
@@ -423,7 +424,7 @@ def with_record(path: str, value: bytes, look: Callable[[LocalLedgerStore, Memor
             await publish(ledger, store, 4)
             await append(store, store.create(), [b"nobody's"])
             await publish(ledger, store, 4)
-            metadata.put(path, value)
+            put(metadata, path, value)
             look(store, metadata)
 
     asyncio.run(scenario())

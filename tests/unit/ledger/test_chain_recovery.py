@@ -9,6 +9,7 @@ import pytest
 from magnetar.base.errors import DataLossError, ManagedLedgerFencedError, StorageError
 from magnetar.base.position import EARLIEST
 from magnetar.metadata.resources import managed_ledger_path
+from tests.kit.stored import put
 from tests.unit.ledger.managed import TOPIC, ledger_environment
 from tests.unit.ledger.support import barrier
 
@@ -47,7 +48,7 @@ def test_a_list_without_append_times_opens_and_ages_count_from_the_closing(tmp_p
             assert stored is not None
             listed = json.loads(stored.value)
             assert listed["ledgers"][0].pop("appendedBy") == environment.now_ms - 10_000 + 1
-            environment.metadata.put(path, json.dumps(listed).encode(), stored.version)
+            put(environment.metadata, path, json.dumps(listed).encode(), stored.version)
             environment.clock.seconds += 5
             ledger = environment.open()
             assert (ledger.age_of(first), ledger.has_recorded(first)) == (5.0, True)

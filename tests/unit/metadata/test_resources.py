@@ -19,6 +19,7 @@ from magnetar.metadata.policies import (
     TenantInfo,
 )
 from magnetar.metadata.resources import Resources, managed_ledger_path
+from tests.kit.stored import put
 
 FLIGHTS = NamespaceName("nyc", "flights")
 
@@ -94,7 +95,7 @@ def test_topics_are_those_with_a_managed_ledger() -> None:
     topic = TopicName.parse("persistent://nyc/flights/ä b")
     assert managed_ledger_path(topic) == "/managed-ledgers/nyc/flights/persistent/%C3%A4+b"
     assert not resources.topics.exists(topic)
-    store.put(managed_ledger_path(topic), b"{}")
+    put(store, managed_ledger_path(topic), b"{}")
     resources.partitioned_topics.create(topic, PartitionedTopicMetadata(partitions=3))
     assert resources.topics.exists(topic)
     assert resources.topics.of_namespace(FLIGHTS) == [topic]

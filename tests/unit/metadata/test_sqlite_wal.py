@@ -11,6 +11,7 @@ from magnetar.base.real import SystemClock, SystemFiles
 from magnetar.metadata.local import LocalMetadataStore
 from magnetar.metadata.sqlite_wal import write_wal_again
 from magnetar.sim.virtual.disk import FaultyDisk
+from tests.kit.stored import put
 
 DATABASE = Path("/data/metadata.sqlite")
 WAL = Path("/data/metadata.sqlite-wal")
@@ -67,7 +68,7 @@ def test_commits_of_a_killed_broker_survive(tmp_path: Path) -> None:
     running, found = tmp_path / "running", tmp_path / "found"
     running.mkdir()
     store = LocalMetadataStore(running / "metadata.sqlite", SystemClock())
-    store.put("/a", b"1")
+    put(store, "/a", b"1")
     shutil.copytree(running, found)
     store.close()
     log = found / "metadata.sqlite-wal"

@@ -8,11 +8,13 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from magnetar.base.errors import BadVersionError, CorruptionError, NotFoundError, StorageError
+from magnetar.base.errors import BadVersionError, CorruptionError, StorageError
 from magnetar.metadata.awaiting import Commit
 from magnetar.metadata.local import LocalMetadataStore
 from magnetar.metadata.memory import MemoryMetadataStore
+from magnetar.metadata.starting import commit_at_start
 from magnetar.metadata.store import ABSENT, Change, Delete, MetadataStore, Put, Versioned
+from tests.kit.stored import delete, put
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -46,25 +48,26 @@ def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[MetadataSt
 def test_versions_count_changes(store: MetadataStore) -> None:
     """A path starts at version 0, with the time of the clock."""
     assert store.get("/a") is None
-    assert store.put("/a", b"1") == 0
-    assert store.put("/a", b"2") == 1
+    assert put(store, "/a", b"1") == 0
+    assert put(store, "/a", b"2") == 1
     assert store.get("/a") == Versioned(b"2", 1, 12500)
 
 
 def test_compare_and_set(store: MetadataStore) -> None:
     """A write with another expected version changes nothing."""
-    store.put("/a", b"1", ABSENT)
+    put(store, "/a", b"1", ABSENT)
     with pytest.raises(BadVersionError, match=r"version of /a is 0, expected -1"):
-        store.put("/a", b"2", ABSENT)
+        put(store, "/a", b"2", ABSENT)
     with pytest.raises(BadVersionError, match=r"version of /b is -1, expected 0"):
-        store.put("/b", b"2", 0)
-    assert store.put("/a", b"3", 0) == 1
+        put(store, "/b", b"2", 0)
+    assert put(store, "/a", b"3", 0) == 1
     with pytest.raises(BadVersionError):
-        store.delete("/a", 0)
-    store.delete("/a", 1)
+        delete(store, "/a", 0)
+    delete(store, "/a", 1)
     assert store.get("/a") is None
-    with pytest.raises(NotFoundError):
-        store.delete("/a")
+    with pytest.raises(BadVersionError):
+        delete(store, "/a", 1)
+    delete(store, "/a")
 
 
 def test_many_puts_are_one(store: MetadataStore) -> None:
@@ -72,17 +75,17 @@ def test_many_puts_are_one(store: MetadataStore) -> None:
     heard: list[str] = []
     store.watch("/", lambda change: heard.append(change.path))
     with pytest.raises(BadVersionError):
-        store.put_many([Put("/a", b"1"), Put("/b", b"1", 7)])
+        commit_at_start(store, [Put("/a", b"1"), Put("/b", b"1", 7)])
     assert store.get("/a") is None
     assert heard == []
-    assert store.put_many([Put("/a", b"1"), Put("/b", b"1", ABSENT), Put("/a", b"2", 0)]) == [0, 0, 1]
+    assert store.commit([Put("/a", b"1"), Put("/b", b"1", ABSENT), Put("/a", b"2", 0)]) == [0, 0, 1]
     assert heard == ["/a", "/b", "/a"]
 
 
 def test_children_are_one_level_below(store: MetadataStore) -> None:
     """Including those with only grandchildren, and excluding paths with only the same prefix."""
     for path in ("/p/b", "/p/a/x", "/p/a/y", "/p", "/pq/z", "/p/a0", "/p-/k"):
-        store.put(path, b"")
+        put(store, path, b"")
     assert store.children("/p") == ["a", "a0", "b"]
     assert store.children("/p/a") == ["x", "y"]
     assert store.children("/none") == []
@@ -93,20 +96,20 @@ def test_watch_covers_a_subtree_until_it_ends(store: MetadataStore) -> None:
     """The path and its descendants are reported after they can be read."""
     heard: list[tuple[str, bool]] = []
     end = store.watch("/p", lambda change: heard.append((change.path, store.get(change.path) is not None)))
-    store.put("/p", b"")
-    store.put("/p/a", b"")
-    store.put("/pq", b"")
-    store.delete("/p/a")
+    put(store, "/p", b"")
+    put(store, "/p/a", b"")
+    put(store, "/pq", b"")
+    delete(store, "/p/a")
     end()
     end()
-    store.put("/p", b"")
+    put(store, "/p", b"")
     assert heard == [("/p", True), ("/p/a", True), ("/p/a", False)]
 
 
 def test_a_commit_deletes_with_checks(store: MetadataStore) -> None:
     """Removals are part of a transaction; watches get the old and the new version."""
     heard: list[Change] = []
-    store.put("/a", b"1")
+    put(store, "/a", b"1")
     store.watch("/", heard.append)
     with pytest.raises(BadVersionError):
         store.commit([Put("/b", b"1"), Delete("/a", 7)])
@@ -122,7 +125,7 @@ def test_a_commit_deletes_with_checks(store: MetadataStore) -> None:
 
 def test_a_barrier_with_nothing_pending_is_passed(store: MetadataStore) -> None:
     """A barrier does not wait."""
-    store.put("/a", b"1")
+    put(store, "/a", b"1")
     passed: list[StorageError | None] = []
     store.barrier(passed.append)
     assert passed == [None]
@@ -164,7 +167,7 @@ def test_a_failed_commit_takes_back_what_rests_on_it(tmp_path: Path, monkeypatch
 
     async def scenario() -> None:
         store = LocalMetadataStore(tmp_path / "metadata.db", FixedClock())
-        store.put("/a", b"old")
+        put(store, "/a", b"old")
         store.serve(asyncio.get_running_loop())
         write_group = store._write
         monkeypatch.setattr(store, "_write", fail)
@@ -188,8 +191,8 @@ def test_a_failed_commit_takes_back_what_rests_on_it(tmp_path: Path, monkeypatch
     asyncio.run(scenario())
 
 
-def test_one_who_blocks_hears_of_earlier_commits_first(tmp_path: Path) -> None:
-    """A write that waits for the thread keeps the order of reports, also if it is made in a report."""
+def test_closing_reports_what_is_pending_in_order(tmp_path: Path) -> None:
+    """A commit that is made in a report is reported as well."""
 
     async def scenario() -> None:
         store = LocalMetadataStore(tmp_path / "metadata.db", FixedClock())
@@ -198,14 +201,12 @@ def test_one_who_blocks_hears_of_earlier_commits_first(tmp_path: Path) -> None:
 
         def first(_: StorageError | None) -> None:
             heard.append("first")
-            store.put("/c", b"")
-            heard.append("blocked in first")
+            store.commit([Put("/c", b"")], lambda _: heard.append("third"))
 
         store.commit([Put("/a", b"")], first)
         store.commit([Put("/b", b"")], lambda _: heard.append("second"))
-        store.put("/d", b"")
-        assert heard == ["first", "second", "blocked in first"]
         store.close()
+        assert heard == ["first", "second", "third"]
 
     asyncio.run(scenario())
 
@@ -220,8 +221,8 @@ def test_local_store_keeps_everything(tmp_path: Path) -> None:
     """Stored values survive a restart."""
     path = tmp_path / "metadata.db"
     first = LocalMetadataStore(path, FixedClock())
-    first.put("/a", b"\x00\xff")
-    first.put("/a", b"\x01")
+    put(first, "/a", b"\x00\xff")
+    put(first, "/a", b"\x01")
     first.close()
     second = LocalMetadataStore(path, FixedClock())
     assert second.get("/a") == Versioned(b"\x01", 1, 12500)

@@ -137,11 +137,6 @@ class FaultyMetadataStore(MemoryMetadataStore):
         elif not self._group:
             self._begin_group(self._loop)
 
-    def _wait(self) -> None:
-        """See CachedMetadataStore."""
-        self._waits(self.commit_s)
-        self._write()
-
     def _begin_group(self, loop: asyncio.AbstractEventLoop) -> None:
         self._group = tuple(self._pending)
         self._timer = loop.call_later(self.commit_s or COMMIT_S, self._write)

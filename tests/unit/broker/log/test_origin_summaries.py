@@ -13,6 +13,7 @@ from magnetar.ledger.rollover import ManagedLedgerConfig
 from magnetar.sim.cluster import TOPIC, Cluster
 from magnetar.sim.pipe import Pipe
 from magnetar.sim.virtual.loop import HandLoop
+from tests.kit.stored import put
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -98,7 +99,7 @@ def test_a_summary_that_is_not_intact_is_not_believed() -> None:
     before = origins(cluster)
     cluster.do(cluster.topic().log.origins.save)
     for name in kept(cluster):
-        cluster.metadata.put(f"{summaries_path(TOPIC)}/{name}", b"nonsense")
+        put(cluster.metadata, f"{summaries_path(TOPIC)}/{name}", b"nonsense")
     cluster.crash()
     assert origins(cluster) == before
 

@@ -19,6 +19,7 @@ from magnetar.broker.housekeeping.maintenance import Maintenance
 from magnetar.broker.session.refusals import REFUSED
 from magnetar.broker.topic.load_failures import LOAD_RETRY_DELAY_S, WAY_OUT
 from magnetar.metadata.resources import managed_ledger_path
+from magnetar.metadata.starting import commit_at_start
 from magnetar.metadata.store import Put
 from magnetar.sim.cluster import TOPIC, Client, Cluster
 from magnetar.wire import commands
@@ -43,7 +44,7 @@ def shorten_log(cluster: Cluster) -> None:
 
 def overwrite(cluster: Cluster, path: str, value: bytes) -> None:
     cluster.crash()
-    cluster.metadata.put_many([Put(path, value, None)])
+    commit_at_start(cluster.metadata, [Put(path, value, None)])
 
 
 def property_of(name: str, value: str) -> Callable[[Cluster], None]:
@@ -220,7 +221,7 @@ def test_a_replicated_topic_that_was_repaired_is_loaded_without_a_client() -> No
     overwrite(cluster, path, b"{")
     cluster.do(cluster.topics.linked.load_all)
     assert TOPIC not in cluster.topics.loaded
-    cluster.metadata.put_many([Put(path, stored.value, None)])
+    commit_at_start(cluster.metadata, [Put(path, stored.value, None)])
     cluster.loop.advance(LOAD_RETRY_DELAY_S + 0.1)
     cluster.loop.start(Maintenance(cluster.environment, cluster.topics).retry_loading())
     assert TOPIC in cluster.topics.loaded
@@ -231,7 +232,7 @@ def test_a_namespace_whose_policies_cannot_be_read_concerns_nobody_else() -> Non
     cluster = Cluster(targets=("jfk",))
     cluster.topic()
     cluster.crash()
-    cluster.metadata.put_many([Put("/admin/policies/public/bad", b'{"replication_clusters": 7}', None)])
+    commit_at_start(cluster.metadata, [Put("/admin/policies/public/bad", b'{"replication_clusters": 7}', None)])
     assert cluster.do(cluster.topics.linked.load_all) == 1
     client = cluster.client()
     client.topic = TopicName.parse("persistent://public/bad/orders")

@@ -11,6 +11,7 @@ from magnetar.broker.topic.lifecycle import NEXT, SHUT, Event, Lifecycle, State
 from magnetar.ledger.rollover import ManagedLedgerConfig
 from magnetar.metadata.resources import managed_ledger_path
 from magnetar.sim.cluster import TOPIC, Cluster
+from tests.kit.stored import put
 
 if TYPE_CHECKING:
     from magnetar.sim.cluster import Client
@@ -123,7 +124,7 @@ def test_a_lost_compare_and_set_of_the_list_of_ledgers_fences_the_topic() -> Non
     path = managed_ledger_path(TOPIC)
     stored = cluster.metadata.get(path)
     assert stored is not None
-    cluster.metadata.put(path, stored.value)  # like another broker that owns the topic now
+    put(cluster.metadata, path, stored.value)  # like another broker that owns the topic now
     producer.send("c", first=2)  # begins a ledger
     assert seen == FENCED
     assert "CLOSE_PRODUCER" in producer.names()
@@ -143,7 +144,7 @@ def test_a_compare_and_set_that_a_trim_loses_fences_the_topic() -> None:
     path = managed_ledger_path(TOPIC)
     stored = cluster.metadata.get(path)
     assert stored is not None
-    cluster.metadata.put(path, stored.value)
+    put(cluster.metadata, path, stored.value)
     cluster.trim()
     assert seen == FENCED
     assert cluster.topic() is not topic

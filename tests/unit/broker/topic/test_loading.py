@@ -12,6 +12,7 @@ from magnetar.broker.topic import registry as topics
 from magnetar.metadata.policies import Policies
 from magnetar.metadata.resources import managed_ledger_path
 from magnetar.sim.cluster import NAMESPACE, TOPIC, Cluster
+from tests.kit.stored import put
 
 if TYPE_CHECKING:
     import asyncio
@@ -138,7 +139,7 @@ def test_waiters_get_the_reason_of_a_failed_load(cluster: Cluster) -> None:
     path = f"{managed_ledger_path(TOPIC)}/cursors/s15"
     stored = cluster.metadata.get(path)
     assert stored is not None
-    cluster.metadata.put(path, b"nonsense", stored.version)
+    put(cluster.metadata, path, b"nonsense", stored.version)
     clients = [cluster.client() for _ in range(2)]
     clients[0].produce(name="p")
     clients[1].subscribe(subscription="s07", permits=0)

@@ -9,6 +9,7 @@ from magnetar.metadata.resources import managed_ledger_path
 from magnetar.sim.cluster import TOPIC, Cluster, entry
 from magnetar.sim.virtual.loop import HandClock
 from magnetar.sim.virtual.metadata import FaultyMetadataStore, ProcessEnded
+from tests.kit.stored import put
 
 WRITES_MAX = 20
 """More than the number of writes of a deletion."""
@@ -45,7 +46,7 @@ def damage(cluster: Cluster) -> None:
     stored = cluster.metadata.get(path)
     assert stored is not None
     assert INTACT in stored.value
-    cluster.metadata.put(path, stored.value.replace(INTACT, DAMAGED))
+    put(cluster.metadata, path, stored.value.replace(INTACT, DAMAGED))
 
 
 def delete(cluster: Cluster) -> None:
@@ -60,7 +61,7 @@ def state(cluster: Cluster) -> str:
     path = managed_ledger_path(TOPIC)
     stored = cluster.metadata.get(path)
     assert stored is not None
-    cluster.metadata.put(path, stored.value.replace(DAMAGED, INTACT))
+    put(cluster.metadata, path, stored.value.replace(DAMAGED, INTACT))
     topic = cluster.topic()
     assert topic.ledger.entries == 1
     return f"whole, backlog {topic.subscriptions['worker'].backlog}"

@@ -16,6 +16,7 @@ from magnetar.metadata.resources import managed_ledger_path
 from magnetar.sim.cluster import NAMESPACE, Cluster
 from magnetar.wire import commands
 from magnetar.wire.proto import pulsar_api_pb2 as pb
+from tests.kit.stored import delete, put
 from tests.kit.work import lines_run
 
 if TYPE_CHECKING:
@@ -27,7 +28,7 @@ MANY = 40
 
 def create(cluster: Cluster, *local_names: str) -> None:
     for name in local_names:
-        cluster.metadata.put(managed_ledger_path(TopicName("persistent", "public", "default", name)), b"{}")
+        put(cluster.metadata, managed_ledger_path(TopicName("persistent", "public", "default", name)), b"{}")
 
 
 def asked(client: Client, pattern: str = "", topics_hash: str = "") -> pb.CommandGetTopicsOfNamespaceResponse:
@@ -77,7 +78,7 @@ def test_a_list_is_new_once_a_topic_comes_or_goes() -> None:
     assert list(asked(client).topics) == full("a")
     create(cluster, "b")
     assert list(asked(client).topics) == full("a", "b")
-    cluster.metadata.delete(managed_ledger_path(TopicName("persistent", "public", "default", "a")))
+    delete(cluster.metadata, managed_ledger_path(TopicName("persistent", "public", "default", "a")))
     assert list(asked(client).topics) == full("b")
 
 
