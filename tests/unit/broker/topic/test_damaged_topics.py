@@ -277,10 +277,14 @@ ARGUMENTS: dict[type[MagnetarError], tuple[Any, ...]] = {
 }
 
 
+HAVE_A_CODE = (errors.InvalidTopicNameError, errors.SchemaError)
+"""Errors of requests with a code of their own."""
+
+
 def example(kind: type[MagnetarError]) -> MagnetarError:
     if kind in ARGUMENTS:
         return kind(*ARGUMENTS[kind])
-    if issubclass(kind, errors.RequestError) and kind is not errors.InvalidTopicNameError:
+    if issubclass(kind, errors.RequestError) and not issubclass(kind, HAVE_A_CODE):
         return kind(ServerError.ServiceNotReady, "why")
     return kind("why")
 
