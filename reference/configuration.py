@@ -5,7 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, get_args, get_origin
 
-from magnetar.broker.settings.config import ENVIRONMENT_PREFIX, SECTIONS
+from magnetar.broker.settings.config import SECTIONS
+from magnetar.broker.settings.loading import ENVIRONMENT_PREFIX
 from reference.markdown import code, table, value
 
 if TYPE_CHECKING:
@@ -18,9 +19,10 @@ _TYPES = {Path: "path", str: "text", bool: "`true`, `false`", int: "integer", fl
 
 _ABOUT = f"""\
 A broker reads its settings from a file of `key=value` lines (`magnetar broker --config FILE`), from the environment
-(`{ENVIRONMENT_PREFIX}<key>`), and from its command line (`--<key> VALUE`). Later sources override earlier ones. A
-broker does not start with an unknown key, or with a value outside its bounds. Keys with names of Apache Pulsar have the
-same meaning there.
+(`{ENVIRONMENT_PREFIX}<key>`), and from its command line (`--<key> VALUE`). Later sources override earlier ones. The
+file has the format of Pulsar's `broker.conf`. An empty value means the default. A broker does not start with a key that
+neither Magnetar nor Apache Pulsar knows, or with a value outside its bounds. Keys with names of Apache Pulsar have the
+same meaning there ([keys of Pulsar's broker.conf](broker-conf.md)).
 """
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from reference import command_line, configuration, metrics, policies, rest
+from reference import broker_conf, command_line, configuration, metrics, policies, rest
 from reference.markdown import table
 
 if TYPE_CHECKING:
@@ -16,6 +16,7 @@ DIRECTORY = Path(__file__).parent.parent / "docs" / "reference"
 _NOTE = "This page is generated from the code by `make reference`. Do not edit it."
 
 _PAGES = {
+    "broker-conf.md": ("Keys of Pulsar's broker.conf", "Their effects, and other defaults.", broker_conf.page),
     "cli.md": ("Command line", "All commands with their arguments and options.", command_line.page),
     "configuration.md": ("Configuration", "All settings of a broker.", configuration.page),
     "metrics.md": ("Metrics", "All metrics of a broker.", metrics.page),

@@ -153,6 +153,9 @@ NAME_LENGTH_MAX = 2048
 CLUSTER_NAME_LENGTH_MAX = 255
 """Maximum bytes of a cluster name: the log stores its length in one byte."""
 
+PARTITIONS_MAX = 100_000
+"""Partitions of a topic, if the configuration sets no limit."""
+
 BODY_SIZE_MAX = 1024 * 1024
 """Maximum bytes of the body of a REST request; policies are the largest bodies and stay far below."""
 

@@ -15,6 +15,7 @@ import typer
 
 from magnetar.base.errors import ConfigurationError
 from magnetar.base.log_limit import LogLimit
+from magnetar.cli.ignored_keys import listed, log_ignored
 from magnetar.cli.output import say
 
 if TYPE_CHECKING:
@@ -28,6 +29,9 @@ Settings are read from the file --config (key=value lines, as in Pulsar's broker
 (MAGNETAR_<key>) and flags (--<key> VALUE). Flags override the environment, which overrides the file.
 --list-settings prints every key with its default and meaning.
 
+Keys of Pulsar that Magnetar does not have are ignored and reported. If ignoring a key is dangerous, the broker starts
+only after it is acknowledged with --acknowledge-ignored. --check-config lists all ignored keys.
+
 The first start in an empty data directory registers the cluster and creates the namespace public/default.
 """
 
@@ -39,13 +43,19 @@ def broker(
     list_settings: Annotated[
         bool, typer.Option("--list-settings", help="Print all settings, as a file for --config, and exit.")
     ] = False,
-    check_config: Annotated[bool, typer.Option("--check-config", help="Check the settings and exit.")] = False,
+    check_config: Annotated[
+        bool, typer.Option("--check-config", help="Check the settings, list those without an effect, and exit.")
+    ] = False,
+    acknowledge_ignored: Annotated[
+        bool, typer.Option("--acknowledge-ignored", help="Start also if it is dangerous to ignore a key of Pulsar.")
+    ] = False,
 ) -> None:
     """Run a broker in the foreground; raises ConfigurationError if the settings are invalid."""
     import uvloop  # noqa: PLC0415 - heavy, and needed by this command only
 
     from magnetar.broker.service import Broker  # noqa: PLC0415
-    from magnetar.broker.settings.config import BrokerConfig, load  # noqa: PLC0415
+    from magnetar.broker.settings.config import BrokerConfig  # noqa: PLC0415
+    from magnetar.broker.settings.loading import load  # noqa: PLC0415
 
     if list_settings:
         print("\n\n".join(_described(*each) for each in BrokerConfig.model_fields.items()))  # noqa: T201 - the output
@@ -53,13 +63,14 @@ def broker(
     if not __debug__:
         message = "the broker does not run under python -O\nhint: omit -O; the broker's assertions protect the data"
         raise ConfigurationError(message)
-    settings = load(config, os.environ, _flags(context.args))
+    loaded = load(config, os.environ, _flags(context.args), acknowledge_all=acknowledge_ignored)
     if check_config:
-        say(f"the configuration of cluster {settings.clusterName} is valid")
+        say("\n".join([f"the configuration of cluster {loaded.config.clusterName} is valid", *listed(loaded.ignored)]))
         return
     log_limit = LogLimit(time.monotonic)
     _log_to_stderr(log_limit)
-    uvloop.run(Broker(settings, log_limit=log_limit).run())
+    log_ignored(loaded.ignored)
+    uvloop.run(Broker(loaded.config, log_limit=log_limit).run())
 
 
 def _described(key: str, field: FieldInfo) -> str:

@@ -5,10 +5,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import pytest
+from structlog.testing import capture_logs
 
 import magnetar
-from magnetar.broker.settings.config import BrokerConfig, load
+from magnetar.broker.settings.config import BrokerConfig
+from magnetar.broker.settings.loading import IgnoredKey, load
+from magnetar.broker.settings.pulsar_keys import Effect
 from magnetar.cli import broker
+from magnetar.cli.ignored_keys import log_ignored
 from magnetar.cli.main import ExitCode, main
 
 if TYPE_CHECKING:
@@ -19,7 +23,7 @@ def test_the_listed_settings_are_a_file_that_can_be_loaded(tmp_path: Path, capsy
     assert main(["broker", "--list-settings"]) is ExitCode.DONE
     listed = tmp_path / "broker.conf"
     listed.write_text(capsys.readouterr().out)
-    assert load(listed, {}, {}) == BrokerConfig()
+    assert load(listed, {}, {}).config == BrokerConfig()
 
 
 def test_the_configuration_is_checked_without_a_start(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -27,6 +31,51 @@ def test_the_configuration_is_checked_without_a_start(tmp_path: Path, capsys: py
     assert not (tmp_path / "none").exists()
     assert main(["broker", "--check-config", "--brokerServicePort", "70000"]) is ExitCode.FAILED
     assert "brokerServicePort" in capsys.readouterr().err
+
+
+def test_ignored_keys_are_listed_by_their_effects_without_values(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "broker.conf"
+    file.write_text(
+        "tokenSecretKey=data:;base64,c2VjcmV0\nzookeeperServers=\nloadBalancerEnabled=false\nauthenticationEnabled=true\n"
+    )
+    assert main(["broker", "--check-config", "--config", str(file)]) is ExitCode.FAILED
+    refused = capsys.readouterr().err
+    first, problem, *_ = refused.splitlines()
+    assert first == "error: invalid configuration"
+    assert problem.startswith("  authenticationEnabled: dangerous to ignore: clients are not authenticated. Fix: ")
+    assert "--acknowledge-ignored" in refused.splitlines()[-1]
+    assert main(["broker", "--check-config", "--acknowledge-ignored", "--config", str(file)]) is ExitCode.DONE
+    listed = capsys.readouterr().err
+    lines = [line.partition(":")[0] for line in listed.splitlines() if line]
+    assert lines == [
+        "the configuration of cluster standalone is valid",
+        "dangerous to ignore, except with Pulsar's default",
+        "* authenticationEnabled",
+        "ignored",
+        "* tokenSecretKey",
+        "no meaning in Magnetar",
+        "* loadBalancerEnabled",
+        "  zookeeperServers",
+    ]
+    assert "c2VjcmV0" not in refused + listed
+
+
+def test_ignored_keys_without_the_default_are_logged_one_by_one() -> None:
+    keys = [
+        IgnoredKey("loadBalancerEnabled", Effect.NO_MEANING, "a", is_default=False),
+        IgnoredKey("tlsEnabled", Effect.DANGEROUS, "b", is_default=False),
+        IgnoredKey("maxTenants", Effect.IGNORED, "c", is_default=True),
+    ]
+    with capture_logs() as logs:
+        log_ignored(keys)
+    assert [(line["event"], line["log_level"], line.get("key")) for line in logs] == [
+        ("setting_ignored", "info", "loadBalancerEnabled"),
+        ("setting_ignored", "warning", "tlsEnabled"),
+        ("settings_ignored", "info", None),
+    ]
+    assert (logs[-1]["no_meaning"], logs[-1]["dangerous"], logs[-1]["ignored"]) == (1, 1, 1)
 
 
 @pytest.mark.parametrize("command", ["broker", "standalone"])

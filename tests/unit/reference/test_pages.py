@@ -21,6 +21,9 @@ def test_a_page_says_what_the_code_says(name: str) -> None:
 @pytest.mark.parametrize(
     ("name", "row"),
     [
+        ("broker-conf.md", "| `authenticationEnabled` | `false` | clients are not authenticated | "),
+        ("broker-conf.md", "| `replicationStartAt` | `earliest` | `latest` | "),
+        ("broker-conf.md", "| `zookeeperServers` |  | "),
         ("cli.md", "| `--give-up-data` |  | "),
         ("configuration.md", "| `brokerServicePort` | integer | `6650` | ≥ 0, ≤ 65535 | "),
         ("metrics.md", "| `magnetar_limit_hits_total` | counter | "),

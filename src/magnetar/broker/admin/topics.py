@@ -80,7 +80,7 @@ class TopicOperations:
 
     async def create_partitioned(self, topic: TopicName, partitions: int, properties: Mapping[str, str]) -> None:
         """Create a partitioned topic and its partitions, or the missing ones if that was interrupted."""
-        most = self._environment.config.maxNumPartitionsPerPartitionedTopic
+        most = self._environment.config.partitions_max
         if partitions > most:
             message = f"Number of partitions should be less than or equal to {most}"
             raise AdminError(HTTPStatus.NOT_ACCEPTABLE, message, Limit.PARTITIONS)
@@ -96,7 +96,7 @@ class TopicOperations:
 
     async def update_partitioned(self, topic: TopicName, partitions: int) -> None:
         """Add partitions with the subscriptions of partition 0, and create missing ones."""
-        most = self._environment.config.maxNumPartitionsPerPartitionedTopic
+        most = self._environment.config.partitions_max
         if partitions > most:
             message = f"Desired partitions {partitions} can't be greater than the maximum partitions per topic {most}"
             raise AdminError(HTTPStatus.UNPROCESSABLE_ENTITY, message, Limit.PARTITIONS)

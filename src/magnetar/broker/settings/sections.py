@@ -23,6 +23,11 @@ class ServiceSettings(BaseModel):
     bindAddress: str = Field("0.0.0.0", description="Address to listen on.")  # noqa: S104 - a server's default
     advertisedAddress: str = Field("localhost", description="Host name in the addresses that lookups return.")
     dataDirectory: Path = Field(Path("data"), description="Directory of all durable state.")
+    acknowledgeIgnoredKeys: str = Field(
+        "",
+        description="Keys of Apache Pulsar that may be ignored although it is dangerous, separated by commas; `all`: "
+        "all of them. Also unknown keys to ignore, by name.",
+    )
 
 
 class ConnectionSettings(BaseModel):
@@ -128,7 +133,11 @@ class TopicSettings(BaseModel):
         ge=0,
         description="Maximum characters of keys and values in the properties of a new subscription or topic.",
     )
-    maxNumPartitionsPerPartitionedTopic: int = Field(1000, gt=0, description="Maximum number of partitions of a topic.")
+    maxNumPartitionsPerPartitionedTopic: int = Field(
+        1000,
+        ge=0,
+        description=f"Maximum number of partitions of a topic; 0: {limits.PARTITIONS_MAX}.",
+    )
     maxProducersPerTopic: int = Field(
         0,
         ge=0,

@@ -153,7 +153,7 @@ class LinkedTopics:
         Raises RequestError if the link may not use the topic.
         """
         self._topics.check_served(name)
-        most, whole = self._environment.config.maxNumPartitionsPerPartitionedTopic, name.partitioned_topic
+        most, whole = self._environment.config.partitions_max, name.partitioned_topic
         if name.partition_index >= most:
             text, limit = f"{name}: a topic may have {most} partitions here", Limit.PARTITIONS
             raise RequestError(ServerError.NotAllowedError, f"{text} ({limit})", limit)
