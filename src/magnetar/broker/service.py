@@ -287,6 +287,7 @@ def _web_options(config: BrokerConfig, connections_max: int) -> WebOptions:
         connections_limit=Limit.HTTP_CONNECTIONS if is_allowed else Limit.OPEN_FILES,
         header_size_max=config.httpMaxRequestHeaderSize,
         timeout_s=config.httpRequestTimeoutSeconds,
+        logged_calls=config.adminAccessLog,
     )
 
 

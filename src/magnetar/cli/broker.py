@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import logging
 import os
-import sys
 import time
 from pathlib import Path
 from textwrap import wrap
@@ -13,8 +11,9 @@ from typing import TYPE_CHECKING, Annotated
 import structlog
 import typer
 
-from magnetar.base.errors import ConfigurationError
+from magnetar.base.errors import ConfigurationError, MagnetarError
 from magnetar.base.log_limit import LogLimit
+from magnetar.cli.broker_log import configure_log
 from magnetar.cli.ignored_keys import listed, log_ignored
 from magnetar.cli.output import say
 
@@ -22,6 +21,8 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from pydantic.fields import FieldInfo
+
+log = structlog.get_logger(__name__)
 
 HELP = """Run the broker of one cluster until SIGINT or SIGTERM.
 
@@ -68,9 +69,17 @@ def broker(
         say("\n".join([f"the configuration of cluster {loaded.config.clusterName} is valid", *listed(loaded.ignored)]))
         return
     log_limit = LogLimit(time.monotonic)
-    _log_to_stderr(log_limit)
+    configure_log(loaded.config, log_limit)
     log_ignored(loaded.ignored)
-    uvloop.run(Broker(loaded.config, log_limit=log_limit).run())
+    try:
+        uvloop.run(Broker(loaded.config, log_limit=log_limit).run())
+    except MagnetarError as error:
+        is_json = loaded.config.logFormat == "json"
+        if is_json or loaded.config.logFile:
+            log.critical("broker_failed", error=str(error))
+        if is_json and not loaded.config.logFile:
+            raise typer.Exit(1) from None  # all lines on stderr are JSON
+        raise
 
 
 def _described(key: str, field: FieldInfo) -> str:
@@ -97,22 +106,3 @@ def _flags(arguments: Sequence[str]) -> dict[str, str]:
             value = found
         flags[key] = value
     return flags
-
-
-def _log_to_stderr(log_limit: LogLimit) -> None:
-    """Log to stderr: readable lines on a terminal, JSON lines otherwise."""
-    renderer: structlog.typing.Processor = (
-        structlog.dev.ConsoleRenderer() if sys.stderr.isatty() else structlog.processors.JSONRenderer()
-    )
-    structlog.configure(
-        processors=[
-            log_limit,
-            structlog.processors.add_log_level,
-            structlog.processors.TimeStamper(fmt="iso"),
-            structlog.processors.format_exc_info,
-            renderer,
-        ],
-        wrapper_class=structlog.make_filtering_bound_logger(logging.INFO),
-        logger_factory=structlog.PrintLoggerFactory(sys.stderr),
-        cache_logger_on_first_use=True,
-    )

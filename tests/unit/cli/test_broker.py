@@ -82,7 +82,7 @@ def test_ignored_keys_without_the_default_are_logged_one_by_one() -> None:
 def test_a_data_directory_that_cannot_be_made_is_named(
     command: str, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(broker, "_log_to_stderr", lambda _: None)  # it would affect all later tests
+    monkeypatch.setattr(broker, "configure_log", lambda *_: None)  # it would affect all later tests
     in_the_way = tmp_path / "file"
     in_the_way.touch()
     assert main([command, "--dataDirectory", str(in_the_way / "data")]) is ExitCode.FAILED

@@ -12,6 +12,7 @@ from magnetar.base.limits import FRAME_SIZE_PADDING, Limit
 from magnetar.broker.loop.closing import close_each
 from magnetar.broker.loop.turns import Share
 from magnetar.broker.resources.memory import READ_BYTES
+from magnetar.broker.session.foreign import foreign_protocol, remedy
 from magnetar.broker.session.receiving import receive
 from magnetar.broker.session.session import Session
 from magnetar.wire.connection import Connection, Role
@@ -218,7 +219,7 @@ class ServerProtocol(asyncio.BufferedProtocol):
             while decoder.has_more and not left and not self._turns.is_over():
                 left = receive(session, connection.receive_gathering(b"", now))
         except RemoteProtocolError as error:
-            self._drop("protocol_error", error)
+            self._drop_invalid(data, error)
         except Exception:
             # The root of a connection's work: a bug must not affect other clients.
             log.exception("connection_failed", address=session.address)
@@ -259,9 +260,17 @@ class ServerProtocol(asyncio.BufferedProtocol):
         else:
             self.session.caught_up(is_caught_up=True)
 
-    def _drop(self, event: str, error: RemoteProtocolError) -> None:
+    def _drop_invalid(self, data: bytes, error: RemoteProtocolError) -> None:
+        protocol = None if self._connection.peer_version else foreign_protocol(data)
+        if protocol is None:
+            self._drop("protocol_error", error)
+        else:
+            self._drop("foreign_protocol", error, protocol=protocol, remedy=remedy(protocol))
+
+    def _drop(self, event: str, error: RemoteProtocolError, **facts: str) -> None:
         self._environment.limit_hits.note(error)
-        log.warning(event, address=self.session.address, client=self._connection.peer_version, error=str(error))
+        client = self._connection.peer_version
+        log.warning(event, address=self.session.address, client=client, error=str(error), **facts)
         self._is_dropped = True
         self.close()
 

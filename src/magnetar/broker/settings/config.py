@@ -7,6 +7,7 @@ from typing import Final
 from pydantic import BaseModel, ConfigDict
 
 from magnetar.base import limits
+from magnetar.broker.settings.log_settings import LogSettings
 from magnetar.broker.settings.schema_section import SchemaSettings
 from magnetar.broker.settings.sections import (
     ConnectionSettings,
@@ -31,11 +32,13 @@ SECTIONS: Final[tuple[type[BaseModel], ...]] = (
     DeduplicationSettings,
     DelayedDeliverySettings,
     ReplicationSettings,
+    LogSettings,
 )
 """In the order of the reference page."""
 
 
 class BrokerConfig(
+    LogSettings,
     ReplicationSettings,
     DelayedDeliverySettings,
     DeduplicationSettings,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass
 from http import HTTPStatus
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, Literal, cast
 
 import h11
 import structlog
@@ -57,6 +57,7 @@ class WebOptions:
     """Maximum bytes of the path and the headers of a request."""
     timeout_s: float
     """Seconds within which a client must send a request, or read a part of an answer."""
+    logged_calls: Literal["none", "changes", "all"] = "none"
 
 
 class WebState(ServerState):

@@ -17,6 +17,7 @@ from magnetar.admin.exchange import refusal
 from magnetar.base.errors import ConfigurationError
 from magnetar.base.limits import Limit
 from magnetar.base.tasks import start_task
+from magnetar.broker.web.access_log import AccessLog
 from magnetar.broker.web.answers import AnswerLimit
 from magnetar.broker.web.connection import WebConnection, WebOptions, WebState, too_large_headers
 from magnetar.broker.web.patience import Phase
@@ -55,8 +56,11 @@ class WebServer(uvicorn.Server):
         turns: LoopTurns,
     ) -> None:
         """Create a stopped server; ``answers`` is the memory for unread answers."""
+        handled: ASGIApp = AnswerLimit(_HeaderLimit(app, options.header_size_max, limit_hits))
+        if options.logged_calls != "none":
+            handled = AccessLog(handled, clock, with_reads=options.logged_calls == "all")
         config = uvicorn.Config(
-            AnswerLimit(_HeaderLimit(app, options.header_size_max, limit_hits)),
+            handled,
             host=options.host,
             port=options.port,
             http=WebConnection,

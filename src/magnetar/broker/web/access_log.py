@@ -1,0 +1,72 @@
+"""The log of calls of the REST API."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import structlog
+
+if TYPE_CHECKING:
+    from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+    from magnetar.base.world import Clock
+
+log = structlog.get_logger(__name__)
+
+READS = frozenset({"GET", "HEAD", "OPTIONS"})
+"""Methods that change nothing."""
+
+TEXT_LENGTH_MAX = 1000
+"""Characters of the path, and of the name of the client, that are logged."""
+
+
+class AccessLog:
+    """Logs each call: the client, the request, the status of the answer, and the duration."""
+
+    def __init__(self, app: ASGIApp, clock: Clock, *, with_reads: bool) -> None:
+        """Log calls of ``app``; those that only read are logged if ``with_reads``."""
+        self._app = app
+        self._clock = clock
+        self._with_reads = with_reads
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer a call."""
+        if not self._with_reads and scope["method"] in READS:
+            await self._app(scope, receive, send)
+            return
+        status: int | None = None
+
+        async def note(message: Message) -> None:
+            nonlocal status
+            if message["type"] == "http.response.start":
+                status = message["status"]
+            await send(message)
+
+        began = self._clock.monotonic()
+        try:
+            await self._app(scope, receive, note)
+        finally:
+            log.info(
+                "admin_call",
+                client=_address(scope),
+                agent=_agent(scope),
+                method=scope["method"],
+                path=_path(scope),
+                status=status,
+                ms=round((self._clock.monotonic() - began) * 1000, 1),
+            )
+
+
+def _address(scope: Scope) -> str:
+    host, port = scope["client"] or ("", 0)
+    return f"{host}:{port}"
+
+
+def _agent(scope: Scope) -> str:
+    agents = (value for name, value in scope["headers"] if name == b"user-agent")
+    return str(next(agents, b"").decode("latin-1")[:TEXT_LENGTH_MAX])
+
+
+def _path(scope: Scope) -> str:
+    query = scope["query_string"]
+    return str((scope["raw_path"] + (b"?" + query if query else b"")).decode("latin-1")[:TEXT_LENGTH_MAX])

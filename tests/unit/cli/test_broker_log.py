@@ -1,0 +1,121 @@
+"""The log of a broker's process."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from magnetar.base.errors import ConfigurationError
+from magnetar.broker.settings.log_settings import LogSettings
+from magnetar.cli.broker_log import RotatedFile, configure_log
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+EVENTS = """\
+import logging, sys, threading, time, warnings
+import structlog
+from magnetar.base.log_limit import LogLimit
+from magnetar.broker.settings.log_settings import LogSettings
+from magnetar.cli.broker_log import configure_log
+
+configure_log(LogSettings.model_validate_json(sys.argv[1]), LogLimit(time.monotonic))
+log = structlog.get_logger()
+log.debug("detail")
+log.info("started", port=1)
+warnings.warn("old", FutureWarning)
+logging.getLogger("library").error("broken: %s", "disk")
+
+def fail():
+    raise KeyError("in a thread")
+
+thread = threading.Thread(target=fail, name="worker")
+thread.start()
+thread.join()
+
+class Fragile:
+    def __del__(self):
+        raise OSError("at the end")
+
+Fragile()
+raise ValueError("of the process")
+"""
+
+
+def lines(**settings: object) -> list[str]:
+    """Return the lines on stderr of a process in which many things go wrong."""
+    command = [sys.executable, "-W", "always", "-c", EVENTS, json.dumps(settings)]
+    done = subprocess.run(command, check=False, capture_output=True, text=True)
+    assert done.returncode == 1
+    assert done.stdout == ""
+    return done.stderr.splitlines()
+
+
+def test_all_lines_are_json_if_json_is_selected() -> None:
+    found: list[dict[str, Any]] = [json.loads(line) for line in lines(logFormat="json")]
+    assert [(line["event"], line["level"]) for line in found] == [
+        ("started", "info"),
+        ("library_log", "warning"),
+        ("library_log", "error"),
+        ("uncaught_exception", "critical"),
+        ("unraisable_exception", "error"),
+        ("uncaught_exception", "critical"),
+    ]
+    assert "FutureWarning: old" in found[1]["message"]
+    assert found[2]["message"] == "broken: disk"
+    assert (found[3]["thread"], found[3]["error"]) == ("worker", "KeyError('in a thread')")
+    assert "Traceback" in found[5]["exception"]
+
+
+def test_lines_below_the_level_are_not_written() -> None:
+    assert [json.loads(line)["event"] for line in lines(logFormat="json", logLevel="error")] == [
+        "library_log",
+        "uncaught_exception",
+        "unraisable_exception",
+        "uncaught_exception",
+    ]
+    assert json.loads(lines(logLevel="debug")[0])["event"] == "detail"
+
+
+def test_text_has_no_colours_outside_of_a_terminal() -> None:
+    (started, *_) = lines(logFormat="text")
+    assert "started" in started
+    assert "\x1b" not in started
+
+
+def test_all_lines_are_in_the_file_if_there_is_one(tmp_path: Path) -> None:
+    assert lines(logFile=str(tmp_path / "broker.log")) == []
+    found = [json.loads(line)["event"] for line in (tmp_path / "broker.log").read_text().splitlines()]
+    assert (found[0], found[-1], len(found)) == ("started", "uncaught_exception", 6)
+
+
+def test_the_file_is_rotated_and_old_ones_are_removed(tmp_path: Path) -> None:
+    logger = RotatedFile(LogSettings(logFile=str(tmp_path / "broker.log"), logFileMaxMB=1, logFilesKept=2))()
+    count = 4 * 1024
+    for number in range(count):
+        logger.msg(f"{number:05} {'x' * 1017}")
+    logger.close()
+    names = ["broker.log.2", "broker.log.1", "broker.log"]
+    assert sorted(each.name for each in tmp_path.iterdir()) == sorted(names)
+    numbers = [int(line.split()[0]) for name in names for line in (tmp_path / name).read_text().splitlines()]
+    assert numbers == [*range(numbers[0], count)]
+    assert all((tmp_path / name).stat().st_size <= 1 << 20 for name in names)
+
+
+def test_a_file_that_cannot_be_written_is_named(tmp_path: Path) -> None:
+    with pytest.raises(ConfigurationError, match=r"cannot write logFile .*: No such file or directory"):
+        configure_log(LogSettings(logFile=str(tmp_path / "absent" / "broker.log")), lambda *_: {})
+
+
+def test_the_reason_why_a_broker_does_not_start_is_json_too(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    settings = ("--logFormat", "json", "--dataDirectory", str(tmp_path / "file" / "data"))
+    command = [sys.executable, "-m", "magnetar.cli.main", "broker", *settings]
+    done = subprocess.run(command, check=False, capture_output=True, text=True)
+    (failed,) = map(json.loads, done.stderr.splitlines())
+    assert (done.returncode, failed["event"], failed["level"]) == (1, "broker_failed", "critical")
+    assert "cannot use dataDirectory" in failed["error"]
