@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from enum import IntEnum
 from typing import TYPE_CHECKING, Annotated
@@ -28,6 +29,7 @@ from magnetar.cli import (
     up,
 )
 from magnetar.cli.output import say
+from magnetar.cli.variables import misspelt_variables
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -91,6 +93,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
     Errors are printed as ``error: …``. An error text can contain a hint, on a second line: ``hint: …``.
     """
+    for warning in misspelt_variables(app, os.environ):
+        say(warning)
     try:
         code = app(args=arguments, prog_name="magnetar", standalone_mode=False)
     except typer.TyperException as error:
