@@ -23,8 +23,14 @@ _ANSWERS = {
     pb.BaseCommand.LOOKUP_RESPONSE: "lookupTopicResponse",
     pb.BaseCommand.GET_TOPICS_OF_NAMESPACE_RESPONSE: "getTopicsOfNamespaceResponse",
     pb.BaseCommand.GET_LAST_MESSAGE_ID_RESPONSE: "getLastMessageIdResponse",
+    pb.BaseCommand.GET_SCHEMA_RESPONSE: "getSchemaResponse",
+    pb.BaseCommand.GET_OR_CREATE_SCHEMA_RESPONSE: "getOrCreateSchemaResponse",
 }
 """The types of answers to requests, and their fields in the command."""
+
+
+_SCHEMAS = (pb.BaseCommand.GET_SCHEMA_RESPONSE, pb.BaseCommand.GET_OR_CREATE_SCHEMA_RESPONSE)
+"""Answers that have fields for an error."""
 
 
 def reply_to(command: pb.BaseCommand) -> int | None:
@@ -48,6 +54,11 @@ def refusal_in(command: pb.BaseCommand) -> RequestError | None:
         refused = command.lookupTopicResponse
         if refused.response != pb.CommandLookupTopicResponse.Failed:
             return None
+    elif command.type in _SCHEMAS:
+        answer = getattr(command, _ANSWERS[command.type])
+        if not answer.HasField("error_code"):
+            return None
+        return RequestError(ServerError(answer.error_code), answer.error_message)
     else:
         return None
     return RequestError(ServerError(refused.error), refused.message)

@@ -20,7 +20,7 @@ from __future__ import annotations
 
 import json
 import struct
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from enum import StrEnum
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -87,6 +87,8 @@ class Opening:
     """Path of the unix socket on which the reader receives reports."""
     target_url: str
     """Broker URL of the target cluster."""
+    source_urls: dict[str, str] = field(default_factory=dict)
+    """Broker URLs of the source clusters, by name."""
 
 
 def row(target: str, lease: int, kind: Kind, body: bytes) -> pa.RecordBatch:

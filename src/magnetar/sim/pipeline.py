@@ -10,6 +10,7 @@ from magnetar.pipeline.connections.reports import Receipts, Refused, Report, Tar
 from magnetar.pipeline.options import ClusterAddress
 from magnetar.pipeline.reading.outflow import Outflow
 from magnetar.pipeline.reading.source_cluster import SourceCluster
+from magnetar.pipeline.rows import Opening
 from magnetar.pipeline.writing.target import Target
 from magnetar.sim.scenario import NAMESPACE
 from magnetar.sim.site import PORT
@@ -52,7 +53,9 @@ class PipelineTask:
         self._is_handing_over = False
         """Whether a timer for passing on entries is set."""
         self._source_clusters = [SourceCluster(self, _address(source)) for source in sources]
-        self._target = Target(self.loop, target, lease, _address(target).broker_url, self._tell, rng)
+        urls = {source: _address(source).broker_url for source in sources}
+        opening = Opening("", _address(target).broker_url, urls)
+        self._target = Target(self.loop, target, lease, opening, self._tell, rng)
         self._told_at = 0.0
         self._target.start()
         for source in self._source_clusters:

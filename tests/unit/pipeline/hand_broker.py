@@ -5,7 +5,9 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, Any
 
+from magnetar.base.errors import ServerError
 from magnetar.base.position import EARLIEST, Position
+from magnetar.schema.info import version_from_bytes, version_to_bytes
 from magnetar.sim.virtual import loop as virtual
 from magnetar.wire import commands
 from magnetar.wire.frame import Frame, FrameDecoder
@@ -101,6 +103,17 @@ class HandBroker:
         self.subscribed: list[pb.CommandSubscribe] = []
         self.flows: list[int] = []
         """Permits of each FLOW."""
+        self.schemas: dict[str, list[pb.Schema]] = {}
+        """The schemas of each topic by version."""
+        self.asked: list[bytes] = []
+        """Versions of each GET_SCHEMA."""
+        self.registering: list[str] = []
+        """Producers of each GET_OR_CREATE_SCHEMA."""
+        self.clash = ""
+        """The error for each new schema; empty if it is registered."""
+        self.holds_schemas = False
+        """Whether answers to GET_SCHEMA wait for ``release``."""
+        self._held: list[bytes] = []
         self._decoder = FrameDecoder(frame_size_max=1 << 30)
 
     def connect(self, protocol: asyncio.Protocol, loop: HandLoop) -> HandTransport:
@@ -121,6 +134,39 @@ class HandBroker:
     def say(self, data: bytes) -> None:
         assert self.connection is not None
         self.connection.arrive(data)
+
+    def release(self) -> None:
+        """Send the held answers."""
+        for answer in self._held:
+            self.say(answer)
+        self._held.clear()
+
+    def _get_schema(self, asked: pb.CommandGetSchema) -> None:
+        self.asked.append(asked.schema_version)
+        number, schemas = version_from_bytes(asked.schema_version), self.schemas.get(asked.topic, [])
+        if number is None or number >= len(schemas):
+            code = ServerError.IncompatibleSchema if number is None else ServerError.TopicNotFound
+            answer = commands.get_schema_failed(request_id=asked.request_id, code=code, message="none")
+        else:
+            answer = commands.get_schema_response(
+                request_id=asked.request_id, schema=schemas[number], schema_version=asked.schema_version
+            )
+        if self.holds_schemas:
+            self._held.append(answer)
+        else:
+            self.say(answer)
+
+    def _get_or_create_schema(self, asked: pb.CommandGetOrCreateSchema) -> None:
+        self.registering.append(asked.producerName)
+        if self.clash:
+            code = ServerError.IncompatibleSchema
+            self.say(commands.get_or_create_schema_failed(request_id=asked.request_id, code=code, message=self.clash))
+            return
+        schemas = self.schemas.setdefault(asked.topic, [])
+        if asked.schema not in schemas:
+            schemas.append(asked.schema)
+        version = version_to_bytes(schemas.index(asked.schema))
+        self.say(commands.get_or_create_schema_response(request_id=asked.request_id, schema_version=version))
 
     def _answer(self, frame: Frame) -> None:  # noqa: C901, PLR0912 - a table
         command = frame.command
@@ -168,6 +214,10 @@ class HandBroker:
                 self.say(
                     commands.get_last_message_id_response(request_id=request_id, last_message_id=message_id(EARLIEST))
                 )
+            case pb.BaseCommand.GET_SCHEMA:
+                self._get_schema(command.getSchema)
+            case pb.BaseCommand.GET_OR_CREATE_SCHEMA:
+                self._get_or_create_schema(command.getOrCreateSchema)
             case pb.BaseCommand.CLOSE_PRODUCER:
                 self.say(commands.success(request_id=command.close_producer.request_id))
             case pb.BaseCommand.CLOSE_CONSUMER:

@@ -7,18 +7,23 @@ from typing import TYPE_CHECKING
 
 from magnetar.base.position import EARLIEST, Position
 from magnetar.pipeline.connections.reports import Receipts, Refused, Report, TargetDown, TargetUp
-from magnetar.pipeline.rows import Attachment, Carried
+from magnetar.pipeline.rows import Attachment, Carried, Opening
+from magnetar.pipeline.writing import schemas
 from magnetar.pipeline.writing.target import Target
+from magnetar.schema.info import version_to_bytes
 from magnetar.sim.cluster import entry
 from magnetar.wire import commands
 from magnetar.wire.entries.entry import parse_metadata
 from magnetar.wire.entries.markers import marker_type
 from magnetar.wire.entries.origin import origin_of
 from magnetar.wire.message_id import Link
+from magnetar.wire.proto import pulsar_api_pb2 as pb
 from tests.unit.pipeline.hand_broker import HandBroker, HandLoop
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+
+    import pytest
 
 LIMIT = 1000
 ORDERS, PAYMENTS = "persistent://public/default/orders", "persistent://public/default/payments"
@@ -27,13 +32,14 @@ ORDERS, PAYMENTS = "persistent://public/default/orders", "persistent://public/de
 class Writer:
     """A target, its broker, and the reports."""
 
-    def __init__(self, *more: HandBroker, max_message_size: int = LIMIT, version: str = "Magnetar") -> None:
+    def __init__(self, *sources: HandBroker, max_message_size: int = LIMIT, version: str = "Magnetar") -> None:
         self.broker = HandBroker("pulsar://jfk:6650", max_message_size)
         self.broker.version = version
-        self.loop = HandLoop(self.broker, *more)
+        self.loop = HandLoop(self.broker, *sources)
         self.reports: list[Report] = []
         rng = random.Random(1)
-        self.target = Target(self.loop, "jfk", 1, self.broker.url, self.reports.append, rng)
+        opening = Opening("/run/reports", self.broker.url, {"ewr": sources[0].url} if sources else {})
+        self.target = Target(self.loop, "jfk", 1, opening, self.reports.append, rng)
         self.target.start()
         self.loop.run()
 
@@ -47,10 +53,10 @@ class Writer:
         return reports
 
 
-def carried(topic: str, number: int, entry_id: int, size: int = 10) -> Carried:
+def carried(topic: str, number: int, entry_id: int, size: int = 10, **metadata: object) -> Carried:
     previous = Position(3, entry_id - 1) if entry_id else EARLIEST
     attachment = Attachment(number, "ewr", topic)
-    return Carried(attachment, Position(3, entry_id), Link(previous, previous), entry("x" * size))
+    return Carried(attachment, Position(3, entry_id), Link(previous, previous), entry("x" * size, **metadata))
 
 
 def test_an_entry_that_is_too_large_for_the_target_parks_its_topic_alone() -> None:
@@ -130,3 +136,141 @@ def test_a_bookmark_that_is_refused_refuses_the_link() -> None:
     writer.broker.rival = "host:1:a"
     writer.send(carried(ORDERS, 1, 0))
     assert writer.take() == [TargetUp(), Refused(1, "held")]
+
+
+FLIGHT, AIRPORT = (
+    pb.Schema(name="", schema_data=f'"{kind}"'.encode(), type=pb.Schema.Avro) for kind in ("int", "long")
+)
+
+
+def source(*schemas: pb.Schema, topic: str = ORDERS) -> HandBroker:
+    """A source whose topic has these schemas."""
+    broker = HandBroker("pulsar://ewr:6650")
+    broker.schemas[topic] = list(schemas)
+    return broker
+
+
+def copied(writer: Writer, number: int = 1) -> list[tuple[Position, bytes | None]]:
+    """Origin positions and schema versions of the entries at the target."""
+    found = []
+    for each in writer.broker.entries.get(number, []):
+        metadata, origin = parse_metadata(each), origin_of(parse_metadata(each))
+        assert origin is not None
+        found.append((origin.position, metadata.schema_version if metadata.HasField("schema_version") else None))
+    return found
+
+
+def test_a_schema_is_registered_before_the_first_entry_that_needs_it() -> None:
+    origin = source(FLIGHT, AIRPORT)
+    writer = Writer(origin)
+    writer.broker.schemas[ORDERS] = [pb.Schema(name="", schema_data=b"", type=pb.Schema.String), AIRPORT]
+    versions = [version_to_bytes(number) for number in range(3)]
+    writer.send(
+        carried(ORDERS, 1, 0),
+        carried(ORDERS, 1, 1, schema_version=versions[1]),
+        carried(ORDERS, 1, 2),
+        carried(ORDERS, 1, 3, schema_version=versions[0]),
+        carried(ORDERS, 1, 4, schema_version=versions[1]),
+    )
+    assert copied(writer) == [
+        (Position(3, 0), None),
+        (Position(3, 1), versions[1]),
+        (Position(3, 2), None),
+        (Position(3, 3), versions[2]),
+        (Position(3, 4), versions[1]),
+    ]
+    assert writer.broker.schemas[ORDERS][2] == FLIGHT
+    assert writer.take()[-1] == Receipts(((1, Position(3, 4)),))
+    assert origin.asked == [versions[1], versions[0]], "each version is asked for once"
+    assert writer.broker.registering == ["pulsar.repl.ewr-->jfk"] * 2
+
+
+def test_entries_of_other_topics_do_not_wait() -> None:
+    origin = source(FLIGHT)
+    origin.holds_schemas = True
+    writer = Writer(origin)
+    writer.send(
+        carried(ORDERS, 1, 0, schema_version=version_to_bytes(0)), carried(ORDERS, 1, 1), carried(PAYMENTS, 2, 0)
+    )
+    assert writer.take() == [TargetUp(), Receipts(((2, Position(3, 0)),))]
+    assert writer.target.outstanding == 2
+    origin.release()
+    writer.loop.run()
+    assert writer.take() == [Receipts(((1, Position(3, 1)),))]
+    assert writer.target.outstanding == 0
+
+
+def test_a_version_that_the_source_has_not_any_more_is_removed() -> None:
+    writer = Writer(source())
+    writer.send(carried(ORDERS, 1, 0, schema_version=version_to_bytes(0)), carried(ORDERS, 1, 1, schema_version=b"\0"))
+    assert copied(writer) == [(Position(3, 0), None), (Position(3, 1), None)]
+
+
+def test_a_schema_that_the_target_refuses_parks_its_topic() -> None:
+    writer = Writer(source(FLIGHT))
+    writer.broker.clash = "incompatible"
+    versioned = carried(ORDERS, 1, 1, schema_version=version_to_bytes(0))
+    writer.send(carried(ORDERS, 1, 0), versioned, carried(ORDERS, 1, 2), carried(PAYMENTS, 2, 0))
+    confirmed = Receipts(((1, Position(3, 0)), (2, Position(3, 0))))
+    assert writer.take() == [TargetUp(), confirmed, Refused(1, "schema of entry 3:1: incompatible")]
+    assert copied(writer) == [(Position(3, 0), None)]
+    writer.broker.clash = ""
+    again = carried(ORDERS, 3, 1, schema_version=version_to_bytes(0))
+    writer.send(again, carried(ORDERS, 3, 2))
+    assert copied(writer, 3) == [(Position(3, 1), version_to_bytes(0)), (Position(3, 2), None)]
+
+
+def test_a_source_that_does_not_answer_parks_the_topic() -> None:
+    writer = Writer(source(FLIGHT))
+    del writer.loop._brokers["ewr"]
+    writer.send(carried(ORDERS, 1, 0, schema_version=version_to_bytes(0)))
+    assert writer.take() == [TargetUp(), Refused(1, "schema of entry 3:0: nobody is there")]
+
+
+def test_versions_are_found_again_after_the_target_was_lost() -> None:
+    writer = Writer(source(FLIGHT))
+    writer.send(carried(ORDERS, 1, 0, schema_version=version_to_bytes(0)))
+    writer.broker.schemas[ORDERS] = [AIRPORT]
+    writer.broker.drop()
+    writer.loop.run()
+    writer.loop.pass_time(10)
+    writer.send(carried(ORDERS, 2, 1, schema_version=version_to_bytes(0)))
+    assert copied(writer, 2) == [(Position(3, 1), version_to_bytes(1))]
+
+
+def test_waiting_entries_are_dropped_with_their_producer() -> None:
+    origin = source(FLIGHT)
+    origin.holds_schemas = True
+    writer = Writer(origin)
+    writer.send(carried(ORDERS, 1, 0, schema_version=version_to_bytes(0)))
+    writer.broker.drop()
+    writer.loop.run()
+    assert writer.target.outstanding == 0
+    writer.loop.pass_time(10)
+    origin.release()
+    writer.loop.run()
+    assert copied(writer) == []
+    writer.send(carried(ORDERS, 2, 0, schema_version=version_to_bytes(0)))
+    origin.release()
+    writer.loop.run()
+    assert copied(writer, 2) == [(Position(3, 0), version_to_bytes(0))]
+
+
+def test_a_client_that_makes_versions_up_takes_no_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(schemas, "KNOWN_MAX", 2)
+    origin = source(FLIGHT)
+    writer = Writer(origin)
+    numbers = (0, 7, 8, 9, 0, 0)
+    writer.send(*(carried(ORDERS, 1, at, schema_version=version_to_bytes(each)) for at, each in enumerate(numbers)))
+    first = version_to_bytes(0)
+    assert [version for _, version in copied(writer)] == [first, None, None, None, first, first]
+    assert len(origin.asked) == 5
+    assert len(writer.target._versions._known) <= 2
+
+
+def test_a_foreign_target_gets_schemas_too() -> None:
+    writer = Writer(source(FLIGHT), version="Pulsar Server 4.0.7")
+    writer.send(carried(ORDERS, 1, 0, schema_version=version_to_bytes(0)), carried(ORDERS, 1, 1))
+    _, *entries = writer.broker.entries[1]
+    assert [parse_metadata(each).schema_version for each in entries] == [version_to_bytes(0), b""]
+    assert writer.take() == [TargetUp(), Receipts(((1, Position(3, 1)),))]

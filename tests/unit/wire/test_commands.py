@@ -353,6 +353,26 @@ CASES = [
         },
     ),
     (
+        commands.get_schema(request_id=1, topic="t", schema_version=b"v"),
+        "getSchema",
+        {"request_id": 1, "topic": "t", "schema_version": b"v"},
+    ),
+    (
+        commands.get_or_create_schema(
+            request_id=1,
+            topic="t",
+            schema=pb.Schema(name="n", schema_data=b"", type=pb.Schema.String),
+            producer_name="p",
+        ),
+        "getOrCreateSchema",
+        {
+            "request_id": 1,
+            "topic": "t",
+            "schema": pb.Schema(name="n", schema_data=b"", type=pb.Schema.String),
+            "producerName": "p",
+        },
+    ),
+    (
         commands.get_schema_failed(request_id=1, code=CODE, message="m"),
         "getSchemaResponse",
         {"request_id": 1, "error_code": 11, "error_message": "m"},

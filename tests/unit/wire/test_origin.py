@@ -111,6 +111,25 @@ def test_a_copy_has_no_schema_version(
     assert copied == without
 
 
+@given(metadatas, st.sampled_from([b"", b"12345678"]), st.sampled_from([b"", b"12345678", b"abcdefgh"]), st.booleans())
+def test_a_copy_has_the_schema_version_of_the_target(
+    published: pb.MessageMetadata, before: bytes, after: bytes, is_stamped: bool
+) -> None:
+    if before:
+        published.schema_version = before
+    entry = assemble(published.SerializeToString(), b"payload")
+    if is_stamped:
+        entry = stamp(entry, ORIGIN, before)
+    copy = stamp(entry, Origin("jfk", Position(1, 1)), after)
+    metadata = parse_metadata(copy)
+    assert checksum_matches(copy)
+    assert metadata.HasField("schema_version") is bool(after)
+    assert metadata.schema_version == after
+    origin = origin_of(metadata)
+    assert origin is not None
+    assert origin.cluster == ("ewr" if is_stamped else "jfk")
+
+
 def test_damage_is_not_hidden_under_a_new_checksum() -> None:
     entry = build_entry(pb.MessageMetadata(producer_name="p", sequence_id=1, publish_time=1), b"payload")
     with pytest.raises(RemoteProtocolError, match="checksum of the entry at 7:8"):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from magnetar.base.errors import IncompatibleSchemaError, InvalidSchemaError, RequestError, ServerError
@@ -11,6 +12,7 @@ from magnetar.broker.session.requests import start
 from magnetar.broker.topic.registry import parse_topic
 from magnetar.schema.info import ABSENT_TYPES, SchemaInfo, SchemaType, version_from_bytes, version_to_bytes
 from magnetar.wire import commands
+from magnetar.wire.links import REPLICATOR_PREFIX
 from magnetar.wire.proto import pulsar_api_pb2 as pb
 
 if TYPE_CHECKING:
@@ -145,6 +147,9 @@ async def _version_of(session: Session, command: pb.CommandGetOrCreateSchema) ->
     registry, policies = session.environment.schemas, session.environment.policies_of(topic)
     if session.topics.partitions_of(topic) is None:
         raise RequestError(ServerError.TopicNotFound, f"Topic {topic} not found")
+    if command.producerName.startswith(REPLICATOR_PREFIX):
+        # Links bring what other clusters have accepted. A clash is refused nevertheless.
+        policies = replace(policies, schema_auto_update=True, schema_validation_enforced=False)
     schema = _schema_of(command.schema)
     if schema is not None:
         return version_to_bytes(await registry.register(topic, schema, policies, session.schema_turn))

@@ -72,6 +72,7 @@ class LeaseReader:
         self._padding = row(target, lease, Kind.PADDING, bytes(limits.ROW_BYTES_MIN))
         addresses = {cluster.name: cluster for cluster in options.clusters}
         self._target_url = addresses.pop(target).broker_url
+        self._source_urls = {name: address.broker_url for name, address in addresses.items()}
         self._sources = {name: SourceCluster(self, address) for name, address in addresses.items()}
         self._watches = [self._watch(address, options) for address in addresses.values()]
         self._status = StatusSender((options.status_host, options.status_port)) if options.status_port else None
@@ -119,7 +120,7 @@ class LeaseReader:
     def rows(self) -> Iterator[pa.RecordBatch]:
         """Yield rows until the lease is over; raises TaskFailedError if the writer has ended."""
         tune()
-        opening = Opening(self._channel.path, self._target_url)
+        opening = Opening(self._channel.path, self._target_url, self._source_urls)
         yield row(self.target, self.lease, Kind.OPENING, encode_opening(opening))
         yield self._padding
         self._warm_up()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from collections import deque
 from typing import TYPE_CHECKING
 
 from magnetar.base.errors import MagnetarError
@@ -12,9 +13,10 @@ from magnetar.geo.receiving import Verdict
 from magnetar.pipeline.connections.cluster import ClusterSession
 from magnetar.pipeline.connections.reports import Receipts, Report, TargetDown, TargetUp
 from magnetar.pipeline.writing.foreign_link import ForeignLink, Route
+from magnetar.pipeline.writing.schemas import NO_VERSION, SchemaVersions
 from magnetar.pipeline.writing.target_link import Action, TargetLink
 from magnetar.wire import commands
-from magnetar.wire.entries.entry import messages_in
+from magnetar.wire.entries.entry import messages_in, schema_version
 from magnetar.wire.entries.markers import is_probe
 from magnetar.wire.entries.origin import Origin, stamp
 from magnetar.wire.links import LIFE_METADATA, gap_text, link_producer
@@ -27,13 +29,13 @@ if TYPE_CHECKING:
     from random import Random
 
     from magnetar.client.connection import PulsarConnection
-    from magnetar.pipeline.rows import Carried
+    from magnetar.pipeline.rows import Carried, Opening
 
 
 class Producer:
     """A producer at one broker, its link, and its events."""
 
-    __slots__ = ("_target", "broker", "link", "number", "target_link", "task")
+    __slots__ = ("_target", "broker", "link", "number", "schema_task", "target_link", "task", "waiting")
 
     def __init__(self, target: Target, target_link: TargetLink, number: int) -> None:
         """Create a producer for ``target_link`` with the id ``number``; the broker is found by lookup."""
@@ -45,6 +47,17 @@ class Producer:
         """The bookmark of a foreign target; None for Magnetar."""
         self.task: asyncio.Task[None] | None = None
         """The task that opens the producer."""
+        self.waiting: deque[Carried] = deque()
+        """Entries from the first on whose schema is not registered at the target yet."""
+        self.schema_task: asyncio.Task[None] | None = None
+        """The task that registers it."""
+
+    def stop(self) -> None:
+        """Stop opening the producer and registering schemas; the waiting entries are dropped."""
+        for task in (self.task, self.schema_task):
+            if task is not None:
+                task.cancel()
+        self.waiting.clear()
 
     def receipted(self, receipt: pb.CommandSendReceipt) -> None:
         """See ProducerEvents."""
@@ -67,7 +80,7 @@ class Target:
         loop: asyncio.AbstractEventLoop,
         name: str,
         lease: int,
-        url: str,
+        opening: Opening,
         report: Callable[[Report], None],
         rng: Random,
     ) -> None:
@@ -76,7 +89,8 @@ class Target:
         self._name = name
         self._lease = lease
         self._report = report
-        self._session = ClusterSession(loop, url, self, rng)
+        self._session = ClusterSession(loop, opening.target_url, self, rng)
+        self._versions = SchemaVersions(name, self._session.client, opening.source_urls)
         self._producer_ids = itertools.count(1)
         self._target_links: dict[tuple[str, str], TargetLink] = {}
         self._serving: dict[TargetLink, Producer] = {}
@@ -86,7 +100,8 @@ class Target:
     @property
     def outstanding(self) -> int:
         """Return the number of entries that wait for a receipt or for their producer."""
-        return sum(target_link.outstanding for target_link in self._target_links.values())
+        waiting = sum(len(producer.waiting) for producer in self._producers.values())
+        return waiting + sum(target_link.outstanding for target_link in self._target_links.values())
 
     def start(self) -> None:
         """Connect, and reconnect after each loss."""
@@ -95,8 +110,8 @@ class Target:
     def close(self) -> None:
         """Close all connections."""
         for producer in self._producers.values():
-            if producer.task is not None:
-                producer.task.cancel()
+            producer.stop()
+        self._versions.close()
         self._session.close()
 
     def send(self, entries: list[Carried]) -> None:
@@ -112,9 +127,7 @@ class Target:
                 self.refuse(self._serving[target_link], "the source lost its data and came back")
             match target_link.offer(carried):
                 case Action.SEND:
-                    producer = self._serving[target_link]
-                    if self._is_due(producer, carried):
-                        self._send(producer, carried)
+                    self._pass_on(self._serving[target_link], carried)
                 case Action.OPEN:
                     self._open(target_link)
                 case _:
@@ -126,9 +139,47 @@ class Target:
 
     def cluster_down(self, reason: str) -> None:
         """Drop all entries in flight and report to the reader, which detaches all its links."""
+        self._versions.forget()
         for producer in list(self._producers.values()):
             self.refuse(producer, reason, told=False)
         self._report(TargetDown(reason))
+
+    def _pass_on(self, producer: Producer, carried: Carried) -> None:
+        """Send an entry, or let it wait until its schema is registered at the target; later entries wait behind it."""
+        if producer.waiting or self._version(carried) is None:
+            producer.waiting.append(carried)
+            if producer.schema_task is None:
+                name = f"schemas of {producer.target_link.topic}"
+                producer.schema_task = start_task(self._loop, self._register(producer), name)
+        elif self._is_due(producer, carried):
+            self._send(producer, carried)
+
+    def _version(self, carried: Carried) -> bytes | None:
+        """Return the schema version of an entry at the target, None if it is not known yet."""
+        try:
+            version = schema_version(carried.entry)
+        except MagnetarError:
+            return NO_VERSION  # the entry is refused when it is sent
+        return self._versions.known(carried.attachment.source, carried.attachment.topic, version)
+
+    async def _register(self, producer: Producer) -> None:
+        """Register the schemas of the waiting entries, and send these; cancelled if the producer is dropped."""
+        waiting = producer.waiting
+        while waiting:
+            carried = waiting[0]
+            if self._version(carried) is None:
+                source, topic = carried.attachment.source, carried.attachment.topic
+                try:
+                    await self._versions.find(source, topic, schema_version(carried.entry))
+                except (MagnetarError, OSError) as error:
+                    self.refuse(producer, f"schema of entry {carried.position}: {error}")
+                    return
+            waiting.popleft()
+            if self._is_due(producer, carried):
+                self._send(producer, carried)
+            if self._producers.get(producer.number) is not producer:
+                return
+        producer.schema_task = None
 
     def _is_due(self, producer: Producer, carried: Carried) -> bool:
         """Return whether to send an entry.
@@ -155,7 +206,8 @@ class Target:
     def _send(self, producer: Producer, carried: Carried) -> None:
         source, position, link = carried.attachment.source, carried.position, carried.link
         try:
-            entry = stamp(carried.entry, Origin(source, position, link.previous, link.floor, link.link_start))
+            origin = Origin(source, position, link.previous, link.floor, link.link_start)
+            entry = stamp(carried.entry, origin, self._version(carried) or NO_VERSION)
             num_messages = messages_in(carried.entry)
         except MagnetarError as error:
             # Skipping the entry would lose it: the link stops until the source's log is repaired.
@@ -235,8 +287,7 @@ class Target:
     def _drop(self, producer: Producer) -> None:
         del self._producers[producer.number]
         del self._serving[producer.target_link]
-        if producer.task is not None:
-            producer.task.cancel()
+        producer.stop()
         if producer.link is not None:
             producer.link.close()
         if producer.broker is not None:

@@ -58,7 +58,7 @@ class Writer:
             self._runner.close()
             raise
         rng = random.Random(os.urandom(16))  # noqa: S311 - jitter, not secrets
-        self._target = Target(self._loop, target, lease, opening.target_url, self._reports.send, rng)
+        self._target = Target(self._loop, target, lease, opening, self._reports.send, rng)
         self._input_ended = asyncio.Event()
         self._failure: BaseException | None = None
         self._thread = threading.Thread(target=self._run, name=f"writer to {target}", daemon=True)

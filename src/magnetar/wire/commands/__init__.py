@@ -24,8 +24,10 @@ from magnetar.wire.commands.consumers import (
 )
 from magnetar.wire.commands.encoding import PROTOCOL_VERSION, UNSOLICITED, encode, key_values
 from magnetar.wire.commands.lookups import (
+    get_or_create_schema,
     get_or_create_schema_failed,
     get_or_create_schema_response,
+    get_schema,
     get_schema_failed,
     get_schema_response,
     get_topics_of_namespace,
@@ -69,8 +71,10 @@ __all__ = [
     "flow",
     "get_last_message_id",
     "get_last_message_id_response",
+    "get_or_create_schema",
     "get_or_create_schema_failed",
     "get_or_create_schema_response",
+    "get_schema",
     "get_schema_failed",
     "get_schema_response",
     "get_topics_of_namespace",

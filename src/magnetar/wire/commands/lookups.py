@@ -120,6 +120,17 @@ def get_topics_of_namespace_response(
     return encode(body)
 
 
+def get_schema(*, request_id: int, topic: str, schema_version: bytes) -> bytes:
+    """Build GET_SCHEMA: request one version of a topic's schema."""
+    return encode(pb.CommandGetSchema(request_id=request_id, topic=topic, schema_version=schema_version))
+
+
+def get_or_create_schema(*, request_id: int, topic: str, schema: pb.Schema, producer_name: str) -> bytes:
+    """Build GET_OR_CREATE_SCHEMA: request the version of a schema, which is registered if it is new."""
+    body = pb.CommandGetOrCreateSchema(request_id=request_id, topic=topic, schema=schema, producerName=producer_name)
+    return encode(body)
+
+
 def get_schema_response(*, request_id: int, schema: pb.Schema, schema_version: bytes) -> bytes:
     """Build the reply to GET_SCHEMA."""
     return encode(pb.CommandGetSchemaResponse(request_id=request_id, schema=schema, schema_version=schema_version))

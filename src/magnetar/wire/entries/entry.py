@@ -207,6 +207,17 @@ def build_entry(metadata: pb.MessageMetadata, payload: bytes) -> bytes:
     return assemble(metadata.SerializeToString(), payload)
 
 
+_SCHEMA_VERSION = b"\x82\x01"
+"""The key of the field ``schema_version`` in serialized metadata."""
+
+
+def schema_version(entry: bytes) -> bytes:
+    """Return the version of the schema of an entry; empty if it has none."""
+    if entry.find(_SCHEMA_VERSION, *_metadata_span(entry)) < 0:
+        return b""
+    return parse_metadata(entry).schema_version
+
+
 def assemble(metadata: bytes, payload: bytes | memoryview) -> bytes:
     """Build an entry with a checksum from serialized metadata and a payload."""
     checksummed = b"".join((_pack_size(len(metadata)), metadata, payload))

@@ -12,8 +12,8 @@ The stamp is appended to the serialized metadata. Protobuf merges concatenated m
 is kept, including fields unknown here. Properties before the source position belong to the producer and are never read
 as a stamp.
 
-Only the schema version is removed: it is a number of the source's registry, and means another schema, or none, in the
-target. A consumer reads a message without a version with its own schema.
+Only the schema version is replaced, by that of the same schema in the target: it is a number of the source's registry,
+and means another schema, or none, in the target.
 """
 
 from __future__ import annotations
@@ -47,20 +47,23 @@ class Origin:
     link_start: bool = False
 
 
-def stamp(entry: bytes, origin: Origin) -> bytes:
-    """Return the entry with ``origin`` in its metadata, without schema version and with a new checksum.
+def stamp(entry: bytes, origin: Origin, schema_version: bytes = b"") -> bytes:
+    """Return the entry with ``origin`` and the ``schema_version`` of the target in its metadata, and a new checksum.
 
-    All other bytes are unchanged. An entry that its source has stamped already is returned unchanged. Raises
-    RemoteProtocolError if the checksum does not match: a new one would hide the damage.
+    Without ``schema_version``, the entry gets none. All other bytes are unchanged. An entry that its source has stamped
+    already gets no further stamp. Raises RemoteProtocolError if the checksum does not match: a new one would hide the
+    damage.
     """
     _require_intact(entry, origin)
-    metadata = parse_metadata(entry)
-    if metadata.HasField("replicated_from"):
-        return entry
-    if metadata.HasField("schema_version"):
+    metadata, serialized = parse_metadata(entry), None
+    if metadata.schema_version != schema_version or metadata.HasField("schema_version") > bool(schema_version):
         metadata.ClearField("schema_version")
-        return _with_stamp(metadata.SerializePartialToString(), payload_of(entry), origin)
-    return _with_stamp(metadata_bytes(entry), payload_of(entry), origin)
+        if schema_version:
+            metadata.schema_version = schema_version
+        serialized = metadata.SerializePartialToString()
+    if not metadata.HasField("replicated_from"):
+        return _with_stamp(metadata_bytes(entry) if serialized is None else serialized, payload_of(entry), origin)
+    return entry if serialized is None else assemble(serialized, payload_of(entry))
 
 
 def stamp_again(entry: bytes, origin: Origin) -> bytes:

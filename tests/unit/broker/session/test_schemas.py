@@ -55,9 +55,11 @@ def get(client: Client, **fields: Any) -> Any:  # noqa: ANN401 - a command of th
     return answer
 
 
-def get_or_create(client: Client, schema: pb.Schema, topic: str = str(TOPIC)) -> Any:  # noqa: ANN401
-    body = pb.CommandGetOrCreateSchema(request_id=client.request_id(), topic=topic, schema=schema)
-    client.say(commands.encode(body))
+def get_or_create(client: Client, schema: pb.Schema, topic: str = str(TOPIC), producer_name: str = "") -> Any:  # noqa: ANN401
+    request_id = client.request_id()
+    client.say(
+        commands.get_or_create_schema(request_id=request_id, topic=topic, schema=schema, producer_name=producer_name)
+    )
     (answer,) = client.take("GET_OR_CREATE_SCHEMA_RESPONSE")
     return answer
 
@@ -196,6 +198,16 @@ def test_get_or_create_schema() -> None:
     )
     assert get_or_create(client, NONE).schema_version == b""
     assert get_or_create(client, wire(FIRST), "a b//c").error_code == pb.InvalidTopicName
+
+
+def test_links_bring_schemas_that_clients_may_not_bring() -> None:
+    client = Cluster(settings={"isAllowAutoUpdateSchemaEnabled": False, "isSchemaValidationEnforced": True}).client()
+    client.produce(1)
+    assert get_or_create(client, wire(FIRST)).error_code == pb.IncompatibleSchema
+    replicator = "pulsar.repl.jfk-->ewr"
+    assert get_or_create(client, wire(FIRST), producer_name=replicator).schema_version == version_to_bytes(0)
+    assert get_or_create(client, NONE, producer_name=replicator).schema_version == b""
+    assert get_or_create(client, wire(CLASHING), producer_name=replicator).error_code == pb.IncompatibleSchema
 
 
 def test_partitions_share_their_schemas() -> None:

@@ -1,0 +1,86 @@
+"""Schemas on their way to the target: the versions there of schemas that sources name by their own versions."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING
+
+from magnetar.base.errors import RequestError, ServerError
+from magnetar.client.client import PulsarClient
+from magnetar.pipeline.connections.cluster import OPTIONS
+from magnetar.wire import commands
+from magnetar.wire.links import link_producer
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from magnetar.wire.proto import pulsar_api_pb2 as pb
+
+NO_VERSION = b""
+"""The version of an entry whose schema the source does not have any more."""
+
+KNOWN_MAX = 10_000
+"""Versions that are remembered. Clients can write any version into their messages."""
+
+_UNKNOWN_TO_SOURCE = (ServerError.TopicNotFound, ServerError.IncompatibleSchema)
+"""Errors with which a source answers that it has no such version."""
+
+
+class SchemaVersions:
+    """Registers schemas at the target, each before the first entry that needs it; remembers their versions."""
+
+    def __init__(self, name: str, target: PulsarClient, source_urls: Mapping[str, str]) -> None:
+        """Register schemas in the cluster ``name`` by ``target``; the sources are connected as needed."""
+        self._name = name
+        self._target = target
+        self._source_urls = source_urls
+        self._sources: dict[str, PulsarClient] = {}
+        self._known: dict[tuple[str, str, bytes], bytes] = {}
+
+    def close(self) -> None:
+        """Close the connections to the sources."""
+        for source in self._sources.values():
+            source.close()
+
+    def forget(self) -> None:
+        """Forget all versions, since the target may have lost its data."""
+        self._known.clear()
+
+    def known(self, source: str, topic: str, version: bytes) -> bytes | None:
+        """Return the version at the target for a version at ``source``; None if ``find`` must find it first."""
+        return self._known.get((source, topic, version)) if version else NO_VERSION
+
+    async def find(self, source: str, topic: str, version: bytes) -> None:
+        """Make a version known; raises MagnetarError or OSError if a cluster does not answer, or refuses the schema."""
+        schema = await self._schema(source, topic, version)
+        found = NO_VERSION
+        if schema is not None:
+            broker = await self._target.owner(topic)
+            answer = await broker.request(
+                partial(_get_or_create, topic=topic, schema=schema, producer_name=link_producer(source, self._name))
+            )
+            found = answer.getOrCreateSchemaResponse.schema_version
+        if len(self._known) >= KNOWN_MAX:
+            self._known.clear()
+        self._known[source, topic, version] = found
+
+    async def _schema(self, source: str, topic: str, version: bytes) -> pb.Schema | None:
+        client = self._sources.get(source)
+        if client is None:
+            client = self._sources[source] = PulsarClient(self._source_urls[source], OPTIONS)
+        broker = await client.owner(topic)
+        try:
+            answer = await broker.request(partial(_get, topic=topic, schema_version=version))
+        except RequestError as error:
+            if error.code in _UNKNOWN_TO_SOURCE:
+                return None
+            raise
+        return answer.getSchemaResponse.schema
+
+
+def _get(request_id: int, *, topic: str, schema_version: bytes) -> bytes:
+    return commands.get_schema(request_id=request_id, topic=topic, schema_version=schema_version)
+
+
+def _get_or_create(request_id: int, *, topic: str, schema: pb.Schema, producer_name: str) -> bytes:
+    return commands.get_or_create_schema(request_id=request_id, topic=topic, schema=schema, producer_name=producer_name)
