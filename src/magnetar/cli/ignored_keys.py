@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 log = structlog.get_logger(__name__)
 
 _HEADINGS = {
-    "dangerous": "dangerous to ignore, except with Pulsar's default",
+    "dangerous": "dangerous to ignore if changed",
     "ignored": "ignored",
     "no meaning": "no meaning in Magnetar",
 }
@@ -30,7 +30,7 @@ def listed(ignored: Sequence[IgnoredKey]) -> Iterator[str]:
         keys = [key for key in ignored if key.effect == effect]
         if keys:
             changed = sum(not key.is_default for key in keys)
-            yield f"\n{heading}: {len(keys)} keys, {changed} of them (*) without Pulsar's default"
+            yield f"\n{heading}: {len(keys)} keys, {changed} of them not with Pulsar's default (*)"
         for is_default, part in groupby(sorted(keys, key=attrgetter("is_default", "name")), attrgetter("is_default")):
             mark = " " if is_default else "*"
             yield from (f"{mark} {key.name}: {key.reason}" for key in part)

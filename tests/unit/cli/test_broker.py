@@ -51,7 +51,7 @@ def test_ignored_keys_are_listed_by_their_effects_without_values(
     lines = [line.partition(":")[0] for line in listed.splitlines() if line]
     assert lines == [
         "the configuration of cluster standalone is valid",
-        "dangerous to ignore, except with Pulsar's default",
+        "dangerous to ignore if changed",
         "* authenticationEnabled",
         "ignored",
         "* tokenSecretKey",
