@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
 _ABOUT = """\
-`magnetar broker --config FILE` accepts the `broker.conf` of Apache Pulsar 4.0, and its `standalone.conf`. This page
+`magnetar broker --config FILE` accepts the `broker.conf` of Apache Pulsar 4, and its `standalone.conf`. This page
 lists the keys that have no effect here, and the settings whose default is not that of Pulsar. All other keys mean the
 same in both ([configuration](configuration.md)).
 
