@@ -123,7 +123,7 @@ class CursorState:
             return
         if self._deleted:
             if position.entry_id >= 0:
-                self._deleted.add_range(Range(Position(position.ledger_id, 0), position))
+                self._deleted.add(position)
                 position = self._deleted.run_end(position)
             self._deleted.discard_through(position)
         self._partial.discard(self.mark_delete_position, position)

@@ -9,6 +9,7 @@ from magnetar.cursor import state as states
 from magnetar.cursor.ranges import DeletedEntries, Range, deserialize
 from magnetar.cursor.state import CursorState
 from magnetar.ledger.chain import ChainLedger, LedgerChain
+from tests.kit.work import lines_run
 from tests.unit.cursor.fakes import Log
 
 LEDGERS = (7, 3, 1, 9)  # number of entries in each ledger
@@ -160,6 +161,23 @@ def test_deleting_through_very_many_holes_names_the_ledgers_stretches(monkeypatc
     state.reset(before, [Range(each, each) for each in positions[1:8:2]])
     assert state.acknowledge_cumulative(positions[7]) == [Range(positions[0], positions[7])]
     assert state.mark_delete_position == positions[7]
+
+
+def test_deleting_through_very_many_holes_does_not_look_at_each(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(states, "NEWLY_MAX", 3)
+
+    def work(holes: int) -> int:
+        log = Log()
+        log.roll()
+        positions = [log.append() for _ in range(2 * holes)]
+        state = CursorState(log, Position(log.ledger_id, -1))
+        state.acknowledge(positions[1::2])
+        lines = lines_run(lambda: state.acknowledge_cumulative(positions[-2]))
+        assert state.mark_delete_position == positions[-1]
+        assert state.deleted_ranges_count == 0
+        return lines
+
+    assert work(1000) == work(10)
 
 
 class Chained(LedgerChain):

@@ -68,7 +68,8 @@ class SubscriptionOperations:
     async def skip(self, topic: TopicName, subscription: str, count: int) -> None:
         """Acknowledge the next ``count`` unacknowledged entries."""
         found = await self._found.subscription(topic, subscription)
-        found.skip(count)
+        with refusals(topic):
+            await found.skip(count)
         await found.flushes.durable()
 
     async def skip_all(self, topic: TopicName, subscription: str) -> None:
@@ -115,10 +116,9 @@ class SubscriptionOperations:
     async def peek(self, topic: TopicName, subscription: str, message: int) -> tuple[Position, bytes]:
         """Return the ``message``-th (from 1) unacknowledged entry."""
         found = await self._found.subscription(topic, subscription)
-        ranges = found.unread.undeleted(found.unread.first(), message)
-        if sum(each.entries for each in ranges) < message:
+        position = await self._environment.slices.run(found.unread.nth(message, with_damaged=False))
+        if position is None:
             raise message_not_found()
-        position = ranges[-1].last
         return position, await found.topic.log.read_entry(position)
 
 

@@ -301,10 +301,12 @@ class Subscription(Part):
             self.flushes.soon()
         return expired
 
-    def skip(self, entries: int) -> None:
+    async def skip(self, entries: int) -> None:
         """Acknowledge the next ``entries`` unacknowledged entries."""
-        ranges = self.cursor.state.undeleted(self.unread.first(), self.topic.ledger.last_confirmed_entry, entries)
-        self.entries_deleted(self.cursor.acknowledge_ranges(ranges))
+        if not entries:
+            return
+        through = await self.environment.slices.run(self.unread.nth(entries, with_damaged=True))
+        self.acknowledge_through(self.topic.ledger.last_confirmed_entry if through is None else through)
 
     def _reached(self, mark_delete: Position) -> None:
         """Everything up to ``mark_delete`` is acknowledged, durably."""

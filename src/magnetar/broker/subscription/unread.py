@@ -5,12 +5,18 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from collections.abc import Generator
+
     from magnetar.base.position import Position
     from magnetar.broker.dispatch.interfaces import DispatchedTopic
     from magnetar.broker.environment import Environment
     from magnetar.broker.subscription.ack_state import AckState
     from magnetar.cursor.cursor import Cursor
     from magnetar.cursor.ranges import Range
+
+
+STEP_ENTRIES = 1000
+"""Entries that a step counts, some milliseconds of work if each is a range of its own."""
 
 
 class UnreadEntries:
@@ -30,6 +36,23 @@ class UnreadEntries:
     def undeleted(self, read_position: Position, limit: int) -> list[Range]:
         """Return the next durable, unacknowledged entries to read, at most ``limit``."""
         return self._legible(read_position, self.topic.ledger.last_confirmed_entry, limit)
+
+    def nth(self, count: int, *, with_damaged: bool) -> Generator[None, None, Position | None]:
+        """Return the ``count``-th (from 1) unacknowledged entry in steps; None if there are fewer."""
+        assert count > 0
+        position, last = self.first(), self.topic.ledger.last_confirmed_entry
+        while True:
+            limit = min(count, STEP_ENTRIES)
+            ranges = (
+                self.cursor.state.undeleted(position, last, limit) if with_damaged else self.undeleted(position, limit)
+            )
+            if not ranges:
+                return None
+            count -= sum([each.entries for each in ranges])
+            if not count:
+                return ranges[-1].last
+            position = self.topic.ledger.next_position(ranges[-1].last)
+            yield
 
     def readable(self, read_position: Position, limit: int) -> list[Range]:
         """Return the next entries to send, at most ``limit``, within the limits of acknowledgement state."""

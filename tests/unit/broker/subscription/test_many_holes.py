@@ -1,0 +1,64 @@
+"""Subscriptions with many holes: no single step takes long, whatever is asked."""
+
+from __future__ import annotations
+
+from http import HTTPStatus
+
+import pytest
+
+from magnetar.base.errors import AdminError
+from magnetar.base.position import Position
+from magnetar.broker.admin.administration import Administration
+from magnetar.broker.subscription import unread
+from magnetar.sim.cluster import TOPIC, Cluster, Shared
+from magnetar.wire import commands
+from magnetar.wire.message_id import message_id
+
+ENTRIES = 40
+
+
+@pytest.fixture
+def cluster(monkeypatch: pytest.MonkeyPatch) -> Cluster:
+    """A subscription whose entries with odd ids are acknowledged."""
+    monkeypatch.setattr(unread, "STEP_ENTRIES", 3)
+    made = Cluster()
+    client = made.client()
+    client.produce()
+    client.send(*map(str, range(ENTRIES)))
+    client.subscribe(subscription="s", kind=Shared)
+    ids = [message_id(at(made, entry_id)) for entry_id in range(1, ENTRIES, 2)]
+    client.say(commands.ack(consumer_id=1, message_ids=ids))
+    client.leave()
+    return made
+
+
+def at(cluster: Cluster, entry_id: int) -> Position:
+    return Position(cluster.topic().ledger.last_confirmed_entry.ledger_id, entry_id)
+
+
+@pytest.mark.parametrize(
+    ("count", "mark_delete"), [(0, -1), (1, 1), (2, 3), (3, 5), (7, 13), (19, 37), (20, 39), (1000, 39)]
+)
+def test_skip(cluster: Cluster, count: int, mark_delete: int) -> None:
+    operations = Administration(cluster.environment, cluster.topics, "").subscriptions
+    task = cluster.loop.start(operations.skip(TOPIC, "s", count))
+    cluster.settle()
+    task.result()
+    assert cluster.topic().subscriptions["s"].cursor.state.mark_delete_position == at(cluster, mark_delete)
+
+
+@pytest.mark.parametrize("message", [1, 2, 3, 4, 7, 20])
+def test_peek(cluster: Cluster, message: int) -> None:
+    operations = Administration(cluster.environment, cluster.topics, "").subscriptions
+    task = cluster.loop.start(operations.peek(TOPIC, "s", message))
+    cluster.settle()
+    assert task.result()[0] == at(cluster, 2 * (message - 1))
+
+
+def test_peek_beyond_the_last_message(cluster: Cluster) -> None:
+    operations = Administration(cluster.environment, cluster.topics, "").subscriptions
+    task = cluster.loop.start(operations.peek(TOPIC, "s", 21))
+    cluster.settle()
+    with pytest.raises(AdminError) as raised:
+        task.result()
+    assert raised.value.status == HTTPStatus.NOT_FOUND
