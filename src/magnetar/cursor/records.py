@@ -29,11 +29,7 @@ PIECE_HEADER_BYTES = 32
 
 def entries_beyond(mark_delete: Position, ranges: Iterable[Range]) -> DeletedEntries:
     """The entries of ``ranges``, those that mark-delete implies left out."""
-    entries = DeletedEntries()
-    for stretch in ranges:
-        if stretch.last > mark_delete:
-            entries.add_range(stretch)
-    return entries
+    return DeletedEntries.of_ranges([stretch for stretch in ranges if stretch.last > mark_delete])
 
 
 def record_of(
