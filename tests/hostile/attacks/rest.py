@@ -109,6 +109,18 @@ def endless_chunks(target: Target) -> int:
     return max(sent, 1)
 
 
+@behaviour("Bodies of 1 MB in chunks of one byte.", seconds=6.0)
+def tiny_chunks(target: Target) -> int:
+    head = _head("POST", f"/admin/v2/namespaces/{target.namespace}/retention", "Transfer-Encoding: chunked")
+    chunks = b"1\r\n \r\n" * 1_000_000
+
+    def act(_count: int) -> None:
+        with _open(target) as connection:
+            connection.sendall(head + chunks)
+
+    return repeatedly(target, act)
+
+
 @behaviour("1,000 REST connections that are idle.", seconds=8.0)
 def idle_connections(target: Target) -> int:
     connections = _open_many(target, 1000)

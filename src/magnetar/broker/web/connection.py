@@ -37,8 +37,11 @@ HEAD_PART_BYTES = 1024
 Parsing 10,000 headers takes 30 ms. A head is rejected when it exceeds its limit by this size.
 """
 
-BODY_PART_BYTES = 65_536
-"""Maximum bytes of a body that are parsed at once."""
+BODY_PART_BYTES = 8 * 1024
+"""Maximum bytes of a body that are parsed at once.
+
+A body may come in chunks of one byte. Parsing 10,000 chunks takes 60 ms; a part has fewer than 1,400.
+"""
 
 REQUEST_S = 0.001
 """Estimated seconds of work for an answer. Uvicorn and Starlette do it after the turn that reads the request."""

@@ -20,7 +20,7 @@ from magnetar.broker.loop.turns import LoopTurns
 from magnetar.broker.resources.limit_hits import LimitHits
 from magnetar.broker.resources.send_buffers import RECEIVE_STALL_S, SendBuffers
 from magnetar.broker.web.answers import AnswerLimit, Answers
-from magnetar.broker.web.connection import HEAD_PART_BYTES, REQUEST_S, WebConnection, WebOptions
+from magnetar.broker.web.connection import BODY_PART_BYTES, HEAD_PART_BYTES, REQUEST_S, WebConnection, WebOptions
 from magnetar.broker.web.patience import Phase
 from magnetar.broker.web.server import WebServer
 from magnetar.sim.virtual.loop import HandClock
@@ -240,6 +240,25 @@ def test_requests_that_come_together_are_read_in_turn(monkeypatch: pytest.Monkey
 
     run(scenario, connections_max=10)
     assert begun == [1]
+
+
+def test_chunks_of_one_byte_are_read_in_turns(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(turns, "TURN_ITEMS_MAX", 2)
+    chunks = b"1\r\nx\r\n" * 10_000
+    heads = POST.replace(b"Content-Length: 4", b"Transfer-Encoding: chunked")
+
+    async def story(web: Web) -> None:
+        connection, socket = web.connect()
+        connection.data_received(heads)
+        await settle()
+        connection.data_received(chunks)
+        assert len(connection._arrived) >= len(chunks) - BODY_PART_BYTES
+        connection.data_received(b"0\r\n\r\n")
+        for _ in range(10):
+            await settle()
+        assert socket.written.startswith(b"HTTP/1.1 204")
+
+    run(story)
 
 
 @pytest.mark.parametrize("requests", [1, 5], ids=["one each", "five each"])
