@@ -7,7 +7,7 @@ reported as durable.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol
 
 from magnetar.base.errors import BadVersionError
@@ -57,10 +57,10 @@ class Change:
     """The change of one path in a commit."""
 
     path: str
-    before: Versioned | None
-    """None: the path was created."""
     after: Versioned | None
     """None: the path was removed."""
+    replaced: bytes | None = field(default=None, compare=False, repr=False)
+    """The value before, in the form of the tree, which reverts to it; None: the path was created."""
 
 
 class MetadataStore(Protocol):

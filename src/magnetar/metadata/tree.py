@@ -64,13 +64,14 @@ class MetadataTree:
         changes: list[Change] = []
         try:
             for operation in operations:
-                before = self.get(operation.path)
-                check_version(operation.path, before.version if before else None, operation.expected_version)
+                replaced = self._values.get(operation.path)
+                version = None if replaced is None else int(_HEAD.unpack_from(replaced)[0])
+                check_version(operation.path, version, operation.expected_version)
                 after = None
                 if isinstance(operation, Put):
-                    after = Versioned(operation.value, before.version + 1 if before else 0, modified_ms)
-                changes.append(Change(operation.path, before, after))
-                self.set(operation.path, after)
+                    after = Versioned(operation.value, 0 if version is None else version + 1, modified_ms)
+                changes.append(Change(operation.path, after, replaced))
+                self._set(operation.path, after and _packed(after))
         except BaseException:
             self.revert(changes)
             raise
@@ -79,13 +80,20 @@ class MetadataTree:
     def revert(self, changes: Sequence[Change]) -> None:
         """Revert changes, the last one first."""
         for change in reversed(changes):
-            self.set(change.path, change.before)
+            self._set(change.path, change.replaced)
 
     def set(self, path: str, stored: Versioned | None) -> None:
         """Set or remove a value without a new version."""
-        if stored is not None:
+        self._set(path, stored and _packed(stored))
+
+    def _set(self, path: str, packed: bytes | None) -> None:
+        if packed is not None:
             if path not in self._values:
                 self._paths.insert(bisect_left(self._paths, path), path)
-            self._values[path] = _HEAD.pack(stored.version, stored.modified_ms) + stored.value
+            self._values[path] = packed
         elif self._values.pop(path, None) is not None:
             del self._paths[bisect_left(self._paths, path)]
+
+
+def _packed(stored: Versioned) -> bytes:
+    return _HEAD.pack(stored.version, stored.modified_ms) + stored.value

@@ -85,10 +85,10 @@ def hundred_thousand_in_one(target: Target) -> int:
         return pump(target, connection, itertools.cycle([_ack(ids, request_id=1)]))
 
 
-@behaviour("200,000 positions in one ACK, individual and cumulative, and ack sets of 400,000 words.", seconds=8.0)
+@behaviour("150,000 positions in one ACK, individual and cumulative, and ack sets of 400,000 words.", seconds=8.0)
 def many(target: Target) -> int:
     connection, first = _prepared(target, 20_000)
-    ids = [_id(first.ledgerId, each % 20_000) for each in range(200_000)]
+    ids = [_id(first.ledgerId, each % 20_000) for each in range(150_000)]
     words = [_id(first.ledgerId, each, ack_set=[1] * 400_000) for each in range(2)]
     frames = [_ack(each, kind, request_id=1) for each in (ids, words, words[:1]) for kind in (INDIVIDUAL, CUMULATIVE)]
     with connection:

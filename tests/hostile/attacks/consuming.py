@@ -82,12 +82,12 @@ def redelivery_of_unknown(target: Target) -> int:
     return pump_again(target, lambda: consuming(target), data)
 
 
-@behaviour("Redelivery of 50,000 held messages, and of 300,000 unknown ones, with one command.", seconds=6.0)
+@behaviour("Redelivery of 50,000 held messages, and of 250,000 unknown ones, with one command.", seconds=6.0)
 def redelivering_many(target: Target) -> int:
     with consuming(target):
         fill(target, 20_000, 10)
     held = [pb.MessageIdData(ledgerId=1, entryId=each % 20_000) for each in range(50_000)]
-    unknown = [pb.MessageIdData(ledgerId=1, entryId=1)] * 300_000
+    unknown = [pb.MessageIdData(ledgerId=1, entryId=1)] * 250_000
     frames = [frame("REDELIVER_UNACKNOWLEDGED_MESSAGES", consumer_id=1, message_ids=ids) for ids in (held, unknown)]
 
     def act(_count: int) -> None:

@@ -97,7 +97,7 @@ def test_a_trim_writes_what_changed_and_nothing_else(monkeypatch: pytest.MonkeyP
     before = written()
 
     async def work() -> None:
-        changed.skip(1)
+        await changed.skip(1)
         await Maintenance(cluster.environment, cluster.topics).trim()
 
     cluster.loop.create_task(work())

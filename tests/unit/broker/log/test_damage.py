@@ -70,7 +70,7 @@ def test_damaged_entries_stay_unacknowledged_until_skipped() -> None:
     client.ack(*intact)
     assert cluster.subscription().backlog == 2
     subscription = cluster.subscription()
-    cluster.do(lambda: subscription.skip(1))
+    cluster.do(lambda: cluster.loop.create_task(subscription.skip(1)))
     assert cluster.subscription().backlog == 1
     assert cluster.subscription().cursor.state.mark_delete_position == positions[2]
 
