@@ -235,7 +235,7 @@ def test_the_oldest_age_is_shown_at_once_and_minus_one_where_there_is_none() -> 
     stage.publish(ahead_s=-1000.0)
     stage.advance(7)
     assert stage.shown_age == 7
-    stage.cluster.do(partial(stage.cluster.subscription().skip, 1))
+    stage.cluster.do(partial(stage.cluster.loop.create_task, stage.cluster.subscription().skip(1)))
     topic = stage.cluster.topic()
     assert stage.shown_age == 7  # the link has not carried it yet
     stage.cluster.do(partial(topic.replicators["ewr"].cursor.acknowledge_cumulative, topic.ledger.last_confirmed_entry))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from functools import partial
 
 import pytest
 
@@ -43,7 +44,7 @@ def test_no_ledger_is_left_that_nobody_lists(is_lost: bool) -> None:
     for number in range(10):
         publisher.send(str(number), first=number)
     subscription = cluster.subscription()
-    cluster.do(lambda: cluster.loop.create_task(subscription.skip(10)))
+    cluster.do(partial(cluster.loop.create_task, subscription.skip(10)))
     cluster.do(subscription.flushes.now)
     before = [ledger.ledger_id for ledger in cluster.topic().ledger.ledgers()]
     store.fail_writes = True

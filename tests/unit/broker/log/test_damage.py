@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING
 
 import pytest
@@ -70,7 +71,7 @@ def test_damaged_entries_stay_unacknowledged_until_skipped() -> None:
     client.ack(*intact)
     assert cluster.subscription().backlog == 2
     subscription = cluster.subscription()
-    cluster.do(lambda: cluster.loop.create_task(subscription.skip(1)))
+    cluster.do(partial(cluster.loop.create_task, subscription.skip(1)))
     assert cluster.subscription().backlog == 1
     assert cluster.subscription().cursor.state.mark_delete_position == positions[2]
 

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 def skip(cluster: Cluster) -> None:
     subscription = cluster.subscription()
-    cluster.do(partial(subscription.skip, 2))
+    cluster.do(partial(cluster.loop.create_task, subscription.skip(2)))
     cluster.do(subscription.flushes.now)
 
 

@@ -132,7 +132,7 @@ def test_all_that_makes_room_ends_the_pause(how: str) -> None:
     client.heard.clear()
     subscription, eighth = cluster.subscription(), position(cluster, 7)
     if how == "skip":
-        cluster.do(lambda: cluster.loop.create_task(subscription.skip(4)))
+        cluster.do(partial(cluster.loop.create_task, subscription.skip(4)))
     elif how == "through":
         cluster.do(lambda: subscription.acknowledge_through(eighth))
     elif how == "seek":

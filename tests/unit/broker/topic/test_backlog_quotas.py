@@ -93,7 +93,7 @@ def test_a_backlog_within_the_size_is_nobodys_business() -> None:
 def test_producers_are_let_in_again_when_the_backlog_is_gone() -> None:
     cluster = stage(backlogQuotaDefaultLimitBytes=ENTRY_BYTES)
     assert newcomer(cluster).names() == ["ERROR"]
-    cluster.do(partial(cluster.subscription().skip, 10))
+    cluster.do(partial(cluster.loop.create_task, cluster.subscription().skip(10)))
     assert newcomer(cluster).names() == ADMITTED
 
 
@@ -107,7 +107,7 @@ def test_those_who_publish_are_sent_away_behind_their_receipts_and_may_come_agai
     cluster.prompt = True
     cluster.settle()
     assert producer.names() == ["SEND_RECEIPT", "CLOSE_PRODUCER"]
-    cluster.do(partial(cluster.subscription().skip, 11))
+    cluster.do(partial(cluster.loop.create_task, cluster.subscription().skip(11)))
     producer.produce(name="p")
     producer.send("dropped", first=11)
     assert producer.names() == [*ADMITTED, "SEND_RECEIPT"]
@@ -128,7 +128,7 @@ def test_a_topic_that_is_unloaded_meanwhile_stays_closed_to_entries() -> None:
 
 def test_entries_not_yet_in_deduplication_state_do_not_count() -> None:
     cluster = stage(backlogQuotaDefaultLimitBytes=ENTRY_BYTES, brokerDeduplicationEnabled=True)
-    cluster.do(partial(cluster.subscription().skip, 10))
+    cluster.do(partial(cluster.loop.create_task, cluster.subscription().skip(10)))
     cursor = cluster.topic().deduplication.cursor
     assert cursor is not None
     assert cursor.state.backlog(cluster.topic().ledger.last_confirmed_entry) == 10
@@ -185,7 +185,7 @@ def test_entries_missing_in_another_cluster_are_never_evicted() -> None:
 
 def test_a_link_that_lags_counts() -> None:
     cluster = stage(("jfk",), backlogQuotaDefaultLimitBytes=ENTRY_BYTES)
-    cluster.do(partial(cluster.subscription().skip, 10))
+    cluster.do(partial(cluster.loop.create_task, cluster.subscription().skip(10)))
     assert newcomer(cluster).names() == ["ERROR"]
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING
 
 import pytest
@@ -139,7 +140,7 @@ def test_a_compare_and_set_that_a_trim_loses_fences_the_topic() -> None:
     cluster, producer = stage()
     producer.send("c", first=2)
     subscription = cluster.subscription()
-    cluster.do(lambda: cluster.loop.create_task(subscription.skip(3)))
+    cluster.do(partial(cluster.loop.create_task, subscription.skip(3)))
     topic, seen = cluster.topic(), states(cluster)
     path = managed_ledger_path(TOPIC)
     stored = cluster.metadata.get(path)
