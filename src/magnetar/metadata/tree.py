@@ -71,7 +71,7 @@ class MetadataTree:
                 if isinstance(operation, Put):
                     after = Versioned(operation.value, 0 if version is None else version + 1, modified_ms)
                 changes.append(Change(operation.path, after, replaced))
-                self._set(operation.path, after and _packed(after))
+                self._set(operation.path, None if after is None else _packed(after))
         except BaseException:
             self.revert(changes)
             raise
@@ -84,7 +84,7 @@ class MetadataTree:
 
     def set(self, path: str, stored: Versioned | None) -> None:
         """Set or remove a value without a new version."""
-        self._set(path, stored and _packed(stored))
+        self._set(path, None if stored is None else _packed(stored))
 
     def _set(self, path: str, packed: bytes | None) -> None:
         if packed is not None:
