@@ -8,6 +8,7 @@ reported as durable.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from struct import Struct
 from typing import TYPE_CHECKING, Protocol
 
 from magnetar.base.errors import BadVersionError
@@ -21,6 +22,9 @@ if TYPE_CHECKING:
     OnDurable = Callable[[StorageError | None], None]
     """Called with None when the commit is durable, or with the error if it failed."""
 
+_HEAD = Struct("<qq")
+"""Version and time of the last change, before the value."""
+
 ABSENT = -1
 """Expected version of a path that must not exist."""
 
@@ -33,6 +37,21 @@ class Versioned:
     version: int
     modified_ms: int
     """Time of the last change, in milliseconds since the epoch."""
+
+
+def packed(stored: Versioned) -> bytes:
+    """Return the form in which a store keeps a value in memory."""
+    return _HEAD.pack(stored.version, stored.modified_ms) + stored.value
+
+
+def unpacked(data: bytes) -> Versioned:
+    """Return a packed value, which is copied."""
+    return Versioned(data[_HEAD.size :], packed_version(data), _HEAD.unpack_from(data)[1])
+
+
+def packed_version(data: bytes) -> int:
+    """Return the version of a packed value."""
+    return int(_HEAD.unpack_from(data)[0])
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,8 +78,13 @@ class Change:
     path: str
     after: Versioned | None
     """None: the path was removed."""
-    replaced: bytes | None = field(default=None, compare=False, repr=False)
-    """The value before, in the form of the tree, which reverts to it; None: the path was created."""
+    replaced: bytes | None = field(repr=False)
+    """What was there before, packed; None: the path was created."""
+
+    @property
+    def before(self) -> Versioned | None:
+        """What was there before; None: the path was created."""
+        return None if self.replaced is None else unpacked(self.replaced)
 
 
 class MetadataStore(Protocol):

@@ -3,18 +3,14 @@
 from __future__ import annotations
 
 from bisect import bisect_left
-from struct import Struct
 from typing import TYPE_CHECKING
 
-from magnetar.metadata.store import Change, Put, Versioned, check_version
+from magnetar.metadata.store import Change, Put, Versioned, check_version, packed, packed_version, unpacked
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from magnetar.metadata.store import Delete
-
-_HEAD = Struct("<qq")
-"""Version and milliseconds of the last change, followed by the value: one object for each path."""
 
 
 class MetadataTree:
@@ -27,7 +23,9 @@ class MetadataTree:
 
     def load(self, rows: Iterable[tuple[str, bytes, int, int]]) -> None:
         """Load all stored values with path, version and time, in any order."""
-        self._values = {path: _HEAD.pack(version, modified_ms) + value for path, value, version, modified_ms in rows}
+        self._values = {
+            path: packed(Versioned(value, version, modified_ms)) for path, value, version, modified_ms in rows
+        }
         self._paths = sorted(self._values)
 
     def copy(self) -> MetadataTree:
@@ -38,11 +36,8 @@ class MetadataTree:
 
     def get(self, path: str) -> Versioned | None:
         """Return the value at ``path``, None if it is absent."""
-        packed = self._values.get(path)
-        if packed is None:
-            return None
-        version, modified_ms = _HEAD.unpack_from(packed)
-        return Versioned(packed[_HEAD.size :], version, modified_ms)
+        found = self._values.get(path)
+        return None if found is None else unpacked(found)
 
     def children(self, path: str) -> list[str]:
         """Return the names one level below ``path``, sorted, including names that only have values further below."""
@@ -65,13 +60,13 @@ class MetadataTree:
         try:
             for operation in operations:
                 replaced = self._values.get(operation.path)
-                version = None if replaced is None else int(_HEAD.unpack_from(replaced)[0])
+                version = None if replaced is None else packed_version(replaced)
                 check_version(operation.path, version, operation.expected_version)
                 after = None
                 if isinstance(operation, Put):
                     after = Versioned(operation.value, 0 if version is None else version + 1, modified_ms)
                 changes.append(Change(operation.path, after, replaced))
-                self._set(operation.path, None if after is None else _packed(after))
+                self._set(operation.path, None if after is None else packed(after))
         except BaseException:
             self.revert(changes)
             raise
@@ -84,16 +79,12 @@ class MetadataTree:
 
     def set(self, path: str, stored: Versioned | None) -> None:
         """Set or remove a value without a new version."""
-        self._set(path, None if stored is None else _packed(stored))
+        self._set(path, None if stored is None else packed(stored))
 
-    def _set(self, path: str, packed: bytes | None) -> None:
-        if packed is not None:
+    def _set(self, path: str, value: bytes | None) -> None:
+        if value is not None:
             if path not in self._values:
                 self._paths.insert(bisect_left(self._paths, path), path)
-            self._values[path] = packed
+            self._values[path] = value
         elif self._values.pop(path, None) is not None:
             del self._paths[bisect_left(self._paths, path)]
-
-
-def _packed(stored: Versioned) -> bytes:
-    return _HEAD.pack(stored.version, stored.modified_ms) + stored.value

@@ -116,10 +116,10 @@ def test_a_commit_deletes_with_checks(store: MetadataStore) -> None:
     assert store.get("/b") is None
     assert store.commit([Delete("/a", 0), Put("/b", b"2", ABSENT), Delete("/c")]) == [0]
     assert store.get("/a") is None
-    assert heard == [
-        Change("/a", None),
-        Change("/b", Versioned(b"2", 0, 12500)),
-        Change("/c", None),
+    assert [(each.path, each.before, each.after) for each in heard] == [
+        ("/a", Versioned(b"1", 0, 12500), None),
+        ("/b", None, Versioned(b"2", 0, 12500)),
+        ("/c", None, None),
     ]
 
 
