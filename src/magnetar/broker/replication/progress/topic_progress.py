@@ -25,7 +25,7 @@ from magnetar.geo.protection import ProgressFacts
 
 if TYPE_CHECKING:
     import asyncio
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Generator, Mapping
 
     from magnetar.base.errors import StorageError
     from magnetar.base.life import Life
@@ -139,15 +139,28 @@ class TopicProgress(Part):
 
         Raises StorageError, also for a topic that is fenced: its last tombstone may not have been stored.
         """
-        for subscription in self._topic.subscriptions.values():
-            if subscription.progress is not None:
-                subscription.flushes.now()
-        states = [keeper.state.copy() for keeper in self._replicated()]
+        states: list[SubscriptionProgress] = []
+        await self._environment.slices.run(self._copy_each(states))
         states += self.tombstones.states()
         durable: asyncio.Future[None] = self._environment.loop.create_future()
         self._topic.log.barrier(partial(settle, durable))
         await durable
         return states
+
+    def _copy_each(self, states: list[SubscriptionProgress]) -> Generator[None, None, None]:
+        """Copy the states of all replicated subscriptions, each in the step that writes it.
+
+        A subscription that is deleted meanwhile has a tombstone with a higher epoch.
+        """
+        for subscription in tuple(self._topic.subscriptions.values()):
+            if self._topic.subscriptions.get(subscription.name) is not subscription:
+                continue
+            if subscription.progress is not None:
+                subscription.flushes.now()
+            keeper = subscription.shared_progress
+            if keeper is not None:
+                states.append(keeper.state.copy())
+            yield
 
     def receive(
         self,
