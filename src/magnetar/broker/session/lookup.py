@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from magnetar.base.errors import ServerError
 from magnetar.base.limits import Limit
+from magnetar.base.memory_share import SMALL_BYTES
 from magnetar.base.names import NamespaceName
 from magnetar.broker.session.refusals import REFUSED, as_request_error
 from magnetar.broker.topic.registry import parse_topic
@@ -75,18 +77,27 @@ def topics_of_namespace(session: Session, command: pb.CommandGetTopicsOfNamespac
         session.environment.limit_hits.hit(Limit.TOPICS_PATTERN_LENGTH)
 
     def answer(found: TopicList) -> None:
-        changed = command.topics_hash != found.hash
-        session.write(
-            topic_list_response(
-                request_id=command.request_id,
-                encoded_topics=found.encoded if changed else b"",
-                filtered=found.filtered,
-                topics_hash=found.hash,
-                changed=changed,
-            )
-        )
+        session.write_in_turn(lambda: _topic_list(session, command, found))
 
     if command.mode == pb.CommandGetTopicsOfNamespace.NON_PERSISTENT:
         answer(NO_TOPICS)
     else:
         session.topics.lists.find(namespace, command.topics_pattern, answer)
+
+
+def _topic_list(session: Session, command: pb.CommandGetTopicsOfNamespace, found: TopicList) -> bytes:
+    """Return the answer with a list, or the refusal of a large one while clients leave too much unread."""
+    changed = command.topics_hash != found.hash
+    encoded, sending = found.encoded if changed else b"", session.environment.memory.sending
+    if len(encoded) > SMALL_BYTES and sending.used > sending.limit // 2:
+        limit = Limit.SEND_BUFFERS
+        session.environment.limit_hits.hit(limit)
+        message = f"Clients leave too many answers unread; try again later ({limit})"
+        return commands.error(request_id=command.request_id, code=ServerError.ServiceNotReady, message=message)
+    return topic_list_response(
+        request_id=command.request_id,
+        encoded_topics=encoded,
+        filtered=found.filtered,
+        topics_hash=found.hash,
+        changed=changed,
+    )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections import deque
 from functools import partial
 from itertools import islice
 from typing import TYPE_CHECKING, Protocol
@@ -17,6 +18,8 @@ from magnetar.broker.resources.memory import Account
 from magnetar.wire import commands
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from magnetar.broker.environment import Environment
     from magnetar.broker.publish.interfaces import Producer
     from magnetar.broker.topic.registry import TopicRegistry
@@ -84,6 +87,8 @@ class Session:
         self.address = ""
         self.is_writable = True
         """Whether the client reads its data; otherwise it gets no more messages."""
+        self._unmade: deque[Callable[[], bytes]] = deque()
+        """Large answers that wait until the client has read others."""
         self._is_reading = True
         """``readable`` when the socket last accepted data; more may have been written since."""
         self.producers: dict[int, Producer] = {}
@@ -139,6 +144,7 @@ class Session:
         # The cycle of session and transport is broken here; the collector would free thousands in one turn.
         self._transport = _NO_SOCKET
         self.account.close()
+        self._unmade.clear()
         self.is_writable = False
         if self.tasks:
             self.environment.sliced.start(object(), tuple(self.tasks), _cancel)
@@ -169,6 +175,13 @@ class Session:
         """Send a frame; no effect after the connection is closed."""
         if self._open:
             self._transport.write(frame)
+
+    def write_in_turn(self, make: Callable[[], bytes]) -> None:
+        """Send a frame that may be large, made when the client has read what was written before."""
+        if self.is_writable and not self._unmade:
+            self.write(make())
+        else:
+            self._unmade.append(make)
 
     def answer_error(self, request_id: int, error: RequestError) -> None:
         """Answer a request with ERROR."""
@@ -280,6 +293,8 @@ class Session:
         self._is_reading = is_writable
         self.is_writable = is_writable and self._open
         self._read_or_pause()
+        while self.is_writable and self._unmade:
+            self.write(self._unmade.popleft()())
         if self.is_writable:
             for topic in dict.fromkeys([consumer.subscription.topic for consumer in self.consumers.values()]):
                 topic.notify()
