@@ -10,6 +10,7 @@ from magnetar.base.limits import Limit
 from magnetar.base.memory_share import SMALL_BYTES
 from magnetar.base.names import TopicName
 from magnetar.metadata.resources import managed_ledger_path
+from magnetar.metadata.store import Put
 from magnetar.sim.cluster import Client, Cluster
 from magnetar.wire import commands
 from magnetar.wire.proto import pulsar_api_pb2 as pb
@@ -24,7 +25,7 @@ def client() -> Client:
     cluster = Cluster()
     for number in range(100):
         name = TopicName("persistent", "public", "default", f"{number:x<{SMALL_BYTES // 50}}")
-        cluster.metadata.put(managed_ledger_path(name), b"{}")
+        cluster.metadata.commit([Put(managed_ledger_path(name), b"{}")])
     return cluster.client()
 
 
