@@ -22,6 +22,9 @@ log = structlog.get_logger(__name__)
 
 _LEVELS = logging.getLevelNamesMapping()
 
+_FORWARDED = (logging.INFO, logging.WARNING, logging.ERROR, logging.CRITICAL)
+"""Levels of forwarded lines. Libraries can have levels of their own, which are lowered to one of these."""
+
 _MIB = 1 << 20
 
 
@@ -87,10 +90,9 @@ class ForwardToLog(logging.Handler):
 
     def emit(self, record: logging.LogRecord) -> None:
         """Log a line."""
-        say = log.error if record.levelno >= logging.ERROR else log.warning
-        if record.levelno < logging.WARNING:
-            say = log.info
-        say("library_log", logger=record.name, message=record.getMessage(), exc_info=record.exc_info)
+        message = record.getMessage().strip()
+        level = max((each for each in _FORWARDED if each <= record.levelno), default=logging.INFO)
+        log.log(level, "library_log", logger=record.name, message=message, exc_info=record.exc_info)
 
 
 def log_uncaught(kind: type[BaseException], error: BaseException, traceback: TracebackType | None) -> None:

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import json
+import logging
 import subprocess
 import sys
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from structlog.testing import capture_logs
 
 from magnetar.base.errors import ConfigurationError
 from magnetar.broker.settings.log_settings import LogSettings
-from magnetar.cli.broker_log import RotatedFile, configure_log
+from magnetar.cli.broker_log import ForwardToLog, RotatedFile, configure_log
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -109,6 +111,16 @@ def test_the_file_is_rotated_and_old_ones_are_removed(tmp_path: Path) -> None:
 def test_a_file_that_cannot_be_written_is_named(tmp_path: Path) -> None:
     with pytest.raises(ConfigurationError, match=r"cannot write logFile .*: No such file or directory"):
         configure_log(LogSettings(logFile=str(tmp_path / "absent" / "broker.log")), lambda *_: {})
+
+
+@pytest.mark.parametrize(
+    ("level", "name"), [(5, "info"), (25, "info"), (logging.WARNING, "warning"), (45, "error"), (99, "critical")]
+)
+def test_lines_of_libraries_keep_their_level_or_get_the_next_lower_one(level: int, name: str) -> None:
+    with capture_logs() as logs:
+        ForwardToLog().handle(logging.LogRecord("library", level, __file__, 1, "%s\n", ("text",), None))
+    (line,) = logs
+    assert (line["log_level"], line["logger"], line["message"]) == (name, "library", "text")
 
 
 def test_the_reason_why_a_broker_does_not_start_is_json_too(tmp_path: Path) -> None:
