@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from functools import partial
 from typing import TYPE_CHECKING, cast
 
 import structlog
@@ -356,9 +357,13 @@ class Server:
         self._memory_watch = loop.call_later(MEMORY_WATCH_INTERVAL_S, self._watch_memory)
 
     def _tick(self) -> None:
+        """Send keep-alives, in slices: thousands of connections may be due at the same time."""
         now = self.environment.clock.monotonic()
-        for protocol in tuple(self._protocols):
-            protocol.tick(now)
+        self.environment.sliced.start(object(), tuple(self._protocols), partial(self._tick_one, now))
         self._ticker = self.environment.loop.call_later(
             self.environment.config.keepAliveIntervalSeconds / 4, self._tick
         )
+
+    def _tick_one(self, now: float, protocol: ServerProtocol) -> None:
+        if protocol in self._protocols:  # else it was closed meanwhile
+            protocol.tick(now)
