@@ -31,12 +31,11 @@ def page() -> str:
 
 
 def _commands(name: str, command: Any) -> Iterator[tuple[str, Any]]:  # noqa: ANN401 - typer does not export its classes
-    children = getattr(command, "commands", None)
-    if children is None:
+    if not hasattr(command, "list_commands"):
         yield name, command
-    else:
-        for child in children.values():
-            yield from _commands(f"{name} {child.name}", child)
+        return
+    for child in command.list_commands(None):
+        yield from _commands(f"{name} {child}", command.get_command(None, child))
 
 
 def _section(name: str, command: Any, common: Sequence[_Row]) -> str:  # noqa: ANN401 - typer does not export its classes

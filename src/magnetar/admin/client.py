@@ -4,15 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Self
 
-from magnetar.admin.connection import TIMEOUT_SECONDS, ClusterUnreachableError, Connection
+from magnetar.admin.connection import TIMEOUT_SECONDS, Connection
 from magnetar.admin.nouns import Brokers, Clusters, Namespaces, Policies, Subscriptions, Tenants, Topics
 from magnetar.admin.schema_noun import Schemas
-from magnetar.base.errors import AdminError
 
 if TYPE_CHECKING:
     import httpx
-
-__all__ = ["AdminClient", "AdminError", "ClusterUnreachableError"]
 
 
 class AdminClient:

@@ -7,14 +7,10 @@ from typing import Any
 
 import httpx
 
-from magnetar.base.errors import AdminError, MagnetarError
+from magnetar.base.errors import AdminError, ClusterUnreachableError
 
 TIMEOUT_SECONDS = 60.0
 """Timeout of a request (``readTimeoutMs`` of Pulsar's admin client)."""
-
-
-class ClusterUnreachableError(MagnetarError):
-    """The admin URL does not answer; the text names the URL."""
 
 
 class Connection:

@@ -128,6 +128,10 @@ class AdminError(MagnetarError):
         self.limit = limit
 
 
+class ClusterUnreachableError(MagnetarError):
+    """The admin URL of a cluster does not answer; the text names the URL."""
+
+
 class ConfigurationError(MagnetarError):
     """An invalid setting; the text names the key and the fix."""
 

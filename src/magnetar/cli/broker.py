@@ -24,7 +24,9 @@ if TYPE_CHECKING:
 
 log = structlog.get_logger(__name__)
 
-HELP = """Run the broker of one cluster until SIGINT or SIGTERM.
+app = typer.Typer()
+
+_HELP = """Run the broker of one cluster until SIGINT or SIGTERM.
 
 Settings are read from the file --config (key=value lines, as in Pulsar's broker.conf), the environment
 (MAGNETAR_<key>) and flags (--<key> VALUE). Flags override the environment, which overrides the file.
@@ -36,7 +38,11 @@ only after it is acknowledged with --acknowledge-ignored. --check-config lists a
 The first start in an empty data directory registers the cluster and creates the namespace public/default.
 """
 
+_SETTINGS_AS_FLAGS = {"allow_extra_args": True, "ignore_unknown_options": True}
 
+
+@app.command("standalone", help="Run a broker: another name of `magnetar broker`.", context_settings=_SETTINGS_AS_FLAGS)
+@app.command(help=_HELP, context_settings=_SETTINGS_AS_FLAGS)
 def broker(
     context: typer.Context,
     config: Annotated[Path | None, typer.Option(help="File with key=value lines.")] = None,

@@ -22,7 +22,10 @@ from magnetar.offline.check import check as check_directory
 from magnetar.offline.check import repair as carry_out_repairs
 from magnetar.offline.repair import deletion_of
 
+app = typer.Typer()
 
+
+@app.command()
 def check(
     directory: Annotated[Path, typer.Argument(help="A broker's data directory (dataDirectory).")],
     *,

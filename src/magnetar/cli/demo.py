@@ -11,7 +11,10 @@ import typer
 
 from magnetar.cli.output import Output, say, show_json, show_table
 
+app = typer.Typer()
 
+
+@app.command()
 def demo(
     flights: Annotated[int, typer.Option(help="Number of flights, at most 336776.")] = 336_776,
     directory: Annotated[Path, typer.Option(help="Directory of the report and all data; emptied first.")] = Path(

@@ -10,24 +10,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 import magnetar
-from magnetar.admin.client import AdminError, ClusterUnreachableError
-from magnetar.base.errors import MagnetarError
-from magnetar.cli import (
-    broker,
-    brokers,
-    check,
-    clusters,
-    demo,
-    namespaces,
-    pipeline,
-    policies,
-    schemas,
-    simulate,
-    subscriptions,
-    tenants,
-    topic_subscriptions,
-    up,
-)
+from magnetar.base.errors import AdminError, ClusterUnreachableError, MagnetarError
+from magnetar.cli.commands import Commands
 from magnetar.cli.output import say
 from magnetar.cli.variables import misspelt_variables
 
@@ -51,6 +35,7 @@ def _print_version(wanted: bool) -> None:
 
 
 app = typer.Typer(
+    cls=Commands,
     name="magnetar",
     help="Geo-replicated publish/subscribe that keeps a consumer's place between clusters.",
     epilog="Exit codes: 0 success, 1 failed or refused, 2 wrong usage, 3 no cluster answered.",
@@ -66,26 +51,6 @@ def root(
     ] = False,
 ) -> None:
     """Geo-replicated publish/subscribe that keeps a consumer's place between clusters."""
-
-
-app.add_typer(clusters.app, name="clusters")
-app.add_typer(tenants.app, name="tenants")
-app.add_typer(namespaces.app, name="namespaces")
-app.add_typer(topic_subscriptions.app, name="topics")
-app.add_typer(policies.topic_policies, name="topicPolicies")
-app.add_typer(subscriptions.app, name="subscriptions")
-app.add_typer(schemas.app, name="schemas")
-app.add_typer(brokers.app, name="brokers")
-app.add_typer(pipeline.app, name="pipeline")
-_SETTINGS_AS_FLAGS = {"allow_extra_args": True, "ignore_unknown_options": True}
-app.command(help=broker.HELP, context_settings=_SETTINGS_AS_FLAGS)(broker.broker)
-app.command("standalone", help="Run a broker: another name of `magnetar broker`.", context_settings=_SETTINGS_AS_FLAGS)(
-    broker.broker
-)
-app.command()(check.check)
-app.command()(up.up)
-app.command()(demo.demo)
-app.command()(simulate.simulate)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

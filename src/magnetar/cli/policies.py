@@ -337,5 +337,5 @@ def _remover(policy: Policy, name: str) -> Callable[..., None]:
     return remove
 
 
-topic_policies = typer.Typer(help="Policies of a topic, which override those of its namespace.", no_args_is_help=True)
-add_verbs(topic_policies, Topic)
+app = typer.Typer(help="Policies of a topic, which override those of its namespace.", no_args_is_help=True)
+add_verbs(app, Topic)

@@ -20,10 +20,13 @@ if TYPE_CHECKING:
     from magnetar.sim.coverage import Coverage
     from magnetar.sim.run import Verdict
 
+app = typer.Typer()
+
 # The simulator is imported in the functions that need it. With its modules and pyarrow, every other command would need
 # a third more time and memory to start, a broker as well.
 
 
+@app.command()
 def simulate(
     *,
     seed: Annotated[int | None, typer.Option(min=0, help="One seed.")] = None,

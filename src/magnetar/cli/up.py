@@ -19,7 +19,10 @@ from magnetar.ops.layout import hold, lay_out, require_free_ports
 from magnetar.ops.local_clusters import Host, LocalClusters
 from magnetar.ops.spark import require_spark
 
+app = typer.Typer()
 
+
+@app.command()
 def up(
     clusters: Annotated[str, typer.Option(help="Names of the clusters, separated by commas.")] = "ewr,jfk,lga",
     data: Annotated[Path, typer.Option(help="Directory of all data, configuration and logs.")] = Path("build/up"),

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final, cast
 
+from typer.core import TyperGroup
 from typer.main import get_command
 
 if TYPE_CHECKING:
@@ -35,10 +36,11 @@ def _similar(name: str, known: set[str]) -> str | None:
     return None if meant is None else prefixes[meant]
 
 
-def _variables(command: object) -> Iterator[str]:
+def _variables(command: Any) -> Iterator[str]:  # noqa: ANN401 - typer does not export its classes
     """Yield the variables of a command and of its subcommands."""
-    for parameter in getattr(command, "params", ()):
+    for parameter in command.params:
         if parameter.envvar:
             yield parameter.envvar
-    for each in getattr(command, "commands", {}).values():
-        yield from _variables(each)
+    if isinstance(command, TyperGroup):
+        for name in command.list_commands(cast("Any", None)):
+            yield from _variables(command.get_command(cast("Any", None), name))

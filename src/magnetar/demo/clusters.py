@@ -9,8 +9,8 @@ import time
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from magnetar.admin.client import AdminClient, ClusterUnreachableError
-from magnetar.base.errors import AdminError
+from magnetar.admin.client import AdminClient
+from magnetar.base.errors import AdminError, ClusterUnreachableError
 from magnetar.base.names import NamespaceName, TopicName
 from magnetar.demo.account import DemoError
 from magnetar.demo.flights import AIRPORTS

@@ -5,8 +5,8 @@ from __future__ import annotations
 from http import HTTPStatus
 from typing import TYPE_CHECKING
 
-from magnetar.admin.client import AdminClient, ClusterUnreachableError
-from magnetar.base.errors import AdminError
+from magnetar.admin.client import AdminClient
+from magnetar.base.errors import AdminError, ClusterUnreachableError
 from magnetar.base.names import NamespaceName
 
 if TYPE_CHECKING:

@@ -7,8 +7,7 @@ import threading
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from magnetar.admin.client import AdminError, ClusterUnreachableError
-from magnetar.base.errors import ConfigurationError, MagnetarError
+from magnetar.base.errors import AdminError, ClusterUnreachableError, ConfigurationError, MagnetarError
 from magnetar.pipeline import limits
 from magnetar.pipeline.options import ClusterAddress
 from magnetar.pipeline.watch import Watch, admin_client

@@ -7,7 +7,8 @@ from http import HTTPStatus
 import httpx
 import pytest
 
-from magnetar.admin.client import AdminClient, AdminError, ClusterUnreachableError
+from magnetar.admin.client import AdminClient
+from magnetar.base.errors import AdminError, ClusterUnreachableError
 from magnetar.base.names import NamespaceName, TopicName
 from magnetar.base.position import EARLIEST, LATEST, Position
 from magnetar.wire.entries.entry import build_entry

@@ -8,8 +8,8 @@ from typing import Any
 import httpx
 import pytest
 
-from magnetar.admin.client import AdminClient, ClusterUnreachableError
-from magnetar.base.errors import ConfigurationError
+from magnetar.admin.client import AdminClient
+from magnetar.base.errors import ClusterUnreachableError, ConfigurationError
 from magnetar.pipeline import addresses
 from magnetar.pipeline.options import ClusterAddress
 
