@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Protocol, TypeVar
 from magnetar.base.errors import AdminError
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Generator, Mapping
+    from collections.abc import Collection, Generator, Iterator, Mapping, Sequence
 
     from magnetar.admin.models.internal import PersistentTopicInternalStats
     from magnetar.admin.models.protection import SubscriptionProtection
@@ -46,12 +46,16 @@ class TopicOperations(Protocol):
     checks the namespace.
     """
 
-    def names(self, namespace: NamespaceName) -> list[TopicName]:
-        """Return the topics of ``namespace``, including partitions."""
+    def each(self, namespace: NamespaceName) -> Iterator[TopicName]:
+        """Yield the topics of ``namespace``, including partitions, in no particular order, while they come and go."""
         ...
 
-    def partitioned_names(self, namespace: NamespaceName) -> list[TopicName]:
-        """Return the partitioned topics of ``namespace``."""
+    def each_partitioned(self, namespace: NamespaceName) -> Iterator[TopicName]:
+        """Yield the partitioned topics of ``namespace`` like ``each``."""
+        ...
+
+    def names(self, namespace: NamespaceName) -> Generator[None, None, Sequence[str]]:
+        """Return the full names of the topics of ``namespace``, including partitions, sorted; in steps."""
         ...
 
     def partitions_of(self, topic: TopicName) -> int | None:

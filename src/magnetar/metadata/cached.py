@@ -12,7 +12,7 @@ from magnetar.metadata.store import Delete, Put, Watchers
 from magnetar.metadata.tree import MetadataTree
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from magnetar.base.errors import StorageError
     from magnetar.base.world import Clock
@@ -48,6 +48,10 @@ class CachedMetadataStore(ABC):
     def children(self, path: str) -> list[str]:
         """See MetadataStore."""
         return self._tree.children(path)
+
+    def each_child(self, path: str) -> Iterator[str]:
+        """See MetadataStore."""
+        return self._tree.each_child(path)
 
     def commit(self, operations: Sequence[Put | Delete], on_durable: OnDurable | None = None) -> list[int]:
         """See MetadataStore."""

@@ -22,9 +22,10 @@ from magnetar.metadata.store import ABSENT, Delete, Put
 from magnetar.metadata.topic_names import TopicNames
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Generator, Iterator
 
     from magnetar.metadata.store import Change, MetadataStore
+    from magnetar.metadata.topic_names import Names
 
 _CLUSTERS = "/admin/clusters"
 _OWN_ADDRESSES = "/magnetar/own-addresses"
@@ -160,11 +161,13 @@ class PartitionedTopics(Documents[TopicName, PartitionedTopicMetadata]):
 
     _kind = PartitionedTopicMetadata
 
-    def of_namespace(self, namespace: NamespaceName) -> list[TopicName]:
-        """Return the persistent partitioned topics of ``namespace``, sorted."""
-        children = self._store.children(f"{_PARTITIONED_TOPICS}/{namespace}/{PERSISTENT}")
-        tenant, name = namespace.tenant, namespace.namespace
-        return sorted(TopicName(PERSISTENT, tenant, name, unquote_plus(child)) for child in children)
+    def of_namespace(self, namespace: NamespaceName) -> Iterator[TopicName]:
+        """Yield the persistent partitioned topics of ``namespace``, in no particular order.
+
+        Topics may come and go between two of them; those are yielded or not, and no topic is yielded twice.
+        """
+        for name in self._store.each_child(f"{_PARTITIONED_TOPICS}/{namespace}/{PERSISTENT}"):
+            yield TopicName(PERSISTENT, namespace.tenant, namespace.namespace, unquote_plus(name))
 
     def _path(self, key: TopicName) -> str:
         return topic_path(_PARTITIONED_TOPICS, key)
@@ -210,16 +213,23 @@ class Topics:
         self._store = store
         self._names = TopicNames(store, _MANAGED_LEDGERS)
 
-    def of_namespace(self, namespace: NamespaceName) -> list[TopicName]:
-        """Return the persistent topics of ``namespace``, sorted."""
-        return self._names.of_namespace(namespace)
+    def of_namespace(self, namespace: NamespaceName) -> Iterator[TopicName]:
+        """Yield the persistent topics of ``namespace``, in no particular order.
 
-    def texts_of_namespace(self, namespace: NamespaceName) -> tuple[str, ...]:
-        """Return the full names of the persistent topics of ``namespace``, sorted; the same tuple until they change."""
-        return self._names.texts_of_namespace(namespace)
+        Topics may come and go between two of them; those are yielded or not, and no topic is yielded twice.
+        """
+        return self._names.each(namespace)
+
+    def names_in_memory(self, namespace: NamespaceName) -> Names | None:
+        """Return what ``reading_names`` would, if it needs no step; otherwise None."""
+        return self._names.in_memory(namespace)
+
+    def reading_names(self, namespace: NamespaceName) -> Generator[None, None, Names]:
+        """Return the full names of the topics of ``namespace``, read in steps: see ``TopicNames.reading``."""
+        return self._names.reading(namespace)
 
     def all(self) -> Iterator[TopicName]:
-        """Yield the persistent topics of all namespaces, sorted, including topics of which only cursors are left."""
+        """Yield the persistent topics of all namespaces, including topics of which only cursors are left."""
         for tenant in self._store.children(_MANAGED_LEDGERS):
             for namespace in self._store.children(f"{_MANAGED_LEDGERS}/{tenant}"):
                 yield from self.of_namespace(NamespaceName(tenant, namespace))

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Protocol
 from magnetar.base.errors import BadVersionError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from magnetar.base.errors import StorageError
     from magnetar.base.histogram import Histogram
@@ -102,6 +102,13 @@ class MetadataStore(Protocol):
 
     def children(self, path: str) -> list[str]:
         """Return the names one level below ``path``, sorted, including names that only have values further below."""
+        ...
+
+    def each_child(self, path: str) -> Iterator[str]:
+        """Yield the names of ``children`` in no particular order; anything may be stored between two of them.
+
+        No name is yielded twice. Names that come or go meanwhile are yielded or not.
+        """
         ...
 
     def commit(self, operations: Sequence[Put | Delete], on_durable: OnDurable | None = None) -> list[int]:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from magnetar.metadata.store import Change, Put, Versioned, check_version, packed, packed_version, unpacked
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
     from magnetar.metadata.store import Delete
 
@@ -41,18 +41,27 @@ class MetadataTree:
 
     def children(self, path: str) -> list[str]:
         """Return the names one level below ``path``, sorted, including names that only have values further below."""
+        return sorted(self.each_child(path))
+
+    def each_child(self, path: str) -> Iterator[str]:
+        """Yield the names of ``children`` in no particular order; the tree may change between two of them.
+
+        No name is yielded twice. Names that come or go meanwhile are yielded or not.
+        """
         parent, paths = path.rstrip("/") + "/", self._paths
-        names: set[str] = set()
-        at = bisect_left(paths, parent)
-        while at < len(paths) and paths[at].startswith(parent):
-            name = paths[at][len(parent) :].partition("/")[0]
-            names.add(name)
-            # All paths below a name lie between "name/" and "name0": "0" is the character after "/".
+        next_path, yielded = parent, set[str]()
+        while (at := bisect_left(paths, next_path)) < len(paths) and paths[at].startswith(parent):
+            found = paths[at]
+            name = found[len(parent) :].partition("/")[0]
             below = f"{parent}{name}/"
-            at += 1
-            if at < len(paths) and paths[at].startswith(below):
-                at = bisect_left(paths, f"{parent}{name}0", at)
-        return sorted(names)
+            if len(found) < len(below) and not (at + 1 < len(paths) and paths[at + 1].startswith(below)):
+                next_path = f"{found}\0"  # other names may lie before "name/", for instance "name-1"
+            else:
+                # All paths below a name lie between "name/" and "name0": "0" is the character after "/".
+                next_path = f"{parent}{name}0"
+            if name not in yielded:
+                yielded.add(name)
+                yield name
 
     def apply(self, operations: Sequence[Put | Delete], modified_ms: int) -> list[Change]:
         """Apply all operations, or none: raises BadVersionError. Returns the changes, in order."""

@@ -131,7 +131,7 @@ def _examine(directory: Path, metadata: LocalMetadataStore, report: DirectoryRep
     store = ReadOnlyLedgerStore(medium, index)
     examination = _Examination(metadata, store, index, report)
     examination.may_lack_entries = run_blocking(medium.note, UNSYNCED_NAME) is not None
-    topics = list(Topics(metadata).all())
+    topics = sorted(Topics(metadata).all())
     report.repairs = plan_repairs(metadata, store, index, topics)
     for done, name in enumerate(topics):
         progress("topics", done, len(topics))

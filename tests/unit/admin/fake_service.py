@@ -44,7 +44,7 @@ from magnetar.schema.parsing import parse
 from magnetar.schema.strategy import SchemaCompatibilityStrategy
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Generator, Mapping
+    from collections.abc import Collection, Generator, Iterator, Mapping, Sequence
 
     from magnetar.admin.service import StatsOptions
     from magnetar.base.limits import Limit
@@ -86,11 +86,15 @@ class FakeTopicOperations:
         self.held: dict[TopicName, FakeTopic] = {}
         self._resources = resources
 
-    def names(self, namespace: NamespaceName) -> list[TopicName]:
-        return sorted(topic for topic in self.held if topic.namespace_name == namespace)
+    def each(self, namespace: NamespaceName) -> Iterator[TopicName]:
+        return (topic for topic in tuple(self.held) if topic.namespace_name == namespace)
 
-    def partitioned_names(self, namespace: NamespaceName) -> list[TopicName]:
+    def each_partitioned(self, namespace: NamespaceName) -> Iterator[TopicName]:
         return self._resources.partitioned_topics.of_namespace(namespace)
+
+    def names(self, namespace: NamespaceName) -> Generator[None, None, Sequence[str]]:
+        yield
+        return sorted(map(str, self.each(namespace)))
 
     def partitions_of(self, topic: TopicName) -> int | None:
         metadata = self._resources.partitioned_topics.get(topic)

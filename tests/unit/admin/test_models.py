@@ -6,7 +6,9 @@ import json
 from pathlib import Path
 from typing import Any
 
-from magnetar.admin.exchange import encoding
+import pytest
+
+from magnetar.admin.exchange import NAMES_AT_ONCE, encoding, encoding_names
 from magnetar.admin.models.clients import ConsumerStats, PublisherStats
 from magnetar.admin.models.internal import CursorStats, LedgerInfo, PersistentTopicInternalStats
 from magnetar.admin.models.model import iso_time
@@ -93,6 +95,13 @@ def test_a_large_answer_is_encoded_in_steps_as_the_whole_is() -> None:
         {"topics": {OBS: stats.to_json()}, "none": [], "position": "1:2"}, ensure_ascii=False, separators=(",", ":")
     )
     assert taken == 20 + 2 + 1 + 2, "each consumer, subscription and producer, the topic and its compaction"
+
+
+@pytest.mark.parametrize("count", [0, 1, 2 * NAMES_AT_ONCE, 2 * NAMES_AT_ONCE + 1])
+def test_names_are_encoded_in_steps_as_the_whole_is(count: int) -> None:
+    names = tuple(f"persistent://public/default/ö{number}" for number in range(count))
+    assert at_once(encoding_names(names)) == json.dumps(names, ensure_ascii=False, separators=(",", ":"))
+    assert sum(1 for _ in encoding_names(names)) == -(-count // NAMES_AT_ONCE)
 
 
 def test_moments() -> None:

@@ -98,5 +98,5 @@ def test_topics_are_those_with_a_managed_ledger() -> None:
     put(store, managed_ledger_path(topic), b"{}")
     resources.partitioned_topics.create(topic, PartitionedTopicMetadata(partitions=3))
     assert resources.topics.exists(topic)
-    assert resources.topics.of_namespace(FLIGHTS) == [topic]
-    assert resources.partitioned_topics.of_namespace(FLIGHTS) == [topic]
+    assert list(resources.topics.of_namespace(FLIGHTS)) == [topic]
+    assert list(resources.partitioned_topics.of_namespace(FLIGHTS)) == [topic]

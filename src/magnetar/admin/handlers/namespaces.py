@@ -6,8 +6,9 @@ from http import HTTPStatus
 from typing import TYPE_CHECKING, Any
 
 from pydantic import TypeAdapter
+from starlette.responses import JSONResponse
 
-from magnetar.admin.exchange import Context, body, entity_name, flag, namespace_name, route, words
+from magnetar.admin.exchange import Context, body, entity_name, flag, large_answer, namespace_name, route, words
 from magnetar.admin.handlers import policies
 from magnetar.base.errors import AdminError
 from magnetar.base.names import NamespaceName, is_named_entity
@@ -20,6 +21,7 @@ from magnetar.metadata.policies import (
 
 if TYPE_CHECKING:
     from starlette.requests import Request
+    from starlette.responses import Response
     from starlette.routing import Route
 
 _ACTED_ON = policies.ACTED_ON | {"replication_clusters", "bundles"}
@@ -96,16 +98,17 @@ class _Namespaces:
                 f"Cannot delete the global namespace {namespace}. There are still more than one replication clusters "
                 "configured.",
             )
-        service = self._context.service
-        if service.topics.names(namespace) or service.topics.partitioned_names(namespace):
+        topics = self._context.service.topics
+        if any(True for each in (topics.each, topics.each_partitioned) for _ in each(namespace)):
             raise AdminError(HTTPStatus.CONFLICT, "Cannot delete non empty namespace")
         await self._namespaces.delete(namespace)
 
-    def topics(self, request: Request) -> list[str]:
+    @large_answer
+    async def topics(self, request: Request) -> Response:
         self._policies(request)
         if request.query_params.get("mode", "PERSISTENT").upper() == "NON_PERSISTENT":
-            return []
-        return list(map(str, self._context.service.topics.names(namespace_name(request))))
+            return JSONResponse([])
+        return await self._context.answer_names(self._context.service.topics.names(namespace_name(request)))
 
     def bundles(self, request: Request) -> dict[str, Any]:
         return self._policies(request).bundles.to_json()

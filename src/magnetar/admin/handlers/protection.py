@@ -35,7 +35,7 @@ class _Protection:
     async def of_namespace(self, request: Request) -> Response:
         namespace = namespace_name(request)
         self._context.check_lives_here(namespace)
-        return await self._of(self._service.topics.names(namespace))
+        return await self._of(self._service.topics.each(namespace))
 
     @large_answer
     async def of_topic(self, request: Request) -> Response:

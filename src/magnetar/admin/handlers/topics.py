@@ -16,6 +16,8 @@ from magnetar.base.position import Position
 from magnetar.metadata.policies import PartitionedTopicMetadata
 
 if TYPE_CHECKING:
+    from collections.abc import Generator, Iterable
+
     from starlette.requests import Request
     from starlette.responses import Response
     from starlette.routing import Route
@@ -75,15 +77,17 @@ class _Topics:
         self._context = context
         self._service = context.service
 
-    def names(self, request: Request) -> list[str]:
+    @large_answer
+    async def names(self, request: Request) -> Response:
         namespace = namespace_name(request)
         self._context.policies(namespace)
-        return list(map(str, self._service.topics.names(namespace)))
+        return await self._context.answer_names(self._service.topics.names(namespace))
 
-    def partitioned_names(self, request: Request) -> list[str]:
+    @large_answer
+    async def partitioned_names(self, request: Request) -> Response:
         namespace = namespace_name(request)
         self._context.policies(namespace)
-        return list(map(str, self._service.topics.partitioned_names(namespace)))
+        return await self._context.answer_names(_sorted_texts(self._service.topics.each_partitioned(namespace)))
 
     async def create(self, request: Request) -> None:
         topic = self._context.topic(request)
@@ -216,6 +220,14 @@ class _Topics:
 
     def _partitions(self, topic: TopicName) -> int:
         return self._service.topics.partitions_of(topic) or 0
+
+
+def _sorted_texts(topics: Iterable[TopicName]) -> Generator[None, None, list[str]]:
+    texts: list[str] = []
+    for topic in topics:
+        texts.append(str(topic))
+        yield
+    return sorted(texts)
 
 
 def _check_partitions(count: int) -> None:

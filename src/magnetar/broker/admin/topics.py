@@ -27,7 +27,7 @@ from magnetar.wire.entries import entry as wire_entry
 
 if TYPE_CHECKING:
     from asyncio import Future
-    from collections.abc import Collection, Generator, Mapping
+    from collections.abc import Collection, Generator, Iterator, Mapping, Sequence
 
     from magnetar.admin.models.internal import PersistentTopicInternalStats
     from magnetar.admin.models.protection import SubscriptionProtection
@@ -51,13 +51,17 @@ class TopicOperations:
         self._topics = topics
         self._found = Finder(topics)
 
-    def names(self, namespace: NamespaceName) -> list[TopicName]:
-        """Return the topics of ``namespace``, including partitions."""
-        return self._topics.names(namespace)
+    def each(self, namespace: NamespaceName) -> Iterator[TopicName]:
+        """Yield the topics of ``namespace``, including partitions, in no particular order, while they come and go."""
+        return self._environment.resources.topics.of_namespace(namespace)
 
-    def partitioned_names(self, namespace: NamespaceName) -> list[TopicName]:
-        """Return the partitioned topics of ``namespace``."""
+    def each_partitioned(self, namespace: NamespaceName) -> Iterator[TopicName]:
+        """Yield the partitioned topics of ``namespace`` like ``each``."""
         return self._environment.resources.partitioned_topics.of_namespace(namespace)
+
+    def names(self, namespace: NamespaceName) -> Generator[None, None, Sequence[str]]:
+        """Return the full names of the topics of ``namespace``, including partitions, sorted; in steps."""
+        return (yield from self._environment.resources.topics.reading_names(namespace)).texts
 
     def partitions_of(self, topic: TopicName) -> int | None:
         """Return the number of partitions of a partitioned topic, 0 for a topic, None if neither exists."""

@@ -14,7 +14,7 @@ import structlog
 from magnetar.base.errors import MagnetarError, StorageError
 from magnetar.broker.housekeeping.agenda import Agenda
 from magnetar.broker.housekeeping.idleness import is_unused, maintenance_due_in_s
-from magnetar.broker.loop.slices import in_slices
+from magnetar.broker.loop.slices import SlicedWork, in_slices
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -47,6 +47,10 @@ class IdleTopics:
         self._topics = topics
         self._maintain = maintain
         self._agenda = Agenda()
+        self._noting: SlicedWork[NamespaceName | TopicName | None, TopicName] = SlicedWork(
+            environment.loop, environment.clock
+        )
+        """Topics that are put on the agenda: at the start, or after a change of policies."""
         self._unused_since: dict[TopicName, float] = {}
         """Times since which loaded topics have been unused, in monotonic seconds, as far as observed."""
         self._watches: list[Callable[[], None]] = []
@@ -60,16 +64,18 @@ class IdleTopics:
             resources.topic_policies.watch(self._topic_policies_changed),
         ]
         now = self._environment.clock.monotonic()
-        for tenant in resources.tenants.names():
-            for namespace in resources.namespaces.of_tenant(tenant):
-                for name in self._topics.names(namespace):
-                    if name not in self._topics.loaded:
-                        self._agenda.put(name, now)
+
+        def note(name: TopicName) -> None:
+            if name not in self._topics.loaded and self._agenda.at(name) is None:
+                self._agenda.put(name, now)
+
+        self._noting.start(None, resources.topics.all(), note)
 
     def stop(self) -> None:
         """Stop watching policies."""
         for end in self._watches:
             end()
+        self._noting.stop()
 
     @property
     def noted(self) -> int:
@@ -137,12 +143,17 @@ class IdleTopics:
         self._agenda.put(topic.name, clock.monotonic() + wait_s)
 
     def _policies_changed(self, namespace: NamespaceName) -> None:
-        self._look_soon(lambda name: name.namespace_name == namespace)
+        self._look_soon(namespace, lambda name: name.namespace_name == namespace)
 
     def _topic_policies_changed(self, changed: TopicName) -> None:
-        self._look_soon(lambda name: name.partitioned_topic == changed)
+        self._look_soon(changed, lambda name: name.partitioned_topic == changed)
 
-    def _look_soon(self, concerns: Callable[[TopicName], bool]) -> None:
+    def _look_soon(self, changed: NamespaceName | TopicName, concerns: Callable[[TopicName], bool]) -> None:
+        """Plan a look, as soon as possible, at the topics that are not loaded and whose policies have changed."""
         now = self._environment.clock.monotonic()
-        for name in [name for name in self._agenda.names() if concerns(name)]:
-            self._agenda.put(name, now)
+
+        def note(name: TopicName) -> None:
+            if concerns(name) and self._agenda.at(name) is not None:
+                self._agenda.put(name, now)
+
+        self._noting.start(changed, self._agenda.names(), note)

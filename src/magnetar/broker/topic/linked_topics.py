@@ -49,10 +49,6 @@ class AllTopics(Protocol):
         """The partitioned topics."""
         ...
 
-    def names(self, namespace: NamespaceName) -> list[TopicName]:
-        """Return the topics of a namespace, including partitions."""
-        ...
-
     def exists(self, name: TopicName) -> bool:
         """Return whether a topic exists, loaded or not."""
         ...
@@ -96,11 +92,7 @@ class LinkedTopics:
         self._deleted_at: dict[TopicName, float] = {}
         """Times of recent deletions, in monotonic seconds."""
 
-    def names(self, namespace: NamespaceName) -> list[TopicName]:
-        """Return the topics of ``namespace`` if it is replicated, else none."""
-        return self._topics.names(namespace) if self._is_replicated(namespace) else []
-
-    def _is_replicated(self, namespace: NamespaceName) -> bool:
+    def is_replicated(self, namespace: NamespaceName) -> bool:
         """Return whether a namespace is replicated from here; unreadable policies affect only this namespace."""
         try:
             return bool(self._environment.targets_of(namespace))
@@ -117,7 +109,9 @@ class LinkedTopics:
         """
         resources = self._environment.resources
         namespaces = [each for tenant in resources.tenants.names() for each in resources.namespaces.of_tenant(tenant)]
-        linked = [name for each in namespaces for name in self.names(each)]
+        linked = [
+            name for each in namespaces if self.is_replicated(each) for name in resources.topics.of_namespace(each)
+        ]
         for done, name in enumerate(linked):
             progress(done, len(linked))
             self.load(name)
@@ -130,7 +124,7 @@ class LinkedTopics:
 
     def load_again(self, name: TopicName) -> None:
         """Load a topic that was unloaded, or could not be loaded, if it is replicated and still exists."""
-        if self._is_replicated(name.namespace_name) and self._topics.exists(name):
+        if self.is_replicated(name.namespace_name) and self._topics.exists(name):
             self.load(name)
 
     def load(self, name: TopicName) -> None:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from magnetar.base.errors import InvalidTopicNameError, RequestError, ServerError, TopicLoadError
 from magnetar.base.limits import Limit
-from magnetar.base.names import NamespaceName, TopicName, is_longer, too_long
+from magnetar.base.names import TopicName, is_longer, too_long
 from magnetar.broker.environment import settle
 from magnetar.broker.topic.damaged_topics import delete_damaged
 from magnetar.broker.topic.linked_topics import LinkedTopics
@@ -89,10 +89,6 @@ class TopicRegistry:
     def next_consumer_name(self) -> str:
         """Generate the name of a consumer."""
         return f"{self._run}-c{next(self._consumer_numbers)}"
-
-    def names(self, namespace: NamespaceName) -> list[TopicName]:
-        """Return the topics of ``namespace``, including partitions, sorted."""
-        return self.environment.resources.topics.of_namespace(namespace)
 
     # -- serving ------------------------------------------------------------------------------------------------
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import OrderedDict
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
 import google_crc32c
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from magnetar.broker.loop.slices import SlicedWork
     from magnetar.broker.resources.limit_hits import LimitHits
     from magnetar.metadata.resources import Topics
+    from magnetar.metadata.topic_names import Names
 
 PATTERN_LENGTH_MAX = 50
 """Maximum characters of a pattern that the broker applies itself (``subscriptionPatternMaxLength``)."""
@@ -44,6 +46,9 @@ A step is at least one name. The largest pattern and the longest name take some 
 CACHED_BYTES_MAX = 8 << 20
 """Maximum bytes of cached answers, in addition to the newest one. Each name takes some 50 bytes."""
 
+CACHED_LIST_BYTES = 500
+"""Memory of a cached answer without names, including its pattern."""
+
 _PATTERN_OPTIONS = re2.Options()
 _PATTERN_OPTIONS.log_errors = False
 _PATTERN_OPTIONS.max_mem = PATTERN_MEMORY_MAX
@@ -67,10 +72,12 @@ NO_TOPICS = TopicList(b"", bytes(4).hex(), filtered=False)
 """Return an empty list without a pattern."""
 
 
-class _Making(NamedTuple):
+@dataclass(slots=True, eq=False)
+class _Making:
     """A list in progress."""
 
-    texts: tuple[str, ...]
+    names: Names | None
+    """None while the names are being read: any change until then is part of the list."""
     waiting: list[Callable[[TopicList], None]]
 
 
@@ -82,8 +89,8 @@ class TopicLists:
         self._topics = topics
         self._limit_hits = limit_hits
         self._work = work
-        self._made: OrderedDict[tuple[NamespaceName, str], tuple[tuple[str, ...], TopicList]] = OrderedDict()
-        """Lists by namespace and pattern, with the names that they are made of; the most recently used is last."""
+        self._made: OrderedDict[tuple[NamespaceName, str], tuple[int, TopicList]] = OrderedDict()
+        """Lists by namespace and pattern, with the version of the names; the most recently used is last."""
         self._bytes = 0
         self._making: dict[tuple[NamespaceName, str], _Making] = {}
 
@@ -93,28 +100,30 @@ class TopicLists:
         A pattern that is empty, beyond a limit or no regular expression matches all topics; the client applies it then.
         """
         compiled = self._compiled(pattern)
-        key, texts = (namespace, pattern if compiled else ""), self._topics.texts_of_namespace(namespace)
+        key, names = (namespace, pattern if compiled else ""), self._topics.names_in_memory(namespace)
         found = self._made.get(key)
-        if found is not None and found[0] is texts:
+        if found is not None and names is not None and found[0] == names.version:
             self._made.move_to_end(key)
             done(found[1])
             return
         making = self._making.get(key)
-        if making is not None and making.texts is texts:
+        if making is not None and making.names in (None, names):
             making.waiting.append(done)
             return
         if compiled and len(self._making) >= PATTERNS_AT_ONCE_MAX:
             self._limit_hits.hit(Limit.TOPICS_PATTERNS)
             self.find(namespace, "", done)
             return
-        making = self._making[key] = _Making(texts, [done])
+        making = self._making[key] = _Making(names, [done])
         self._work.start(object(), self._make(key, making, compiled), lambda _: None)
 
     def _make(self, key: tuple[NamespaceName, str], making: _Making, pattern: re2.Pattern | None) -> Iterator[None]:
         """Make a list in steps, cache it, and pass it to all waiting requests."""
-        texts, parts, crc, separator = making.texts, list[bytes](), 0, b""
-        for names in _in_steps(texts, pattern):
-            wanted = names if pattern is None else [name for name in names if pattern.fullmatch(_subject(name))]
+        if making.names is None:
+            making.names = yield from self._topics.reading_names(key[0])
+        (texts, version), parts, crc, separator = making.names, list[bytes](), 0, b""
+        for some in _in_steps(texts, pattern):
+            wanted = some if pattern is None else [name for name in some if pattern.fullmatch(_subject(name))]
             if wanted:
                 parts.append(encoded_topics(wanted))
                 crc = google_crc32c.extend(crc, separator + ",".join(wanted).encode())
@@ -123,7 +132,8 @@ class TopicLists:
         made = TopicList(b"".join(parts), crc.to_bytes(4, "little").hex(), pattern is not None)
         if self._making.get(key) is making:  # otherwise a list of newer names is being made
             del self._making[key]
-            self._keep(key, texts, made)
+            if texts:  # clients may ask for namespaces that do not exist
+                self._keep(key, version, made)
         for done in making.waiting:
             done(made)
 
@@ -138,13 +148,17 @@ class TopicLists:
                 self._limit_hits.hit(Limit.TOPICS_PATTERN_MEMORY)
             return None
 
-    def _keep(self, key: tuple[NamespaceName, str], texts: tuple[str, ...], made: TopicList) -> None:
+    def _keep(self, key: tuple[NamespaceName, str], version: int, made: TopicList) -> None:
         before = self._made.pop(key, None)
-        self._bytes += len(made.encoded) - (len(before[1].encoded) if before is not None else 0)
-        self._made[key] = texts, made
+        self._bytes += _cached_bytes(made) - (_cached_bytes(before[1]) if before is not None else 0)
+        self._made[key] = version, made
         while self._bytes > CACHED_BYTES_MAX and len(self._made) > 1:
             _, (_, evicted) = self._made.popitem(last=False)
-            self._bytes -= len(evicted.encoded)
+            self._bytes -= _cached_bytes(evicted)
+
+
+def _cached_bytes(made: TopicList) -> int:
+    return CACHED_LIST_BYTES + len(made.encoded)
 
 
 def _in_steps(texts: tuple[str, ...], pattern: re2.Pattern | None) -> Iterator[tuple[str, ...]]:

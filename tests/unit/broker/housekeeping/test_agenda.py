@@ -10,7 +10,7 @@ from magnetar.broker.housekeeping.agenda import Agenda
 
 NAMES = [TopicName.parse(f"persistent://public/default/t{number}") for number in range(5)]
 OPERATIONS = st.lists(
-    st.tuples(st.sampled_from(["put", "discard", "take"]), st.sampled_from(NAMES), st.integers(0, 20)), max_size=100
+    st.tuples(st.sampled_from(["put", "take"]), st.sampled_from(NAMES), st.integers(0, 20)), max_size=100
 )
 
 
@@ -21,9 +21,6 @@ def test_it_gives_what_is_due_earliest_first(operations: list[tuple[str, TopicNa
         if what == "put":
             agenda.put(name, time)
             twin[name] = time
-        elif what == "discard":
-            agenda.discard(name)
-            twin.pop(name, None)
         else:
             taken = agenda.take_due(time)
             due = {each: at for each, at in twin.items() if at <= time}

@@ -11,6 +11,7 @@ import pytest
 from magnetar.base.names import TopicName
 from magnetar.broker.housekeeping.idle_topics import MAINTENANCE_INTERVAL_MAX_S, TOPICS_PER_ROUND_MAX
 from magnetar.broker.housekeeping.maintenance import Maintenance
+from magnetar.broker.loop import slices
 from magnetar.ledger.rollover import ManagedLedgerConfig
 from magnetar.metadata.policies import Policies
 from magnetar.metadata.resources import managed_ledger_path
@@ -219,6 +220,41 @@ def test_policies_that_change_are_followed_soon() -> None:
     idle.cluster.do(lambda: idle.cluster.resources.namespaces.update(NAMESPACE, lambda _: shortened))
     idle.round()
     assert (idle.loads, idle.loaded, idle.entries) == ([TOPIC], [], 0)
+
+
+def test_many_topics_that_are_not_loaded_are_noted_in_slices(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(slices, "SLICE_ITEMS_MAX", 4)
+    idle = Idle()
+    names = [TopicName.parse(f"persistent://public/default/t{number}") for number in range(30)]
+    for name in names:
+        idle.cluster.topic(name)
+    idle.cluster.crash()
+    noted: list[int] = []
+
+    def look() -> None:
+        noted.append(idle.idle_topics.noted)
+        if noted[-1] < len(names):
+            idle.cluster.loop.call_soon(look)
+
+    idle.cluster.loop.call_soon(lambda: idle.cluster.loop.call_soon(look))
+    idle.begin()
+    assert noted[0] < len(names)
+    assert noted[-1] == len(names)
+    agenda = idle.idle_topics._agenda
+    for name in names[:-1]:
+        agenda.put(name, HOUR_S)
+    agenda.put(names[-1], -1.0)
+    soon: list[int] = []
+
+    def change() -> None:
+        policies = Policies(replication_clusters=[idle.cluster.name], message_ttl_in_seconds=60)
+        idle.cluster.resources.namespaces.update(NAMESPACE, lambda _: policies)
+        assert agenda.take_due(-1.0) == names[-1]  # it is loaded meanwhile
+        soon.append(sum(agenda.at(name) == idle.cluster.clock.monotonic() for name in names))
+
+    idle.cluster.do(change)
+    assert 0 < soon[0] < len(names)
+    assert [agenda.at(name) for name in names] == [idle.cluster.clock.monotonic()] * 29 + [None]
 
 
 def test_after_a_start_each_topic_is_looked_at_once_and_few_in_a_round() -> None:

@@ -65,7 +65,7 @@ def test_a_topic_with_a_long_name_is_not_created(request_of: Callable[[Client], 
     assert f"the name of a topic may have {NAME_LENGTH_MAX} bytes (maxNameLength)" in answer.message
     assert len(answer.message) < 300
     assert hits(cluster) == 1
-    assert cluster.topics.names(LONG_TOPIC.namespace_name) == []
+    assert list(cluster.environment.resources.topics.of_namespace(LONG_TOPIC.namespace_name)) == []
 
 
 @pytest.mark.parametrize("request_of", REQUESTS)
@@ -167,5 +167,7 @@ def test_operators_create_nothing_with_long_names(create: Callable[[Administrati
     with pytest.raises(AdminError, match=r"\(maxNameLength\)") as raised:
         task.result()
     assert (raised.value.status, raised.value.limit) == (HTTPStatus.PRECONDITION_FAILED, Limit.NAME_LENGTH)
-    assert cluster.topics.names(LONG_TOPIC.namespace_name) == [TopicName.parse("orders")]
+    assert list(cluster.environment.resources.topics.of_namespace(LONG_TOPIC.namespace_name)) == [
+        TopicName.parse("orders")
+    ]
     assert cluster.topics.partitions_of(LONG_TOPIC) is None

@@ -83,7 +83,7 @@ class Operator:
 
     def there(self) -> int:
         """Return the number of partitions."""
-        return len(self.topics.names(NAMESPACE))
+        return sum(1 for _ in self.cluster.environment.resources.topics.of_namespace(NAMESPACE))
 
     def at(self, index: int) -> Client:
         client = self.cluster.client()

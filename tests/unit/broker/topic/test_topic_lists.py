@@ -9,9 +9,10 @@ import pytest
 import re2
 
 from magnetar.base.limits import Limit
-from magnetar.base.names import TopicName
+from magnetar.base.names import NamespaceName, TopicName
 from magnetar.broker.loop import slices
 from magnetar.broker.topic import topic_lists
+from magnetar.broker.topic.topic_lists import TopicList
 from magnetar.metadata.resources import managed_ledger_path
 from magnetar.sim.cluster import NAMESPACE, Cluster
 from magnetar.wire import commands
@@ -20,7 +21,6 @@ from tests.kit.stored import delete, put
 from tests.kit.work import lines_run
 
 if TYPE_CHECKING:
-    from magnetar.broker.topic.topic_lists import TopicList
     from magnetar.sim.cluster import Client
 
 MANY = 40
@@ -100,7 +100,9 @@ def test_a_long_list_is_made_in_slices_and_once_for_all_who_wait(monkeypatch: py
     monkeypatch.setattr(topic_lists, "NAMES_AT_ONCE", 1)
     monkeypatch.setattr(slices, "SLICE_ITEMS_MAX", 4)
     cluster = Cluster()
-    create(cluster, *[f"{number:02d}" for number in range(MANY)])
+    create(cluster, *[f"{number:02d}" for number in range(1, MANY)])
+    asked(cluster.client())  # reads the names
+    create(cluster, "00")
     turns = [0]
     found: list[tuple[int, TopicList]] = []
 
@@ -128,6 +130,35 @@ def test_a_long_list_is_made_in_slices_and_once_for_all_who_wait(monkeypatch: py
     assert first is second
     assert third is fourth
     assert (b"/new" in first.encoded, b"/new" in third.encoded) == (False, True)
+
+
+def test_names_are_read_in_slices_and_once_for_all_who_wait(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(slices, "SLICE_ITEMS_MAX", 4)
+    cluster = Cluster()
+    create(cluster, *[f"{number:02d}" for number in range(MANY)])
+    found: list[TopicList] = []
+    turns: list[int] = []
+
+    def turn() -> None:
+        turns.append(len(found))
+        if len(turns) == 2:
+            create(cluster, "new")
+            cluster.topics.lists.find(NAMESPACE, "", found.append)
+        if not found:
+            cluster.loop.call_soon(turn)
+
+    def ask() -> None:
+        for pattern in ("", "", "public/default/.*9"):
+            cluster.topics.lists.find(NAMESPACE, pattern, found.append)
+        turn()
+
+    cluster.loop.call_soon(ask)
+    cluster.loop.spin()
+    assert len(turns) >= MANY // 4
+    first, second, third, matching = found
+    assert first is second is third
+    assert b"/new" in first.encoded
+    assert matching.encoded.count(b"persistent://") == MANY // 10
 
 
 @pytest.mark.parametrize("pattern", [r"(\pL{30}){30}", "(.?){999}x", "(.*a.{500}){2}", "(.*.*){450}x"])
@@ -170,13 +201,28 @@ def test_patterns_beyond_a_number_at_the_same_time_are_left_to_their_clients(mon
 
 
 def test_lists_stay_in_memory_up_to_a_limit(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(topic_lists, "CACHED_BYTES_MAX", 1000)
+    monkeypatch.setattr(topic_lists, "CACHED_BYTES_MAX", 3000)
     cluster = Cluster()
     client = cluster.client()
     create(cluster, *[f"topic-{number}" for number in range(9)])
     for number in range(9):
         assert len(asked(client, f"public/default/topic-[^{number}]").topics) == 8
     lists = cluster.topics.lists
-    assert lists._bytes == sum(len(made.encoded) for _, made in lists._made.values()) <= 1000
-    assert len(lists._made) >= 1
+    cached = [topic_lists.CACHED_LIST_BYTES + len(made.encoded) for _, made in lists._made.values()]
+    assert lists._bytes == sum(cached) <= 3000
+    assert len(cached) == 3
     assert len(asked(client).topics) == 9
+
+
+def test_lists_without_topics_take_no_memory_beyond_the_limit(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(topic_lists, "CACHED_BYTES_MAX", 3000)
+    cluster = Cluster()
+    lists, found = cluster.topics.lists, list[TopicList]()
+    for number in range(100):
+        lists.find(NamespaceName("nobody", str(number)), ".*", found.append)
+    assert len(lists._made) == 0
+    create(cluster, "a")
+    for number in range(100):
+        lists.find(NAMESPACE, f"{number}", found.append)
+    assert len(lists._made) <= 3000 // topic_lists.CACHED_LIST_BYTES
+    assert [made.encoded for made in found] == [b""] * 200
