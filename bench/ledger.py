@@ -331,7 +331,7 @@ async def recovery(directory: Path, scale: Scale, per_run: int) -> dict[str, flo
 
 async def measure(directory: Path, scale: Scale) -> dict[str, dict[str, float]]:
     """Return all figures."""
-    CycleCollector(asyncio.get_running_loop()).start()
+    CycleCollector(asyncio.get_running_loop(), lambda: 0.0).start()
     return {
         "appends of 1 KiB": await appends(directory / "appends", KIB, scale),
         "appends of 100 KiB": await appends(directory / "appends", 100 * KIB, scale),

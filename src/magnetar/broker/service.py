@@ -184,7 +184,7 @@ class Broker:
         opened.callback(memory_trim.stop)
         memory_trim.start()
         tune()
-        cycles = CycleCollector(environment.loop)
+        cycles = CycleCollector(environment.loop, environment.turns.idle_s)
         opened.callback(cycles.stop)
         cycles.start()
         # Logged stalls are longer than INTERVAL_S, so that the sampler takes at least one sample of each.

@@ -2,7 +2,7 @@
 
 Reference counting frees nearly all objects of a broker. A topic and its parts refer to each other, and so do a
 subscription and its parts. These cycles are broken some time after a topic or a subscription was closed. The collector
-therefore examines new objects only. Objects that survive two collections are frozen.
+therefore examines new objects only. Objects that survive two collections, or one large collection, are frozen.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from magnetar.base.parts import count_of, parts_of, take_apart
 
 if TYPE_CHECKING:
     import asyncio
+    from collections.abc import Callable
 
     from magnetar.base.parts import Part
     from magnetar.base.world import Clock
@@ -26,21 +27,30 @@ if TYPE_CHECKING:
 log = structlog.get_logger(__name__)
 
 NEW_OBJECTS_MAX = 5_000
-"""Net number of new objects between two collections. A collection takes a millisecond, one in four some 8 ms."""
+"""Net number of new objects between two collections. A collection takes a millisecond, one in four some 4 ms."""
 
 COLLECTIONS_UNTIL_OLD = 3
 """Collections after which the new objects are examined together and frozen."""
 
-LARGE_COLLECTION_S = 0.004
-"""Minimum duration in seconds of a large collection of new objects; its survivors are frozen at once."""
+EXAMINED_MAX_S = 0.004
+"""Seconds of collections of new objects from which the remaining objects are frozen without another examination.
+
+Another examination would take as long as these collections together.
+"""
 
 NEVER = 2**31 - 1
 
 FULL_INTERVAL_S = 86_400.0
-"""Seconds between two full collections, which take some 0.4 us for each object.
+"""Least seconds between two full collections, which take some 0.4 us for each object.
 
 No cycles are known that only a full collection finds. A topic without clients consists of 70 objects.
 """
+
+QUIET_S = 1.0
+"""Seconds without work for clients from which a broker is quiet. Full collections take place in quiet brokers only."""
+
+QUIET_CHECK_S = 60.0
+"""Seconds until a broker that was not quiet is checked again."""
 
 RETIRED_S = 60.0
 """Seconds after closing in which a part stays intact, for requests in progress that still use it."""
@@ -95,19 +105,22 @@ class Retired:
 class CycleCollector:
     """Configures Python's collector of reference cycles for a broker process."""
 
-    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
-        """Change nothing before ``start``."""
+    def __init__(self, loop: asyncio.AbstractEventLoop, idle_s: Callable[[], float]) -> None:
+        """Change nothing before ``start``; ``idle_s`` returns the seconds since the last work for a client."""
         self._loop = loop
+        self._idle_s = idle_s
         self._threshold = gc.get_threshold()
         self._timer: asyncio.TimerHandle | None = None
         self._began = 0.0
+        self._examined_s = 0.0
+        """Seconds of the collections of new objects since objects were frozen last."""
 
     def start(self) -> None:
         """Freeze all objects that exist, and set the thresholds."""
         gc.freeze()
         gc.set_threshold(NEW_OBJECTS_MAX, COLLECTIONS_UNTIL_OLD, NEVER)
         gc.callbacks.append(self._looked)
-        self._plan()
+        self._timer = self._loop.call_later(FULL_INTERVAL_S, self._full)
 
     def stop(self) -> None:
         """Restore the configuration of the process."""
@@ -133,15 +146,17 @@ class CycleCollector:
         gc.freeze()
         log.info("cycles_collected", seconds=round(time.perf_counter() - began, 3), objects_freed=freed)
 
-    def _plan(self) -> None:
-        self._timer = self._loop.call_later(FULL_INTERVAL_S, self._full)
-
     def _full(self) -> None:
-        self.collect_all()
-        self._plan()
+        is_quiet = self._idle_s() >= QUIET_S
+        if is_quiet:
+            self.collect_all()
+        self._timer = self._loop.call_later(FULL_INTERVAL_S if is_quiet else QUIET_CHECK_S, self._full)
 
     def _looked(self, phase: str, info: dict[str, Any]) -> None:
         if phase == "start":
             self._began = time.perf_counter()
-        elif info["generation"] == 1 or time.perf_counter() - self._began >= LARGE_COLLECTION_S:
+            return
+        self._examined_s += time.perf_counter() - self._began
+        if info["generation"] == 1 or self._examined_s >= EXAMINED_MAX_S:
             gc.freeze()
+            self._examined_s = 0.0

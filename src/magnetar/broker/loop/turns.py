@@ -126,6 +126,10 @@ class LoopTurns:
         """Count work that this turn causes and that the loop does after it."""
         self._charged_s += seconds
 
+    def idle_s(self) -> float:
+        """Return the seconds since work last began or ended."""
+        return self._monotonic() - self._last_at
+
     def _is_light(self, now: float) -> bool:
         used_s = now + self._charged_s - self._started_at
         return used_s <= TURN_S * LIGHT_PART and self._items < TURN_ITEMS_MAX * LIGHT_PART

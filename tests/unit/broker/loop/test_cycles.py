@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import gc
+import itertools
+import time
 import weakref
 from typing import TYPE_CHECKING
 
@@ -12,8 +14,12 @@ from magnetar.base.parts import Part, count_of
 from magnetar.broker.loop import cycles
 from magnetar.broker.loop.cycles import (
     COLLECTIONS_UNTIL_OLD,
+    EXAMINED_MAX_S,
+    FULL_INTERVAL_S,
     NEVER,
     NEW_OBJECTS_MAX,
+    QUIET_CHECK_S,
+    QUIET_S,
     RETIRED_MAX,
     RETIRED_S,
     CycleCollector,
@@ -166,7 +172,7 @@ def test_something_large_counts_by_its_parts_and_stays_whole_while_it_is_the_new
 
 def test_survivors_are_frozen_and_a_stop_restores_the_process() -> None:
     before = gc.get_threshold(), len(gc.callbacks)
-    collector = CycleCollector(HandLoop())
+    collector = CycleCollector(HandLoop(), lambda: 0.0)
     collector.start()
     try:
         assert gc.get_threshold() == (NEW_OBJECTS_MAX, COLLECTIONS_UNTIL_OLD, NEVER)
@@ -186,8 +192,8 @@ def test_survivors_are_frozen_and_a_stop_restores_the_process() -> None:
 
 @pytest.fixture
 def collector() -> Iterator[CycleCollector]:
-    """A collector in a process where only ``look`` collects."""
-    collector = CycleCollector(HandLoop())
+    """A collector in a process where only ``collect_new`` collects."""
+    collector = CycleCollector(HandLoop(), lambda: 0.0)
     collector.start()
     gc.disable()
     yield collector
@@ -209,7 +215,39 @@ def test_a_look_frees_new_cycles_and_keeps_what_is_new_for_further_looks(collect
 
 
 def test_survivors_of_a_large_collection_are_frozen(collector: CycleCollector, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(cycles, "LARGE_COLLECTION_S", 0.0)
+    monkeypatch.setattr(cycles, "EXAMINED_MAX_S", 0.0)
     kept = Thing()
     collector.collect_new()
     assert not any(each is kept for each in gc.get_objects())
+
+
+def test_survivors_are_frozen_before_another_collection_would_take_long(
+    collector: CycleCollector, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    look_s = 0.6 * EXAMINED_MAX_S
+    monkeypatch.setattr(time, "perf_counter", itertools.count(step=look_s).__next__)
+    for _ in range(2):
+        kept = Thing()
+        collector.collect_new()
+        assert any(each is kept for each in gc.get_objects())
+        collector.collect_new()
+        assert not any(each is kept for each in gc.get_objects())
+
+
+def test_all_is_examined_once_a_day_while_no_client_waits() -> None:
+    loop, idle_s, looks = HandLoop(), [0.0], list[float]()
+    collector = CycleCollector(loop, lambda: idle_s[0])
+    collector.collect_all = lambda: looks.append(loop.time())  # type: ignore[method-assign]
+    collector.start()
+    try:
+        loop.advance(FULL_INTERVAL_S)
+        loop.advance(QUIET_CHECK_S)
+        assert looks == []
+        idle_s[0] = QUIET_S
+        loop.advance(QUIET_CHECK_S)
+        loop.advance(FULL_INTERVAL_S - 1)
+        assert looks == [FULL_INTERVAL_S + 2 * QUIET_CHECK_S]
+        loop.advance(1)
+        assert len(looks) == 2
+    finally:
+        collector.stop()
