@@ -39,6 +39,9 @@ _HAS_ENTRIES = "SELECT count(*) FROM sqlite_schema WHERE name = 'entries'"
 GROUP_MAX = 10_000
 """Maximum number of commits in one transaction of SQLite."""
 
+REPORTS_S = 0.002
+"""Seconds of a turn of the event loop in which durable commits are reported. The last report may exceed it."""
+
 
 class LocalMetadataStore(CachedMetadataStore):
     """A MetadataStore in the file ``path``, which is read into memory when it is opened.
@@ -59,6 +62,8 @@ class LocalMetadataStore(CachedMetadataStore):
         """Transactions for the thread; None ends it."""
         self._outcomes: SimpleQueue[tuple[int, StorageError | None]] = SimpleQueue()
         """Results of the thread: the number of durable transactions, or the error of a group."""
+        self._next_reports: asyncio.Handle | None = None
+        """The callback that reports what earlier turns left."""
         self._resumed = threading.Semaphore(0)
         self._thread = threading.Thread(target=self._run, name="magnetar-metadata", daemon=True)
         mode = "ro" if read_only else "rwc"
@@ -88,7 +93,7 @@ class LocalMetadataStore(CachedMetadataStore):
     def close(self) -> None:
         """Write and report pending commits, and close the file."""
         if self._loop is not None:
-            while self._pending:
+            while self._pending or self._reports:
                 self._wait()
             self._queue.put(None)
             self._thread.join()
@@ -143,8 +148,32 @@ class LocalMetadataStore(CachedMetadataStore):
                 self._settle(*self._outcomes.get_nowait())
 
     def _wait(self) -> None:
-        """Wait until some of what is pending is reported."""
-        self._settle(*self._outcomes.get())
+        """Wait until some pending commits are written, and report all that are."""
+        if not self._reports:
+            self._settle(*self._outcomes.get())
+        self._deliver()
+
+    def _deliver_some(self) -> None:
+        """Report in order, for REPORTS_S in each turn: a group may have thousands of commits."""
+        if self._loop is None:
+            self._deliver()
+        elif self._next_reports is None:
+            self._deliver_slice(self._loop)
+
+    def _deliver_slice(self, loop: asyncio.AbstractEventLoop) -> None:
+        ends_at = self._clock.monotonic() + REPORTS_S
+        try:
+            while self._reports:
+                self._deliver_next()
+                if self._clock.monotonic() >= ends_at:
+                    break
+        finally:
+            if self._reports and self._next_reports is None:
+                self._next_reports = loop.call_soon(self._deliver_rest)
+
+    def _deliver_rest(self) -> None:
+        self._next_reports = None
+        self._deliver_some()
 
     def _settle(self, count: int, error: StorageError | None) -> None:
         if error is None:

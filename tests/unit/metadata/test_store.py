@@ -3,22 +3,29 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 from functools import partial
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
 import pytest
 
 from magnetar.base.errors import BadVersionError, CorruptionError, StorageError
 from magnetar.metadata.awaiting import Commit
-from magnetar.metadata.local import LocalMetadataStore
+from magnetar.metadata.local import REPORTS_S, LocalMetadataStore
 from magnetar.metadata.memory import MemoryMetadataStore
 from magnetar.metadata.starting import commit_at_start
 from magnetar.metadata.store import ABSENT, Change, Delete, MetadataStore, Put, Versioned
 from tests.kit.stored import delete, put
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
     from pathlib import Path
+
+    from magnetar.metadata.cached import Transaction
+
+
+COMMITS = 20
 
 
 class FixedClock:
@@ -209,6 +216,81 @@ def test_closing_reports_what_is_pending_in_order(tmp_path: Path) -> None:
         assert heard == ["first", "second", "third"]
 
     asyncio.run(scenario())
+
+
+class RunningClock(FixedClock):
+    """A clock that passes a quarter of REPORTS_S with each look."""
+
+    elapsed_s = 0.0
+
+    def monotonic(self) -> float:
+        """Seconds since some start."""
+        self.elapsed_s += REPORTS_S / 4
+        return self.elapsed_s
+
+
+async def reported_in_part(path: Path, heard: list[int]) -> LocalMetadataStore:
+    """Return a store at the end of a turn in which it reported some of COMMITS durable commits."""
+    store = LocalMetadataStore(path / "metadata.db", RunningClock())
+    store.serve(asyncio.get_running_loop())
+    written, write_group = threading.Event(), store._write
+
+    def write_later(group: Sequence[Transaction]) -> None:
+        written.wait()
+        write_group(group)
+
+    store._write = write_later  # type: ignore[method-assign]
+    second = asyncio.Event()
+
+    def note(number: int, _error: StorageError | None) -> None:
+        heard.append(number)
+        if number == 1:
+            second.set()
+
+    for number in range(COMMITS + 1):  # the first one is a group of its own
+        store.commit([Put(f"/{number}", b"")], partial(note, number))
+    written.set()
+    await second.wait()
+    assert len(heard) <= 1 + 4, "each look of the clock is a quarter of the time"
+    return store
+
+
+def test_many_commits_are_reported_in_several_turns(tmp_path: Path) -> None:
+    """The order is kept, also by what is committed meanwhile."""
+
+    async def story() -> None:
+        heard: list[int] = []
+        store = await reported_in_part(tmp_path, heard)
+        seen: list[int] = []
+        done = asyncio.Event()
+
+        def look() -> None:
+            seen.append(len(heard))
+            if len(heard) < COMMITS + 2:
+                asyncio.get_running_loop().call_soon(look)
+            else:
+                done.set()
+
+        store.commit([Put("/last", b"")], lambda _: heard.append(COMMITS + 1))
+        look()
+        await done.wait()
+        assert heard == list(range(COMMITS + 2))
+        assert max(after - before for before, after in pairwise(seen)) <= 4
+        store.close()
+
+    asyncio.run(story())
+
+
+def test_the_end_reports_the_rest_at_once(tmp_path: Path) -> None:
+    """Nothing is reported after it."""
+
+    async def story() -> None:
+        heard: list[int] = []
+        store = await reported_in_part(tmp_path, heard)
+        store.close()
+        assert heard == list(range(COMMITS + 1))
+
+    asyncio.run(story())
 
 
 def fail(_group: object) -> None:
