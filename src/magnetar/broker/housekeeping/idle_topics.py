@@ -14,13 +14,14 @@ import structlog
 from magnetar.base.errors import MagnetarError, StorageError
 from magnetar.broker.housekeeping.agenda import Agenda
 from magnetar.broker.housekeeping.idleness import is_unused, maintenance_due_in_s
-from magnetar.broker.loop.slices import SlicedWork, in_slices
+from magnetar.broker.loop.slices import SlicedWork
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
+    from collections.abc import Awaitable, Callable, Generator
 
     from magnetar.base.names import NamespaceName, TopicName
     from magnetar.broker.environment import Environment
+    from magnetar.broker.loop.slices import SharedSlices
     from magnetar.broker.topic.registry import TopicRegistry
     from magnetar.broker.topic.topic import Topic
 
@@ -40,12 +41,17 @@ class IdleTopics:
     """Unloads unused topics, and maintains topics that are not loaded."""
 
     def __init__(
-        self, environment: Environment, topics: TopicRegistry, maintain: Callable[[Topic], Awaitable[None]]
+        self,
+        environment: Environment,
+        topics: TopicRegistry,
+        maintain: Callable[[Topic], Awaitable[None]],
+        slices: SharedSlices,
     ) -> None:
         """Do nothing before ``start``. ``maintain`` maintains one topic: it trims and expires it."""
         self._environment = environment
         self._topics = topics
         self._maintain = maintain
+        self._slices = slices
         self._agenda = Agenda()
         self._noting: SlicedWork[NamespaceName | TopicName | None, TopicName] = SlicedWork(
             environment.loop, environment.clock
@@ -89,14 +95,22 @@ class IdleTopics:
         inactive_max_s = self._environment.config.brokerUnloadInactiveTopicsMaxInactiveDurationSeconds
         if not inactive_max_s:
             return
-        now, before, unused = self._environment.clock.monotonic(), self._unused_since, {}
-        async for name, topic in in_slices(self._environment.clock, tuple(self._topics.loaded.items())):
+        for name in await self._slices.run(self._inactive(inactive_max_s)):
+            await self._unload_if_unused(name)
+
+    def _inactive(self, inactive_max_s: float) -> Generator[None, None, list[TopicName]]:
+        """Look at all loaded topics in steps; return those that nobody has used for ``inactive_max_s`` seconds."""
+        now, before = self._environment.clock.monotonic(), self._unused_since
+        unused: dict[TopicName, float] = {}
+        inactive: list[TopicName] = []
+        for name, topic in tuple(self._topics.loaded.items()):
             if is_unused(topic):
-                unused[name] = before.get(name, now)
+                since = unused[name] = before.get(name, now)
+                if now - since >= inactive_max_s:
+                    inactive.append(name)
+            yield
         self._unused_since = unused
-        for name, since in unused.items():
-            if now - since >= inactive_max_s:
-                await self._unload_if_unused(name)
+        return inactive
 
     async def _unload_if_unused(self, name: TopicName) -> None:
         topic = self._topics.loaded.get(name)

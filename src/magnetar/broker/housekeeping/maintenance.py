@@ -6,7 +6,6 @@ Nothing is deleted or acknowledged because of its age while the wall clock is un
 from __future__ import annotations
 
 import asyncio
-from itertools import chain
 from typing import TYPE_CHECKING
 
 import structlog
@@ -17,11 +16,11 @@ from magnetar.broker.housekeeping.clock_watch import ClockWatch
 from magnetar.broker.housekeeping.idle_topics import ROUND_INTERVAL_S, IdleTopics
 from magnetar.broker.housekeeping.storage_watch import StorageWatch
 from magnetar.broker.housekeeping.trimming import trimming
-from magnetar.broker.loop.slices import in_slices
+from magnetar.broker.loop.slices import SharedSlices
 from magnetar.cursor.store import release_segment, renewal_of_checkpoints
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Iterable, Iterator
+    from collections.abc import Awaitable, Callable, Generator, Iterator
 
     from magnetar.broker.environment import Environment
     from magnetar.broker.topic.registry import TopicRegistry
@@ -59,7 +58,9 @@ class Maintenance:
         clock = environment.clock
         self._storage_watch = StorageWatch(environment, topics)
         self._clock_watch = ClockWatch(clock.now(), clock.monotonic())
-        self.idle_topics = IdleTopics(environment, topics, self._maintain)
+        self._slices = SharedSlices(environment.loop, clock)
+        """All rounds together take one slice in each turn of the event loop."""
+        self.idle_topics = IdleTopics(environment, topics, self._maintain, self._slices)
         self._tasks: list[asyncio.Task[None]] = []
 
     def start(self) -> None:
@@ -113,8 +114,13 @@ class Maintenance:
 
         await self._each_topic(note)
         store = self._environment.store
-        async for segment in in_slices(self._environment.clock, store.segments()[:-CURSOR_SEGMENTS_MAX]):
-            release_segment(store, segment, by_ledger)
+
+        def releases() -> Generator[None, None, None]:
+            for segment in store.segments()[:-CURSOR_SEGMENTS_MAX]:
+                release_segment(store, segment, by_ledger)
+                yield
+
+        await self._slices.run(releases())
 
     async def maintain_deduplication(self) -> None:
         """Write due snapshots of the producers' sequence ids, and remove inactive producers."""
@@ -165,18 +171,19 @@ class Maintenance:
             yield from trimming(topic, by_age=by_age)
             yield from renewal_of_checkpoints(self._environment.store, topic.all_cursors(), CURSOR_SEGMENTS_MAX)
 
-        await self._in_slices(self._work_on(topic, work))
+        await self._slices.run(self._work_on(topic, work))
 
     async def _each_topic(self, work: TopicWork) -> None:
         """Run the steps of ``work`` for every loaded topic, in slices."""
         topics = tuple(self._topics.loaded.values())
-        await self._in_slices(chain.from_iterable(self._work_on(topic, work) for topic in topics))
 
-    async def _in_slices(self, steps: Iterable[None]) -> None:
-        async for _ in in_slices(self._environment.clock, steps):
-            pass
+        def steps() -> Generator[None, None, None]:
+            for topic in topics:
+                yield from self._work_on(topic, work)
 
-    def _work_on(self, topic: Topic, work: TopicWork) -> Iterator[None]:
+        await self._slices.run(steps())
+
+    def _work_on(self, topic: Topic, work: TopicWork) -> Generator[None, None, None]:
         """Do ``work`` on one topic while it is loaded; a failure affects only this topic."""
         loaded = self._topics.loaded
         if loaded.get(topic.name) is not topic:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections import deque
 from typing import TYPE_CHECKING, Generic, TypeVar
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable, Generator, Hashable, Iterable, Iterator
+    import asyncio
+    from collections.abc import Callable, Generator, Hashable, Iterable, Iterator
 
     from magnetar.base.world import Clock
 
@@ -30,11 +30,38 @@ class Slice:
         self._clock = clock
         self._items = 0
         self._ends_at = clock.monotonic() + SLICE_S
+        self.is_over = False
 
-    def is_over(self) -> bool:
+    def count(self) -> bool:
         """Count one item as done; return whether the slice ends with it."""
         self._items += 1
-        return self._items >= SLICE_ITEMS_MAX or self._clock.monotonic() >= self._ends_at
+        self.is_over = self._items >= SLICE_ITEMS_MAX or self._clock.monotonic() >= self._ends_at
+        return self.is_over
+
+
+class SliceOfTurn:
+    """The slice of the present turn of the event loop, for all work that shares it."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop, clock: Clock) -> None:
+        """Begin a slice when it is asked for."""
+        self._loop = loop
+        self._clock = clock
+        self._current: Slice | None = None
+
+    @property
+    def is_over(self) -> bool:
+        """Whether nothing more may begin in this turn."""
+        return self._current is not None and self._current.is_over
+
+    def get(self) -> Slice:
+        """Return the slice of this turn."""
+        if self._current is None:
+            self._current = Slice(self._clock)
+            self._loop.call_soon(self._end)
+        return self._current
+
+    def _end(self) -> None:
+        self._current = None
 
 
 def at_once(steps: Generator[None, None, Result]) -> Result:
@@ -47,27 +74,14 @@ def at_once(steps: Generator[None, None, Result]) -> Result:
             return result
 
 
-async def in_slices(clock: Clock, items: Iterable[Item]) -> AsyncIterator[Item]:
-    """Yield all items in slices. Other work runs between two slices, so any state may have changed."""
-    current = Slice(clock)
-    for item in items:
-        yield item
-        if current.is_over():
-            await asyncio.sleep(0)
-            current = Slice(clock)
-
-
 class SharedSlices:
     """Runs the work of tasks in slices. All tasks together have one slice in each turn of the event loop."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop, clock: Clock) -> None:
         """Start without waiting tasks."""
         self._loop = loop
-        self._clock = clock
+        self._slice = SliceOfTurn(loop, clock)
         self._waiting: deque[asyncio.Future[None]] = deque()
-        self._current: Slice | None = None
-        self._is_over = False
-        """Whether the current slice is over."""
         self._scheduled: asyncio.Handle | None = None
 
     async def run(self, steps: Generator[None, None, Result]) -> Result:
@@ -76,29 +90,19 @@ class SharedSlices:
         Cancelling the task closes the generator of the steps.
         """
         try:
-            if self._waiting or self._is_over:
+            if self._waiting or self._slice.is_over:
                 await self._turn()
             while True:
+                current = self._slice.get()
                 try:
                     next(steps)
                 except StopIteration as end:
                     result: Result = end.value
                     return result
-                if self._current_slice().is_over():
-                    self._is_over = True
+                if current.count():
                     await self._turn()
         finally:
             steps.close()  # the traceback of an error would keep the generator suspended
-
-    def _current_slice(self) -> Slice:
-        """The slice of this turn of the event loop. All tasks that run in the turn share it."""
-        if self._current is None:
-            self._current = Slice(self._clock)
-            self._loop.call_soon(self._end_slice)
-        return self._current
-
-    def _end_slice(self) -> None:
-        self._current, self._is_over = None, False
 
     async def _turn(self) -> None:
         """Return when it is the turn of this task, after all tasks that are waiting already."""
@@ -118,16 +122,17 @@ class SharedSlices:
 
 
 class SlicedWork(Generic[Key, Item]):
-    """Work on many items by key: the first slice runs at once, the others in later turns of the event loop.
+    """Work on many items by key, in one slice in each turn of the event loop.
 
-    Short work is done when ``start`` returns, unless other work is under way. Keys run in the order of their starts.
-    Work that raises is a bug of the caller. It ends the slice, and the other items follow in the next one.
+    The slice of a turn begins with the first ``start`` in it. Short work is done when ``start`` returns, unless other
+    work is under way or the slice is over. Keys run in the order of their starts. Work that raises is a bug of the
+    caller. It ends the slice, and the other items follow in the next one.
     """
 
     def __init__(self, loop: asyncio.AbstractEventLoop, clock: Clock) -> None:
         """Start without work."""
         self._loop = loop
-        self._clock = clock
+        self._slice = SliceOfTurn(loop, clock)
         self._pending: dict[Key, tuple[Callable[[Item], None], Iterator[Item]]] = {}
         self._scheduled: asyncio.Handle | None = None
 
@@ -150,13 +155,13 @@ class SlicedWork(Generic[Key, Item]):
         self._pending.clear()
 
     def _run(self) -> None:
-        """Run one slice."""
+        """Run the rest of the slice of this turn."""
         if self._scheduled is not None:
             self._scheduled.cancel()
             self._scheduled = None
-        current = Slice(self._clock)
+        current = self._slice.get()
         try:
-            while self._pending:
+            while self._pending and not current.is_over:
                 key, (work, items) = next(iter(self._pending.items()))
                 try:
                     item = next(items)
@@ -164,8 +169,7 @@ class SlicedWork(Generic[Key, Item]):
                     del self._pending[key]
                     continue
                 work(item)
-                if current.is_over():
-                    break
+                current.count()
         finally:
             if self._pending:
                 self._scheduled = self._loop.call_soon(self._run)

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from magnetar.base.errors import MagnetarError, RequestError, ServerError
 from magnetar.base.tasks import report_bug
 from magnetar.broker.loop.closing import close_each, close_one
-from magnetar.broker.loop.slices import at_once, in_slices
+from magnetar.broker.loop.slices import at_once
 from magnetar.broker.topic.ending import abandon, closing, deletion
 from magnetar.broker.topic.lifecycle import SHUT, Event, Lifecycle, State
 from magnetar.broker.topic.load_failures import LoadFailures
@@ -233,12 +233,11 @@ class TopicLoader:
         """Close all topics in slices; no topic is loaded from now on. When cancelled, it closes the rest at once."""
         self._is_closed = True
         try:
-            async for _ in in_slices(self._environment.clock, self._stopping()):
-                pass
+            await self._environment.slices.run(self._stopping())
         finally:
             self._close_rest()
 
-    def _stopping(self) -> Iterator[None]:
+    def _stopping(self) -> Generator[None, None, None]:
         for name, topic in tuple(self.loaded.items()):
             if topic.lifecycle.state in SHUT or self.loaded.get(name) is not topic:
                 continue  # it is being closed already

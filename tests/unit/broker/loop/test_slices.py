@@ -14,7 +14,7 @@ from magnetar.broker.admin.administration import Administration
 from magnetar.broker.housekeeping import maintenance
 from magnetar.broker.housekeeping.maintenance import Maintenance
 from magnetar.broker.loop import slices
-from magnetar.broker.loop.slices import SLICE_ITEMS_MAX, SLICE_S, SharedSlices, SlicedWork, in_slices
+from magnetar.broker.loop.slices import SLICE_ITEMS_MAX, SLICE_S, SharedSlices, SlicedWork
 from magnetar.metadata.policies import Policies
 from magnetar.sim.cluster import NAMESPACE, Cluster, Failover, Key_Shared, Shared
 from magnetar.sim.virtual.loop import HandClock, HandLoop
@@ -49,13 +49,14 @@ def test_a_slice_ends_with_its_time_and_with_its_items() -> None:
     loop = HandLoop()
     turns, seen = Turns(loop), []
 
-    async def work() -> None:
-        async for item in in_slices(HandClock(loop), range(3 * SLICE_ITEMS_MAX)):
+    def steps() -> Generator[None, None, None]:
+        for item in range(3 * SLICE_ITEMS_MAX):
             seen.append((turns.number, item))
             if item < 4:
                 loop.elapsed_s += 0.6 * SLICE_S
+            yield
 
-    loop.start(work())
+    loop.start(SharedSlices(loop, HandClock(loop)).run(steps()))
     assert [item for _, item in seen] == list(range(3 * SLICE_ITEMS_MAX))
     by_turn = [sum(turn == number for turn, _ in seen) for number in sorted({turn for turn, _ in seen})]
     assert by_turn == [2, 2, SLICE_ITEMS_MAX, SLICE_ITEMS_MAX, SLICE_ITEMS_MAX - 4]
@@ -68,12 +69,38 @@ def test_few_items_are_done_at_once_and_a_new_start_replaces_what_is_left() -> N
     work.start("few", range(3), lambda item: done.append(("few", item)))
     assert done == [("few", 0), ("few", 1), ("few", 2)]
     done.clear()
+    loop.spin()
     work.start("many", range(2 * SLICE_ITEMS_MAX), lambda item: done.append(("old", item)))
     work.start("other", range(1), lambda item: done.append(("other", item)))
     work.start("many", range(2), lambda item: done.append(("new", item)))
     assert done == [("old", item) for item in range(SLICE_ITEMS_MAX)]
     loop.spin()
     assert done[SLICE_ITEMS_MAX:] == [("other", 0), ("new", 0), ("new", 1)]
+
+
+def test_all_that_is_started_in_a_turn_shares_its_slice() -> None:
+    loop = HandLoop()
+    done: list[int] = []
+    work: SlicedWork[int, int] = SlicedWork(loop, HandClock(loop))
+
+    def start_many() -> None:
+        for key in range(3 * SLICE_ITEMS_MAX):
+            work.start(key, [key], done.append)
+
+    by_turn: list[int] = []
+
+    def look() -> None:
+        by_turn.append(len(done))
+        if len(done) < 3 * SLICE_ITEMS_MAX:
+            loop.call_soon(look)
+
+    loop.call_soon(start_many)
+    loop.call_soon(look)
+    loop.spin()
+    assert by_turn[:3] == [SLICE_ITEMS_MAX, 2 * SLICE_ITEMS_MAX, 3 * SLICE_ITEMS_MAX]
+    assert done == list(range(3 * SLICE_ITEMS_MAX))
+    work.start(0, [7], done.append)
+    assert done[-1] == 7, "the slice of a later turn has room"
 
 
 def test_an_error_ends_neither_the_rest_nor_other_keys() -> None:

@@ -144,7 +144,7 @@ class LostEntries:
         """Search for one slice, and continue in the next turn; return whether the search is complete."""
         self._searching.discard(peer)
         environment = self._topic.environment
-        is_done = self._found[peer].search(Slice(environment.clock).is_over)
+        is_done = self._found[peer].search(Slice(environment.clock).count)
         if not is_done:
             self._searching.add(peer)
             environment.loop.call_soon(self._search, peer)
