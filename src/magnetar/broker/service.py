@@ -90,9 +90,14 @@ class Broker:
         If a part fails, the opened parts are closed again.
         """
         async with self._lifecycle, AsyncExitStack() as opened:
+            # From start to stop: with the default thresholds it would examine all objects several times.
+            loop, idle_s = asyncio.get_running_loop(), lambda: self.environment.turns.idle_s()  # noqa: PLW0108 - made below
+            cycles = CycleCollector(loop, idle_s)
+            opened.callback(cycles.stop)
+            cycles.start()
             starting = Starting(self._clock)
             environment = await self._open_storage(opened, starting)
-            await self._serve(opened, starting, environment)
+            await self._serve(opened, starting, environment, cycles)
             self._opened = opened.pop_all()
 
     async def _open_storage(self, opened: AsyncExitStack, starting: Starting) -> Environment:
@@ -140,7 +145,9 @@ class Broker:
             limit_hits=LimitHits(self._log_limit),
         )
 
-    async def _serve(self, opened: AsyncExitStack, starting: Starting, environment: Environment) -> None:
+    async def _serve(
+        self, opened: AsyncExitStack, starting: Starting, environment: Environment, cycles: CycleCollector
+    ) -> None:
         """Load the topics that must be loaded, and listen."""
         config = self.config
         self.environment = environment
@@ -184,9 +191,6 @@ class Broker:
         opened.callback(memory_trim.stop)
         memory_trim.start()
         tune()
-        cycles = CycleCollector(environment.loop, environment.turns.idle_s)
-        opened.callback(cycles.stop)
-        cycles.start()
         # Logged stalls are longer than INTERVAL_S, so that the sampler takes at least one sample of each.
         sampler = StackSampler(self._clock, LOGGED_FROM_S)
         sampler.start()

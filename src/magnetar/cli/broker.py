@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import time
 from pathlib import Path
@@ -58,12 +59,14 @@ def broker(
     ] = False,
 ) -> None:
     """Run a broker in the foreground; raises ConfigurationError if the settings are invalid."""
+    gc.disable()  # imports leave hardly any garbage, and the collector would examine all modules several times
     import uvloop  # noqa: PLC0415 - heavy, and needed by this command only
 
     from magnetar.broker.service import Broker  # noqa: PLC0415
     from magnetar.broker.settings.config import BrokerConfig  # noqa: PLC0415
     from magnetar.broker.settings.loading import load  # noqa: PLC0415
 
+    gc.enable()
     if list_settings:
         print("\n\n".join(_described(*each) for each in BrokerConfig.model_fields.items()))  # noqa: T201 - the output
         return
