@@ -13,6 +13,7 @@ from magnetar.ledger.shared_log.log import Log, Operation, with_entries, without
 from magnetar.ledger.shared_log.notes import UNSYNCED_NAME
 from magnetar.ledger.shared_log.opening import open_log
 from magnetar.ledger.shared_log.reader import LogReader
+from magnetar.ledger.shared_log.reports import Reports
 from magnetar.ledger.shared_log.tail_cache import TailCache
 from magnetar.ledger.store import StoreState
 
@@ -71,6 +72,7 @@ class SharedLogStore:
         self.commit_times = self._log.commit_times
         self._cache = TailCache(options.tail_cache_bytes)
         self._ledgers: dict[int, _Ledger] = {}
+        self._reports = Reports(loop, self._cache, self._ledgers)
         self._deferred: list[Operation] = []
         """Control operations that met a shortage; tried again before whatever is asked next."""
 
@@ -94,7 +96,7 @@ class SharedLogStore:
             self._pool.shutdown(wait=False)
             raise
         index = self._log.index
-        self._ledgers = {each.ledger_id: _Ledger(each.length, sealed=each.sealed) for each in index.ledgers.values()}
+        self._ledgers |= {each.ledger_id: _Ledger(each.length, sealed=each.sealed) for each in index.ledgers.values()}
         self._reader = LogReader(self._medium, index, self._options.table_cache_bytes)
         self._committer = self._make_committer(self._log, self._options.group_bytes, self._report_soon)
         self._committer.start()
@@ -137,6 +139,7 @@ class SharedLogStore:
         if self._deferred:
             self.barrier(lambda _error: None)
         await self._committer.end()
+        self._reports.finish()
         await self._run(self._seal_log if self.state.healthy else self._log.abandon)
         self.state = StoreState("the store is closed")
         self._pool.shutdown()
@@ -286,18 +289,12 @@ class SharedLogStore:
         self._loop.call_soon_threadsafe(self._report, operations, error)
 
     def _report(self, operations: Sequence[Operation], error: StorageError | None) -> None:
-        """Tell the owners of a group what became of it."""
-        if error is not None:
-            operations = self._fail(operations, error)
-        for operation in operations:
-            if operation.kind is Kind.RUN and error is None and operation.ledger_id in self._ledgers:
-                self._cache.add(operation.ledger_id, operation.argument, operation.entries, operation.size)
-            if operation.on_durable is not None:
-                try:
-                    operation.on_durable(error)
-                except Exception as raised:  # noqa: BLE001 - one owner's bug must not keep the others waiting for ever
-                    context = {"message": "on_durable of a ledger operation raised", "exception": raised}
-                    self._loop.call_exception_handler(context)
+        """Report the outcome of a group; a failure at once, because nothing may be appended to a cut ledger before."""
+        if error is None:
+            self._reports.add(operations)
+        else:
+            self._reports.finish()
+            self._reports.tell(self._fail(operations, error), error)
 
     def _fail(self, operations: Sequence[Operation], error: StorageError) -> list[Operation]:
         """Take back the failed group and all that was asked after it; return what has to be told."""
