@@ -294,7 +294,7 @@ def test_on_a_full_disk_what_is_urgent_goes_on_in_the_room_held_back() -> None:
             with pytest.raises(DiskFullError, match="No space left"):
                 await refused(store, later)
             disk.room = 100_000
-            store.look_at_space()
+            await store.look_at_space()
             assert store.state.refusal is None
             await append(store, later, [entry(2)])
         async with opened(DIRECTORY, options, disk) as store:

@@ -47,7 +47,7 @@ class ReadOnlyLedgerStore:
         first = 1 if self.life is None else self.life.first_ledger_id
         return not self._index.is_unborn and first <= ledger_id < self._index.next_ledger_id
 
-    def look_at_space(self) -> None:
+    async def look_at_space(self) -> None:
         """Change nothing."""
 
     def create(self) -> int:

@@ -83,7 +83,7 @@ class LedgerStore(Protocol):
         """How long it took to write and sync groups of operations, each as a whole, also where one failed."""
         ...
 
-    def look_at_space(self) -> None:
+    async def look_at_space(self) -> None:
         """Find out whether there is room on the disk, and change ``state`` by it; to be called every second or so."""
         ...
 

@@ -73,7 +73,7 @@ class MemoryLedgerStore:
     def has_given(self, ledger_id: int) -> bool:
         return ledger_id <= self.next_id
 
-    def look_at_space(self) -> None:
+    async def look_at_space(self) -> None:
         pass
 
     def create(self) -> int:

@@ -3,18 +3,20 @@ from __future__ import annotations
 import asyncio
 import random
 import shutil
+import threading
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from magnetar.base.errors import ConfigurationError, CorruptionError, StorageError
+from magnetar.base.errors import ConfigurationError, CorruptionError, DiskFullError, StorageError
 from magnetar.base.life import Life
 from magnetar.base.real import SystemFiles
 from magnetar.broker.service import first_ledger_id
 from magnetar.ledger.local import LocalLedgerStore, LocalStoreOptions
-from magnetar.ledger.store import Run
+from magnetar.ledger.store import Run, StoreState
 from magnetar.sim.virtual.disk import FaultyDisk
+from tests.unit.ledger.memory_medium import turn
 from tests.unit.ledger.support import SMALL, append, barrier, opened, read_all
 
 
@@ -431,3 +433,38 @@ def test_a_life_that_cannot_be_read_is_named() -> None:
             await store.open()
 
     asyncio.run(scenario())
+
+
+def test_another_thread_looks_at_the_free_space_and_a_failure_meanwhile_counts(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        files = LookedAt()
+        store = LocalLedgerStore(tmp_path, files, asyncio.get_running_loop(), replace(SMALL, low_water_bytes=1 << 60))
+        await store.open()
+        assert isinstance(store.state.shortage, DiskFullError)
+        assert threading.get_ident() not in files.threads
+        looks = len(files.threads)
+        files.gate.clear()
+        looking = asyncio.create_task(store.look_at_space())
+        await turn()
+        store.state = StoreState("a write has failed")
+        files.gate.set()
+        await looking
+        assert len(files.threads) > looks
+        assert store.state.failure == "a write has failed"
+        await store.close()
+
+    asyncio.run(scenario())
+
+
+class LookedAt(SystemFiles):
+    """Notes which threads ask for the free space, and answers while the gate is open."""
+
+    def __init__(self) -> None:
+        self.threads: list[int] = []
+        self.gate = threading.Event()
+        self.gate.set()
+
+    def free_bytes(self, path: Path) -> int:
+        self.threads.append(threading.get_ident())
+        assert self.gate.wait(10)
+        return super().free_bytes(path)

@@ -196,7 +196,7 @@ def test_a_shortage_fails_all_that_is_in_flight_and_nothing_of_it_remains() -> N
             assert str(refusal) == SHORT
             assert store.state.healthy
             medium.error, medium.prompt = None, True
-            store.look_at_space()
+            await store.look_at_space()
             assert store.state.refusal is None
             assert await append(store, ledger_id, [entry(2)]) == 2
             assert await read_all(store, ledger_id) == [entry(number) for number in range(3)]
@@ -297,7 +297,7 @@ def test_groups_waiting_for_the_next_segment_fail_after_those_in_flight() -> Non
             await turns()
             assert reports.told == [(number, StorageShortageError) for number in (1, 2, 3)]
             assert store.segments() == before
-            store.look_at_space()
+            await store.look_at_space()
             assert await append(store, ledger_id, [entry(4) * 60]) == 1
         async with opened(kept) as (store, _):
             assert await read_all(store, ledger_id, max_bytes=5000) == [entry(0) * 50, entry(4) * 60]
@@ -327,7 +327,7 @@ def test_a_writer_whose_log_was_taken_over_is_fenced_for_good() -> None:
             assert "another broker has taken the storage over" in (reason_against(old.state) or "")
             with pytest.raises(StoreFencedError):
                 await append(old, ledger_id, [entry(9)])
-            old.look_at_space()
+            await old.look_at_space()
             assert old.state.is_fenced, "nothing heals it"
             await old.close()
             assert await append(new, ledger_id, [entry(5)]) == 1
@@ -405,7 +405,7 @@ class Turmoil:
             await self.check(store)
             medium.prompt = False
             for _ in range(self.chance.randint(5, 60)):
-                self.step(store, medium)
+                await self.step(store, medium)
                 await turns(self.chance.randint(0, 4))
             if self.chance.random() < 0.3 and store.state.healthy:
                 medium.prompt, medium.error = True, None
@@ -414,7 +414,7 @@ class Turmoil:
             else:
                 medium.crash(self.chance)
 
-    def step(self, store: SharedLogStore, medium: MemoryMedium) -> None:
+    async def step(self, store: SharedLogStore, medium: MemoryMedium) -> None:
         chance = self.chance.random()
         if chance < 0.1 or not self.ledgers:
             self.ledgers[store.create()] = Known()
@@ -424,7 +424,7 @@ class Turmoil:
             medium.acknowledge(self.chance.randint(1, GROUPS_MAX))
         elif chance < 0.95:
             medium.error = self.chance.choice((None, None, StorageShortageError(SHORT)))
-            store.look_at_space()
+            await store.look_at_space()
         elif chance < 0.96:
             medium.error = StorageError("gone")
 

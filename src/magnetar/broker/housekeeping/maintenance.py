@@ -94,7 +94,7 @@ class Maintenance:
 
     async def check_storage(self) -> None:
         """Pause publishing while the disk is full, and resume it afterwards."""
-        self._storage_watch.check()
+        await self._storage_watch.check()
 
     async def trim(self) -> None:
         """Delete the entries that all subscriptions have acknowledged and that no policy retains."""

@@ -49,11 +49,12 @@ class StorageWatch:
         self._topics = topics
         self._seen = StoreState()
 
-    def check(self) -> None:
+    async def check(self) -> None:
         """Check the free disk space; log each change once."""
-        store, seen = self._environment.store, self._seen
-        store.look_at_space()
-        state = self._seen = store.state
+        store = self._environment.store
+        await store.look_at_space()
+        seen, state = self._seen, store.state
+        self._seen = state
         if state.refusal is not None and seen.refusal is None:
             topics = tuple(self._topics.loaded.values())
             self._environment.sliced.start(self, topics, lambda topic: topic.producers.dismiss())

@@ -174,8 +174,9 @@ class SegmentMedium(Protocol):
     def shortage(self, *, is_short: bool) -> StorageShortageError | None:
         """Return why only what is urgent should be written for now; None while there is enough.
 
-        Called on the event loop every second or so. ``is_short`` is whether there was a shortage before: one has to
-        pass clearly, so that publishing does not flutter, and the room held back is taken again first.
+        Called every second or so, on another thread than the event loop's if the medium blocks. ``is_short`` is whether
+        there was a shortage before: one has to pass clearly, so that publishing does not flutter, and the room held
+        back is taken again first.
         """
         ...
 

@@ -8,6 +8,7 @@ then publishing goes on.
 
 from __future__ import annotations
 
+import threading
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
@@ -40,6 +41,8 @@ class Space:
         self._reserve_bytes = reserve_bytes
         self._low_water_bytes = low_water_bytes
         self._holds_reserve = False
+        self._lock = threading.Lock()
+        """Held while room is taken or given back, which threads do."""
 
     @property
     def is_watched(self) -> bool:
@@ -48,19 +51,21 @@ class Space:
 
     def take_reserve(self) -> bool:
         """Hold room back; whether that was possible."""
-        if not self._holds_reserve and self._reserve_bytes:
-            try:
-                self._files.allocate(self._directory / RESERVE_NAME, self._reserve_bytes)
-            except OSError:
-                give_reserve(self._files, self._directory)
-                return False
-            self._holds_reserve = True
-        return True
+        with self._lock:
+            if not self._holds_reserve and self._reserve_bytes:
+                try:
+                    self._files.allocate(self._directory / RESERVE_NAME, self._reserve_bytes)
+                except OSError:
+                    give_reserve(self._files, self._directory)
+                    return False
+                self._holds_reserve = True
+            return True
 
     def give_reserve(self) -> bool:
         """Give the room back that is held, be it by an earlier run of the broker; whether there was any."""
-        self._holds_reserve = False
-        return give_reserve(self._files, self._directory)
+        with self._lock:
+            self._holds_reserve = False
+            return give_reserve(self._files, self._directory)
 
     def shortage(self) -> str | None:
         """Why publishing should pause; None if there is room enough."""

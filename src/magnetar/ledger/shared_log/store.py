@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from magnetar.base.errors import StorageError, StorageShortageError, StoreFencedError
@@ -101,17 +102,22 @@ class SharedLogStore:
         self._committer = self._make_committer(self._log, self._options.group_bytes, self._report_soon)
         self._committer.start()
         self._medium.take_reserve()
-        self.look_at_space()
+        await self.look_at_space()
 
-    def look_at_space(self) -> None:
+    async def look_at_space(self) -> None:
         """See LedgerStore."""
-        if self.state.failure is None and self._medium.watches_shortage:
-            self.state = StoreState(shortage=self._medium.shortage(is_short=self.state.shortage is not None))
+        before = self.state
+        if before.failure is None and self._medium.watches_shortage:
+            look = partial(self._medium.shortage, is_short=before.shortage is not None)
+            found = await self._loop.run_in_executor(self._pool, look) if self._medium.blocks else look()
+            if self.state is before:  # else a write has failed since
+                self.state = StoreState(shortage=found)
 
     def give_reserve(self) -> bool:
-        """Give back the room that is held for a shortage; whether there was any."""
+        """Give back the room that is held for a shortage, at a start; whether there was any."""
         given = self._medium.give_reserve()
-        self.look_at_space()
+        if self.state.failure is None:
+            self.state = StoreState(shortage=self._medium.shortage(is_short=self.state.shortage is not None))
         return given
 
     @property
@@ -193,10 +199,7 @@ class SharedLogStore:
         cached = self._cache.read(ledger_id, first, max_entries, max_bytes)
         if cached is not None:
             return cached
-        wanted = (ledger_id, first, max_entries, max_bytes)
-        if self._medium.blocks:
-            return await self._loop.run_in_executor(self._pool, run_blocking, self._reader.read, *wanted)
-        return await self._reader.read(*wanted)
+        return await self._run(self._reader.read, ledger_id, first, max_entries, max_bytes)
 
     def runs(self, ledger_id: int) -> Iterator[Run]:
         """See LedgerStore."""

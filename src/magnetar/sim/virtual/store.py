@@ -83,7 +83,7 @@ class ManualStore:
         """See LocalLedgerStore."""
         return self._next_id + 1
 
-    def look_at_space(self) -> None:
+    async def look_at_space(self) -> None:
         """See LedgerStore; there is always space."""
 
     def begin_at(self, ledger_id: int) -> None:
