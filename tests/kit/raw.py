@@ -114,6 +114,19 @@ class RawConnection:
         self.send(name, request_id=self._request_id, **fields)
         return self.expect(answer, lambda part: part.request_id == self._request_id)
 
+    def decision(self, name: str, *answers: str, **fields: Value) -> Frame:
+        """Send a command with a new request id, and return the first of its possible ``answers``."""
+        self._request_id += 1
+        self.send(name, request_id=self._request_id, **fields)
+        deadline = time.monotonic() + ANSWER_TIMEOUT_S
+        while True:
+            for index, frame in enumerate(self._frames):
+                if name_of(frame) in answers and part_of(frame).request_id == self._request_id:
+                    return self._frames.pop(index)
+            if not self._receive(deadline):
+                message = f"closed while waiting for one of {answers}"
+                raise ClosedByPeerError(message)
+
     def expect(self, name: str, condition: Callable[[Part], bool] = lambda _part: True) -> Part:
         """Return the body of the next ``name`` command that meets ``condition``; earlier commands are kept.
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from typing import TYPE_CHECKING, Any, Final, NoReturn
+from typing import TYPE_CHECKING, Any, Final, NoReturn, cast
 
 from avro.compatibility import (
     CompatibleResult,
@@ -116,6 +116,23 @@ class _Checker(ReaderWriterCompatibilityChecker):
             found = self._results[pair] = self.calculate_compatibility(reader, writer, [])
         return found
 
+    def calculate_compatibility(self, reader: Schema, writer: Schema, location: list[str]) -> SchemaCompatibilityResult:
+        """Compare named types as Java's resolution of data does, which Pulsar follows, and the others as the library.
+
+        The name of a record does not matter, and an enum may lose symbols: data with them fail when they are read.
+        """
+        kinds = reader.type, writer.type
+        if kinds == ("record", "record"):
+            return self.check_reader_writer_record_fields(
+                cast("RecordSchema", reader), cast("RecordSchema", writer), []
+            )
+        if kinds in (("enum", "enum"), ("fixed", "fixed")) and not _has_name_of(reader, writer):
+            kind = SchemaIncompatibilityType.name_mismatch
+            return incompatible(kind, f"{_full_name(reader)} is not {_full_name(writer)}", location)
+        if kinds == ("enum", "enum"):
+            return CompatibleResult
+        return super().calculate_compatibility(reader, writer, location)
+
     def check_reader_writer_record_fields(
         self, reader: RecordSchema, writer: RecordSchema, location: list[str]
     ) -> SchemaCompatibilityResult:
@@ -140,6 +157,15 @@ class _Checker(ReaderWriterCompatibilityChecker):
 def _identity(schema: Schema) -> object:
     """Return the name of a primitive type, which compares alike everywhere, or the identity of another one."""
     return schema.type if isinstance(schema, PrimitiveSchema) else id(schema)
+
+
+def _has_name_of(reader: Any, writer: Any) -> bool:  # noqa: ANN401 - the library's classes have no common interface
+    """Return whether two named types have one name, without namespaces, or the writer's is an alias of the reader."""
+    aliases = reader.props.get("aliases")
+    names = [each for each in aliases if isinstance(each, str)] if isinstance(aliases, list) else []
+    prefix = f"{reader.namespace}." if reader.namespace else ""
+    full_names = (each if "." in each else prefix + each for each in names)
+    return reader.name == writer.name or writer.fullname in full_names
 
 
 def _parse(document: object) -> Schema:

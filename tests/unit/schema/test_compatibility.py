@@ -53,8 +53,7 @@ BACKWARD, FORWARD, ALL, NONE = {"BACKWARD"}, {"FORWARD"}, {"BACKWARD", "FORWARD"
         (avro({"name": "number", "type": "int"}), NONE),
         (avro({"name": "number", "type": "int", "aliases": ["id"]}), BACKWARD),
         (avro({"name": "id", "type": ["null", "int"]}), BACKWARD),
-        (avro(REQUIRED, name="Aircraft"), NONE),
-        (avro(REQUIRED, name="Aircraft", aliases=["Flight"]), BACKWARD),
+        (avro(REQUIRED, name="Aircraft"), ALL),
         (avro(REQUIRED | {"doc": "a number"}), ALL),
     ],
 )
@@ -63,21 +62,28 @@ def test_avro(new: SchemaInfo, expected: set[str], kind: SchemaType) -> None:
     assert allowed(SchemaInfo(kind, BASE.data), SchemaInfo(kind, new.data)) == expected
 
 
-def enum(*symbols: str, **properties: str) -> SchemaInfo:
-    return avro({"name": "e", "type": {"type": "enum", "name": "E", "symbols": symbols, **properties}})
+def enum(*symbols: str, name: str = "E", **properties: object) -> SchemaInfo:
+    return avro({"name": "e", "type": {"type": "enum", "name": name, "symbols": symbols, **properties}})
 
 
 @pytest.mark.parametrize(
     ("old", "new", "expected"),
     [
-        (enum("A"), enum("A", "B"), BACKWARD),
-        (enum("A", default="A"), enum("A", "B", default="A"), ALL),
+        (enum("A"), enum("A", "B"), ALL),
+        (enum("A"), enum("B"), ALL),
+        (enum("A"), enum("A", name="F"), NONE),
+        (enum("A"), enum("A", namespace="n"), ALL),
+        (enum("A"), enum("A", name="F", aliases=["E"]), BACKWARD),
+        (enum("A", namespace="n"), enum("A", name="F", namespace="n", aliases=["E"]), BACKWARD),
+        (enum("A", namespace="n"), enum("A", name="F", aliases=["n.E"]), BACKWARD),
         (avro({"name": "l", "type": {"type": "array", "items": "int"}}),
          avro({"name": "l", "type": {"type": "array", "items": "long"}}), BACKWARD),
         (avro({"name": "m", "type": {"type": "map", "values": "int"}}),
          avro({"name": "m", "type": {"type": "array", "items": "int"}}), NONE),
         (avro({"name": "f", "type": {"type": "fixed", "name": "F", "size": 2}}),
          avro({"name": "f", "type": {"type": "fixed", "name": "F", "size": 3}}), NONE),
+        (avro({"name": "f", "type": {"type": "fixed", "name": "F", "size": 2}}),
+         avro({"name": "f", "type": {"type": "fixed", "name": "G", "size": 2}}), NONE),
         (avro({"name": "next", "type": ["null", "Flight"]}),
          avro({"name": "next", "type": ["null", "Flight"]}, OPTIONAL), ALL),
     ],

@@ -6,6 +6,7 @@ from http import HTTPStatus
 from typing import TYPE_CHECKING, Any
 
 from pydantic import BaseModel, TypeAdapter
+from starlette.responses import JSONResponse
 
 from magnetar.admin.exchange import Context, body, flag, large_answer, path_text, route
 from magnetar.base.errors import AdminError, IncompatibleSchemaError, InvalidSchemaError
@@ -94,7 +95,7 @@ class _Schemas:
         version = await self._schemas.delete(topic, force=flag(request, "force"))
         return {"version": _NO_VERSION if version is None else version}
 
-    async def compatibility(self, request: Request) -> dict[str, Any]:
+    async def compatibility(self, request: Request) -> Response:
         topic, schema = self._context.topic(request), await _schema(request)
         strategy = self._context.service.topics.applied_policies(topic).schema_compatibility_strategy
         try:
@@ -105,7 +106,8 @@ class _Schemas:
             raise _invalid(error) from None
         else:
             is_compatible = True
-        return {"compatibility": is_compatible, "schemaCompatibilityStrategy": strategy.value}
+        answer = {"compatibility": is_compatible, "schemaCompatibilityStrategy": strategy.value}
+        return JSONResponse(answer, HTTPStatus.ACCEPTED)  # Pulsar's status for it
 
     async def version_of(self, request: Request) -> dict[str, Any]:
         topic, schema = self._context.topic(request), await _schema(request)
