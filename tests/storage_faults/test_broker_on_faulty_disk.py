@@ -82,7 +82,7 @@ def test_after_a_failed_sync_nothing_is_confirmed_and_everything_confirmed_is_se
         health = broker.rest.request("GET", "brokers/health")
         assert health.status_code == HTTPStatus.INTERNAL_SERVER_ERROR
         assert "segment-0000000000000001.log: cannot sync" in health.text
-        assert "start the broker again" in health.text
+        assert "restart the broker when the disk is repaired" in health.text
         assert 'magnetar_storage_failed{cluster="standalone"} 1.0' in broker.rest.metrics()
         assert log_of(client) == confirmed, "a reader that comes later is served as well"
         client.close()
