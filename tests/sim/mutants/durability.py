@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from magnetar.base.names import TopicName
     from magnetar.base.position import Position
     from magnetar.geo.progress.state import SubscriptionProgress
-    from magnetar.metadata.store import Put
+    from magnetar.metadata.store import OnDurable, Put
     from tests.sim.mutants.base import Mutant
 
 
@@ -47,9 +47,13 @@ def ledgers_forgotten_before_the_write(_: Any) -> Any:
 
 
 def tombstone_in_memory_only(_: Any) -> Any:
-    def mutant(self: Tombstones, tombstone: SubscriptionProgress, along_with: Sequence[Put] = ()) -> None:
-        if along_with:
-            self._ledger._listed._metadata.commit(along_with)
+    def mutant(
+        self: Tombstones,
+        tombstone: SubscriptionProgress,
+        along_with: Sequence[Put] = (),
+        on_durable: OnDurable | None = None,
+    ) -> None:
+        self._ledger._listed._metadata.commit(along_with, on_durable)
         last = self._ledger.last_confirmed_entry
         self._tombstones = {**self._tombstones, tombstone.name: _Tombstone(*tombstone.epoch, *last)}
 

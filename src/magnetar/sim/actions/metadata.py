@@ -102,7 +102,7 @@ class Metadata(ActionGroup):
             self.simulation.note(site.name, "its metadata store takes writes again")
 
     def _slow_down(self) -> bool:
-        """Slow down each write, during which the broker does nothing else, until a restart or healing."""
+        """Slow down each write until a restart or healing."""
         running = self.simulation.running()
         if not running:
             return False
