@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from http import HTTPStatus
+from typing import TYPE_CHECKING, Any
 
 import structlog
 
+from magnetar.base.log_limit import LogLimit
+
 if TYPE_CHECKING:
+    from collections.abc import MutableMapping
+
     from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
     from magnetar.base.world import Clock
@@ -21,13 +26,17 @@ TEXT_LENGTH_MAX = 1000
 
 
 class AccessLog:
-    """Logs each call: the client, the request, the status of the answer, and the duration."""
+    """Logs each call: the client, the request, the status of the answer, and the duration.
+
+    Refused calls cost a client little, so the number of their lines is limited.
+    """
 
     def __init__(self, app: ASGIApp, clock: Clock, *, with_reads: bool) -> None:
         """Log calls of ``app``; those that only read are logged if ``with_reads``."""
         self._app = app
         self._clock = clock
         self._with_reads = with_reads
+        self._limit = LogLimit(clock.monotonic)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer a call."""
@@ -39,22 +48,31 @@ class AccessLog:
         async def note(message: Message) -> None:
             nonlocal status
             if message["type"] == "http.response.start":
-                status = message["status"]
+                status = int(message["status"])
             await send(message)
 
         began = self._clock.monotonic()
         try:
             await self._app(scope, receive, note)
         finally:
-            log.info(
-                "admin_call",
-                client=_address(scope),
-                agent=_agent(scope),
-                method=scope["method"],
-                path=_path(scope),
-                status=status,
-                ms=round((self._clock.monotonic() - began) * 1000, 1),
-            )
+            self._log(scope, status, self._clock.monotonic() - began)
+
+    def _log(self, scope: Scope, status: int | None, seconds: float) -> None:
+        facts: MutableMapping[str, Any] = {
+            "event": "admin_call",
+            "client": _address(scope),
+            "agent": _agent(scope),
+            "method": scope["method"],
+            "path": _path(scope),
+            "status": status,
+            "ms": round(seconds * 1000, 1),
+        }
+        if status is None or status >= HTTPStatus.BAD_REQUEST:
+            try:
+                facts = self._limit(log, "refused", facts)
+            except structlog.DropEvent:
+                return
+        log.info(**facts)
 
 
 def _address(scope: Scope) -> str:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from structlog.testing import capture_logs
 
+from magnetar.base.log_limit import LINES_MAX
 from magnetar.broker.web.access_log import TEXT_LENGTH_MAX, AccessLog
 
 if TYPE_CHECKING:
@@ -31,14 +32,14 @@ class HandClock:
 
 
 class Api:
-    """An application that takes a quarter of a second."""
+    """An application that takes an eighth of a second."""
 
     def __init__(self, clock: HandClock, status: int | None) -> None:
         self._clock = clock
         self._status = status
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        self._clock.time += 0.25
+        self._clock.time += 0.125
         if self._status is None:
             raise ConnectionResetError
         await send({"type": "http.response.start", "status": self._status, "headers": []})
@@ -46,7 +47,12 @@ class Api:
 
 
 def called(
-    method: str, path: bytes = b"/admin/v2/tenants/a%0Ab", *, status: int | None = 204, reads: bool = False
+    method: str,
+    path: bytes = b"/admin/v2/tenants/a%0Ab",
+    *,
+    status: int | None = 204,
+    reads: bool = False,
+    times: int = 1,
 ) -> tuple[list[MutableMapping[str, Any]], list[str]]:
     """Return the log lines of a call, and the messages that were sent."""
     clock = HandClock()
@@ -66,9 +72,11 @@ def called(
         "headers": [(b"host", b"x"), (b"user-agent", b"pulsar-admin")],
         "client": ("10.0.0.1", 4000),
     }
+    logged = AccessLog(Api(clock, status), clock, with_reads=reads)
     with capture_logs() as logs:
         try:
-            asyncio.run(AccessLog(Api(clock, status), clock, with_reads=reads)(scope, receive, send))
+            for _ in range(times):
+                asyncio.run(logged(scope, receive, send))
         except ConnectionResetError:
             assert status is None
     return logs, [message["type"] for message in sent]
@@ -86,7 +94,7 @@ def test_a_change_is_logged_with_its_client_its_result_and_its_duration() -> Non
             "method": "PUT",
             "path": "/admin/v2/tenants/a%0Ab?force=true",
             "status": 204,
-            "ms": 250.0,
+            "ms": 125.0,
         }
     ]
 
@@ -100,7 +108,12 @@ def test_a_call_that_only_reads_is_logged_on_request(method: str) -> None:
 
 def test_a_call_without_an_answer_is_logged() -> None:
     ((line,), _) = called("DELETE", status=None)
-    assert line["status"] is None
+    assert (line["status"], line["log_level"]) == (None, "info")
+
+
+@pytest.mark.parametrize(("status", "count"), [(204, 2 * LINES_MAX), (404, LINES_MAX), (500, LINES_MAX)])
+def test_the_lines_of_refused_calls_are_limited(status: int, count: int) -> None:
+    assert len(called("DELETE", status=status, times=2 * LINES_MAX)[0]) == count
 
 
 def test_long_paths_are_cut() -> None:
