@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import secrets
 import subprocess
 from functools import partial
 from typing import TYPE_CHECKING
 
 import pulsar
+import pulsar.schema
 import pytest
 
 from tests.geo.helpers import own_properties
@@ -193,3 +195,36 @@ def test_between_two_apache_pulsars_kills_lose_and_repeat_nothing(peer: None, tm
             for origin in pair.members:
                 of_origin = [m.data() for m in log if m.data().startswith(origin.encode())]
                 assert of_origin == [b"%s-%d" % (origin.encode(), number) for number in range(count)], cluster
+
+
+class Flight(pulsar.schema.Record):  # type: ignore[misc]  # the client is published without types
+    """A record."""
+
+    number = pulsar.schema.Integer(required=True)
+
+
+class FlightWithGate(pulsar.schema.Record):  # type: ignore[misc]
+    """The record with one more field."""
+
+    number = pulsar.schema.Integer(required=True)
+    gate = pulsar.schema.String(required_default=True)
+
+
+FlightWithGate.__name__ = "Flight"  # the name in its definition
+
+
+def test_schemas_come_with_the_messages(carried: MixedClusters, topic: str) -> None:
+    path = topic.replace("persistent://", "schemas/")
+    upload = {"type": "AVRO", "schema": json.dumps(FlightWithGate.schema()), "properties": {}}
+    carried.rest("other").post(f"{path}/schema", upload)
+    expected: dict[int, object] = {}
+    for name in ("ewr", "apache"):
+        for record in (Flight, FlightWithGate):
+            producer = carried.client(name).create_producer(topic, schema=pulsar.schema.AvroSchema(record))
+            producer.send(record(number=len(expected)))
+            expected[len(expected)] = record.schema()
+            wait_for_logs(carried, topic, len(expected))
+    for name, log in wait_for_logs(carried, topic, len(expected)).items():
+        known = [json.loads(each["data"]) for each in carried.rest(name).get(f"{path}/schemas")["getSchemaResponses"]]
+        found = {message.data()[0] // 2: known[ord(message.schema_version()[-1])] for message in log}
+        assert found == expected, name
