@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING
 
 import pulsar
 import pytest
-from pulsar.schema import Integer, JsonSchema, Record, StringSchema
 
 from magnetar.sim.cluster import entry
 from magnetar.wire.frame import encode_command
@@ -27,12 +26,6 @@ def raw(broker: Broker) -> Iterator[RawConnection]:
         yield connection
 
 
-class Count(Record):  # type: ignore[misc]  # the client is published without types
-    """A record with one field."""
-
-    count = Integer()
-
-
 def test_a_compacted_reader_of_a_topic_that_was_never_compacted_reads_every_message(
     client: pulsar.Client, topic: str
 ) -> None:
@@ -41,12 +34,6 @@ def test_a_compacted_reader_of_a_topic_that_was_never_compacted_reads_every_mess
         producer.send(payload, partition_key="one")
     reader = client.create_reader(topic, pulsar.MessageId.earliest, is_read_compacted=True)
     assert [reader.read_next(RECEIVE_TIMEOUT_MS).data() for _ in range(3)] == numbered(3)
-
-
-def test_schemas_are_not_compared(client: pulsar.Client, topic: str) -> None:
-    consumer = client.subscribe(topic, "s", schema=JsonSchema(Count))
-    client.create_producer(topic, schema=StringSchema()).send("no record")
-    assert consumer.receive(RECEIVE_TIMEOUT_MS).data() == b"no record"
 
 
 def test_a_message_of_a_transaction_is_refused(raw: RawConnection, topic: str) -> None:
