@@ -20,6 +20,7 @@ from magnetar.wire.entries import entry as wire_entry
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from magnetar.base.errors import MagnetarError
     from magnetar.base.names import TopicName
     from magnetar.broker.environment import Environment
     from magnetar.geo.origins.annotation import Annotation
@@ -109,6 +110,11 @@ class TopicLog:
         environment.loop.call_soon(durable, EARLIEST, failure)
         self._refused()
         return False
+
+    def fence(self, error: MagnetarError) -> None:
+        """Append no more, and fail the barriers that have not been reported, because of ``error``."""
+        if self._failure is None:
+            self._failure = StorageError(str(error))
 
     def barrier(self, done: Callable[[StorageError | None], None]) -> None:
         """Call ``done`` when all runs appended until now are durable, or with the error of one that failed."""

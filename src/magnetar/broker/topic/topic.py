@@ -112,8 +112,7 @@ class Topic(Part):
             if cursor is not None:
                 self._add_subscription(Subscription(self, cursor))
             yield
-        replicated = (name for name, subscription in self.subscriptions.items() if subscription.is_replicated)
-        self.progress.switched_off.discard_each(replicated)
+        self.progress.switched_off.discard_each(name for name, each in self.subscriptions.items() if each.is_replicated)
         self.apply_policies()
 
     @property
@@ -127,7 +126,8 @@ class Topic(Part):
         return self.lifecycle.drops_entries
 
     def fence(self, error: MagnetarError) -> None:
-        """Fence the topic because of ``error``: it stops writing and is loaded again from durable data."""
+        """Fence the topic because of ``error``: it confirms nothing more and is loaded again from durable data."""
+        self.log.fence(error)
         if self.lifecycle.apply(Event.FENCE):
             log.error("topic_fenced", topic=str(self.name), error=str(error))
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from magnetar.base.errors import StorageError
 from magnetar.broker.topic import lifecycle
 from magnetar.broker.topic.lifecycle import NEXT, SHUT, Event, Lifecycle, State
 from magnetar.ledger.rollover import ManagedLedgerConfig
@@ -117,6 +118,19 @@ def test_a_write_of_the_log_that_fails_fences_the_topic() -> None:
     producer.send("c", first=2)
     assert producer.names() == ["PRODUCER_SUCCESS", "SEND_RECEIPT"]
     assert cluster.subscription().backlog == 3
+
+
+def test_a_fenced_topic_confirms_nothing() -> None:
+    cluster, _ = stage()
+    topic, outcomes = cluster.topic(), list[StorageError | None]()
+    cluster.prompt = False
+    topic.log.barrier(outcomes.append)
+    topic.fence(StorageError("a new cursor is not durable"))
+    topic.log.barrier(outcomes.append)
+    assert not outcomes
+    cluster.prompt = True
+    cluster.settle()
+    assert [str(outcome) for outcome in outcomes] == ["a new cursor is not durable"] * 2
 
 
 def test_a_lost_compare_and_set_of_the_list_of_ledgers_fences_the_topic() -> None:
