@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 import structlog
 
 from magnetar.base.errors import MagnetarError
-from magnetar.metadata.resources import Resources
+from magnetar.metadata.resources import Resources, managed_ledger_path
 from magnetar.sim.checks.simulation_checks import SimulationChecks
 from magnetar.sim.clients.client import CLIENT_VERSION, ClientContext
 from magnetar.sim.clients.consumer import SimConsumer
@@ -24,6 +24,7 @@ from magnetar.sim.pipeline import Pipeline
 from magnetar.sim.scenario import FEATURES
 from magnetar.sim.site import Site
 from magnetar.sim.trace import Trace
+from magnetar.sim.virtual.metadata import ProcessEnded
 from magnetar.sim.virtual.network import Network
 from magnetar.sim.virtual.scheduler import Scheduler
 
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
     from magnetar.base.names import TopicName
+    from magnetar.metadata.store import Change
     from magnetar.sim.checks.topic_checks import TopicChecks
     from magnetar.sim.scenario import Scenario
     from magnetar.sim.site import Replica
@@ -310,14 +312,33 @@ class Simulation:
 
     async def finish_deletions(self, site: Site) -> None:
         """Finish interrupted deletions: a partitioned topic marked as deleted rejects clients."""
-        existed = [replica for replica in site.replicas.values() if self.exists(replica)]
-        self.checks.look_at_logs(site)
-        try:
+        with self.observed_deletions(site):
             await site.maintenance.finish_deletions()
-        finally:  # also if the process ended meanwhile
-            for replica in existed:
+
+    @contextlib.contextmanager
+    def observed_deletions(self, site: Site) -> Iterator[None]:
+        """Report each topic that a cluster deletes meanwhile to all checks, as soon as its deletion is durable.
+
+        A client may create the topic again before the caller learns of the deletion.
+        """
+        existing = {managed_ledger_path(name): each for name, each in site.replicas.items() if self.exists(each)}
+
+        def changed(change: Change) -> None:
+            if change.after is None and change.path in existing:
+                self.lose(existing.pop(change.path))
+
+        self.checks.look_at_logs(site)
+        ends = [site.metadata.watch(path, changed) for path in existing]
+        try:
+            yield
+        except ProcessEnded:  # perhaps before the report
+            for replica in existing.values():
                 if not self.exists(replica):
                     self.lose(replica)
+            raise
+        finally:
+            for end in ends:
+                end()
 
     def _look_for_deletions(self, site: Site) -> None:
         """Find topics whose deletion was refused, but whose write is found after the start."""

@@ -8,12 +8,10 @@ from magnetar.base.errors import MagnetarError
 from magnetar.broker.admin.administration import Administration
 from magnetar.sim.actions.clients.producers import Producers
 from magnetar.sim.simulation import Action, ActionGroup
-from magnetar.sim.virtual.metadata import ProcessEnded
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from magnetar.base.names import TopicName
     from magnetar.sim.scenario import TopicPlan
     from magnetar.sim.site import Site
 
@@ -60,28 +58,17 @@ class Topics(ActionGroup):
         administration = Administration(site.environment, site.topics, "")
 
         async def delete() -> None:
-            self.simulation.checks.look_at_logs(site)
-            existed = [topic for topic in plan.parts if site.topics.exists(topic)]
-            try:
-                if plan.partitions:
-                    await administration.topics.delete_partitioned(plan.name, force=True)
-                else:
-                    await administration.topics.delete(plan.name, force=True)
-            except MagnetarError as error:
-                self.simulation.note(site.name, f"{plan.name.local_name} is not deleted: {error}")
-            except ProcessEnded:
-                self._deleted(site, existed)
-                raise
-            self._deleted(site, existed)
+            with self.simulation.observed_deletions(site):
+                try:
+                    if plan.partitions:
+                        await administration.topics.delete_partitioned(plan.name, force=True)
+                    else:
+                        await administration.topics.delete(plan.name, force=True)
+                except MagnetarError as error:
+                    self.simulation.note(site.name, f"{plan.name.local_name} is not deleted: {error}")
+            self.simulation.count("topic deleted")
 
         site.loop.create_task(delete())
-
-    def _deleted(self, site: Site, topics: list[TopicName]) -> None:
-        """Count a deletion, and report the deleted topics to all checks."""
-        self.simulation.count("topic deleted")
-        for topic in topics:
-            if not self.simulation.exists(site.replicas[topic]):
-                self.simulation.lose(site.replicas[topic])
 
 
 class DisksReplaced(ActionGroup):
