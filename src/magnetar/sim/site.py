@@ -356,6 +356,9 @@ class Replica:
 
     def has_listed(self, position: Position) -> bool:
         """Return whether the topic's ledger list has the ledger of a position, and not if it was trimmed or lost."""
+        topic = self.topic
+        if topic is not None and position < topic.ledger.first_position:
+            return False  # trimmed, perhaps before the list without it is durable
         return position.ledger_id in self.listed()
 
     def listed(self) -> list[int]:

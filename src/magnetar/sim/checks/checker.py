@@ -91,6 +91,7 @@ class Checker:
         if replica.topic is None:
             return
         log = self._model.logs[replica.cluster]
+        log.trimmed_before = max(log.trimmed_before, replica.topic.ledger.first_position)
         if self._seen_crashes.get(replica.cluster, 0) != replica.crashes:
             self._seen_crashes[replica.cluster] = replica.crashes
             self._check_survived(replica)
@@ -203,7 +204,13 @@ class Checker:
 
     def is_due(self, entry: Entry, source: Replica, target: str) -> bool:
         """Return whether a cluster must get an entry: the entry is meant for it, and the origin still has the entry."""
-        return entry.is_for(target) and not self._model.is_lost(entry) and source.has_listed(entry.position)
+        is_trimmed = entry.position < self._model.logs[entry.cluster].trimmed_before
+        return (
+            entry.is_for(target)
+            and not self._model.is_lost(entry)
+            and not is_trimmed
+            and source.has_listed(entry.position)
+        )
 
     def forgive_duplicates(self) -> None:
         """Allow duplicates from now on, because deduplication is switched on and off."""

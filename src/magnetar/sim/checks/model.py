@@ -108,6 +108,8 @@ class ClusterLog:
     """The size of each entry in bytes, in the log's order."""
     ages: Ages = field(default_factory=Ages)
     """The time at which each entry became durable."""
+    trimmed_before: Position = EARLIEST
+    """Entries below this position were trimmed. They may return after a crash that forgets the trim."""
 
     def add(self, position: Position, entry: Entry, size: int, now: float, *, is_returned: bool = False) -> None:
         """Add the next entry of ``size`` bytes, durable since ``now`` on the monotonic clock.
