@@ -86,21 +86,24 @@ def get_schema(session: Session, command: pb.CommandGetSchema) -> None:
     """GET_SCHEMA: answer with one version, or with the latest."""
 
     def durable(error: StorageError | None) -> None:
-        try:
-            if error is not None:
-                raise error
-            session.write(_schema_answer(session, command))
-        except REFUSED as refused:
-            refusal = as_request_error(refused)
-            session.write(
-                commands.get_schema_failed(request_id=command.request_id, code=refusal.code, message=str(refusal))
-            )
+        session.write_in_turn(lambda: _schema_answer(session, command, error))
 
     # A version that is not durable yet may be given to another schema after a crash.
     session.environment.metadata.barrier(durable)
 
 
-def _schema_answer(session: Session, command: pb.CommandGetSchema) -> bytes:
+def _schema_answer(session: Session, command: pb.CommandGetSchema, error: StorageError | None) -> bytes:
+    """Build the answer; a schema may be as large as its limit, and its request has few bytes."""
+    try:
+        if error is not None:
+            raise error
+        return _found_schema(session, command)
+    except REFUSED as refused:
+        refusal = as_request_error(refused)
+        return commands.get_schema_failed(request_id=command.request_id, code=refusal.code, message=str(refusal))
+
+
+def _found_schema(session: Session, command: pb.CommandGetSchema) -> bytes:
     registry, topic = session.environment.schemas, parse_topic(command.topic)
     if command.HasField("schema_version"):
         number = version_from_bytes(command.schema_version)

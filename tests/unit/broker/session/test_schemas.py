@@ -189,6 +189,22 @@ def test_get_schema() -> None:
         assert get(client, schema_version=wrong).error_code == pb.IncompatibleSchema
 
 
+def test_schemas_wait_for_a_client_that_does_not_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    client = Cluster().client()
+    client.produce(1, schema=wire(FIRST))
+    session, write = client.session, client.session.write
+
+    def write_much(frame: bytes) -> None:
+        write(frame)
+        session.is_writable = False
+
+    monkeypatch.setattr(session, "write", write_much)
+    client.say(*(commands.encode(pb.CommandGetSchema(request_id=number, topic=str(TOPIC))) for number in (1, 2)))
+    assert [answer.request_id for answer in client.take("GET_SCHEMA_RESPONSE")] == [1]
+    client.cluster.do(lambda: session.writable(is_writable=True))
+    assert [answer.request_id for answer in client.take("GET_SCHEMA_RESPONSE")] == [2]
+
+
 def test_get_or_create_schema() -> None:
     client = Cluster().client()
     assert get_or_create(client, wire(FIRST)).error_code == pb.TopicNotFound
