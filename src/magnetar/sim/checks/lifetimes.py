@@ -33,6 +33,8 @@ class Lifetimes:
         self._note = note
         self._last_seen: dict[str, tuple[int, Mapping[str, Subscription]]] = {}
         """By cluster, the subscriptions of the topic when it was last loaded, and the number of crashes then."""
+        self._epochs: dict[str, tuple[Topic, dict[str, Epoch]]] = {}
+        """By cluster, the topic, and the epochs of its replicated subscriptions at the last look."""
         self._doubtful: dict[str, tuple[object, str, Epoch]] = {}
         """By cluster, the newest deletion whose write is in doubt: the write, the subscription and the epoch."""
         self._kept: list[tuple[str, Topic, str, Epoch]] = []
@@ -55,6 +57,7 @@ class Lifetimes:
         """Record created subscriptions and the loaded topic."""
         if replica.topic is None:
             return
+        self.look_for_outlived(replica)
         self._last_seen[replica.cluster] = replica.crashes, replica.topic.subscriptions
         write, buried, tombstone = self._doubtful.get(replica.cluster, (None, "", None))
         if tombstone is not None and replica.site.metadata.found is write:
@@ -125,18 +128,25 @@ class Lifetimes:
         if replica.site.metadata.in_doubt is not None:
             self._doubtful[replica.cluster] = replica.site.metadata.in_doubt, name, tombstone
 
-    def outlived(self, replica: Replica, epochs: dict[str, Epoch]) -> None:
-        """Handle progress from another cluster; ``epochs`` are those of the subscriptions before it.
+    def look_for_outlived(self, replica: Replica) -> None:
+        """Find subscriptions that continue in a new epoch since the last look.
 
-        A subscription with consumers outlives its tombstone unchanged.
+        A subscription with consumers outlives its tombstone unchanged. The tombstone may be applied some time after its
+        arrival.
         """
-        for subscription in replica.topic.subscriptions.values() if replica.topic is not None else ():
-            if subscription.progress is not None and subscription.name in epochs:
-                epoch, before = subscription.progress.state.epoch, epochs[subscription.name]
+        if replica.topic is None:
+            return
+        known, epochs = self._epochs.get(replica.cluster, (None, {}))
+        found: dict[str, Epoch] = {}
+        for subscription in replica.topic.subscriptions.values():
+            if subscription.progress is not None:
+                epoch = found[subscription.name] = subscription.progress.state.epoch
+                before = epochs.get(subscription.name, epoch) if known is replica.topic else epoch
                 if epoch != before and not epoch.cluster:
                     lived = self._model.lifetime(replica.cluster, subscription.name, before)
                     self._model.begin_lifetime(replica.cluster, subscription.name, epoch).inherit(lived)
                     self._note(replica.cluster, "", f"{subscription.name} goes on in epoch {epoch}")
+        self._epochs[replica.cluster] = replica.topic, found
 
     def _was_there(self, replica: Replica, name: str) -> bool:
         """Return whether a topic had a subscription when it was last loaded, or may have got it before a crash."""

@@ -233,12 +233,8 @@ class TopicChecks:
                 promise = self.model.promise(replica.cluster, state.name)
                 promise.add(state.epoch, {} if state.deleted else claims)
 
-        epochs = {
-            each.name: each.progress.state.epoch
-            for each in replica.topic.subscriptions.values()
-            if each.progress is not None
-        }
-        return lambda: self._lifetimes.outlived(replica, epochs), self.model.unless_lost(replica.cluster, confirmed)
+        self._lifetimes.look_for_outlived(replica)
+        return lambda: self._lifetimes.look_for_outlived(replica), self.model.unless_lost(replica.cluster, confirmed)
 
     def _claimed(self, state: SubscriptionProgress) -> dict[str, int]:
         """Return the acknowledged messages in a received state, by text."""
