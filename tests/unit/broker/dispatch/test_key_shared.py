@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import pytest
@@ -99,7 +100,7 @@ def test_remote_acknowledgements_make_room_for_other_entries() -> None:
     publish(client, *OF_ONE, *OF_TWO)
     assert received(client, 2) == []
     subscription = client.cluster.subscription()
-    client.cluster.do(lambda: subscription.skip(3))
+    client.cluster.do(partial(client.cluster.loop.create_task, subscription.skip(3)))
     assert received(client, 2) == numbers(OF_TWO)
 
 
