@@ -60,6 +60,8 @@ class LedgerList:
         self._clock = clock
         self._dropped: list[int] = []
         """Ledgers that are to be deleted with the next commit, which no longer lists them."""
+        self._dropping = 0
+        """Commits under way that no longer list dropped ledgers."""
 
     def load(self) -> dict[str, Any] | None:
         """Read the list, and finish a deletion that was interrupted; None if there is none.
@@ -88,6 +90,11 @@ class LedgerList:
         self._dropped += ledger_ids
         self.is_unsaved = True
 
+    @property
+    def has_dropped(self) -> bool:
+        """Whether ledgers were dropped and no list without them is durable: a crash brings their entries back."""
+        return bool(self._dropped) or self._dropping > 0
+
     def commit(self, log: LogPositions, on_durable: OnDurable = lambda _: None, along_with: Sequence[Put] = ()) -> None:
         """Write the list as it is, in one transaction with ``along_with``.
 
@@ -98,6 +105,7 @@ class LedgerList:
         noted = [note_deletion(dropped)] if dropped else []
 
         def reported(error: StorageError | None) -> None:
+            self._dropping -= 1 if dropped else 0
             if error is None and dropped:
                 delete_noted(self._store, self._metadata, dropped)
             elif error is not None:
@@ -106,6 +114,7 @@ class LedgerList:
             on_durable(error)
 
         self.is_unsaved = False
+        self._dropping += 1 if dropped else 0
         listed = Put(self._path, self._encode(log), self.version)
         self._submit([listed, *noted, *along_with], self.version + 1, reported)
 

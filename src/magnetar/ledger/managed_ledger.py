@@ -94,6 +94,11 @@ class ManagedLedger(LogPositions):
         """Whether a change of the list of ledgers is on its way to the disk."""
         return self._listed.pending > 0
 
+    @property
+    def is_trim_unstored(self) -> bool:
+        """Whether a crash brings back entries that were trimmed, because the list without them is not durable."""
+        return self._listed.has_dropped
+
     def append(
         self,
         entries: Sequence[bytes],

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from magnetar.base.errors import MagnetarError, StorageError
+from magnetar.base.errors import DiskFullError, MagnetarError, StorageError
 from magnetar.base.position import Position
 from magnetar.broker.loop import turns
 from magnetar.broker.replication.progress import incoming_progress
@@ -176,3 +176,24 @@ def test_a_newer_epoch_is_applied_whole(cluster: Cluster, monkeypatch: pytest.Mo
     cluster.loop.call_soon(lambda: seen.append(backlog(topic)))
     cluster.settle()
     assert seen == [ENTRIES // 2]
+
+
+def test_no_marker_is_applied_while_a_crash_would_bring_trimmed_entries_back(
+    cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    topic, metadata = cluster.topic(), cluster.metadata
+    sent = Sent(topic)
+    topic.ledger._listed.drop([cluster.store.create()])
+    with monkeypatch.context() as disk_full:
+        error = DiskFullError("metadata store: database or disk is full")
+        disk_full.setattr(metadata, "_submit", lambda _transaction: metadata._failed(error))
+        cluster.loop.call_soon(sent.say, "refused", [1])
+        cluster.settle()
+        assert sent.heard == [("refused", f"{topic.name}: a trim is not durable")]
+    assert topic.ledger.is_trim_unstored
+    assert backlog(topic) == ENTRIES
+    cluster.loop.call_soon(sent.say, "applied", [1])
+    cluster.settle()
+    assert sent.heard[1:] == [("applied", "done")]
+    assert not topic.ledger.is_trim_unstored
+    assert backlog(topic) == ENTRIES - 1

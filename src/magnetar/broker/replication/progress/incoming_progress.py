@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Protocol
 
-from magnetar.base.errors import MagnetarError, RequestError, ServerError
+from magnetar.base.errors import MagnetarError, RequestError, ServerError, StorageError
 from magnetar.base.limits import Limit
 from magnetar.broker.replication.interfaces import TopicWithSubscriptions
 from magnetar.broker.replication.lives import check_progress
@@ -16,7 +16,6 @@ from magnetar.geo.progress.parts import in_parts, takes_nothing_back
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from magnetar.base.errors import StorageError
     from magnetar.broker.loop.turns import Share
     from magnetar.geo.progress.codec import ProgressReport
     from magnetar.geo.progress.state import SubscriptionProgress
@@ -67,7 +66,7 @@ class IncomingProgress:
         self._environment = topic.environment
         self._steps: deque[Callable[[], None]] = deque()
         self._is_waiting = False
-        """Whether steps wait for a later turn, or until a new life is durable."""
+        """Whether steps wait for a later turn, or until metadata are durable."""
         self._markers = 0
         """Pending markers."""
 
@@ -107,9 +106,11 @@ class IncomingProgress:
         try:
             if part is None:
                 self._topic.log.barrier(pending.done)
-            elif check_progress(self._topic, pending.marker):  # another life may have begun since the last part
+            elif check_progress(self._topic, pending.marker) or self._topic.ledger.is_trim_unstored:
+                # Another life may have begun since the last part. Trimmed entries that a crash brings back must not lie
+                # before the start of a state that was applied without them: they would count as acknowledged.
                 self._steps.appendleft(partial(self._step, pending, part))
-                self._wait_for_lives(pending)
+                self._wait_for_metadata(pending)
             else:
                 self._apply(pending.source, pending.marker, part)
         except MagnetarError as error:
@@ -118,8 +119,8 @@ class IncomingProgress:
             pending.has_failed = True  # without a receipt, the sender repeats its complete state
             raise
 
-    def _wait_for_lives(self, pending: _Marker) -> None:
-        """Continue when the known lives are durable."""
+    def _wait_for_metadata(self, pending: _Marker) -> None:
+        """Continue when the known lives and the list of ledgers are durable."""
 
         def recorded(error: StorageError | None) -> None:
             if error is not None:
@@ -127,7 +128,13 @@ class IncomingProgress:
             self._go_on()
 
         self._is_waiting = True
-        self._environment.metadata.barrier(recorded)
+        ledger = self._topic.ledger
+        if ledger.is_trim_unstored and not ledger.is_being_listed:
+            ledger.save()
+        if ledger.is_trim_unstored and not ledger.is_being_listed:
+            recorded(ledger.failure or StorageError(f"{self._topic.name}: a trim is not durable"))
+        else:
+            self._environment.metadata.barrier(recorded)
 
     def stop(self) -> None:
         """Drop pending markers without receipts."""
