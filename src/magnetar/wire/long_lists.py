@@ -98,9 +98,10 @@ def read_long(data: bytes) -> LongList | None:
     try:
         command = partial.LargeCommand.FromString(data)
         if command.type == pb.BaseCommand.ACK and command.HasField("ack"):
-            return LongList(_ack(partial.AckWithoutLists.FromString(command.ack)), command.ack)
+            return LongList(_head(command.type, partial.AckWithoutLists.FromString(command.ack)), command.ack)
         if command.type == pb.BaseCommand.REDELIVER_UNACKNOWLEDGED_MESSAGES and command.HasField("redeliver"):
-            return LongList(_redeliver(partial.RedeliverWithoutLists.FromString(command.redeliver)), command.redeliver)
+            part = partial.RedeliverWithoutLists.FromString(command.redeliver)
+            return LongList(_head(command.type, part), command.redeliver)
     except DecodeError as error:
         message = f"command cannot be parsed: {error}"
         raise RemoteProtocolError(message) from error
@@ -113,21 +114,16 @@ def read_long(data: bytes) -> LongList | None:
     return None
 
 
-def _ack(part: partial.AckWithoutLists) -> pb.BaseCommand:
-    head = pb.BaseCommand(type=pb.BaseCommand.ACK)
+def _head(
+    kind: pb.BaseCommand.Type.ValueType, part: partial.AckWithoutLists | partial.RedeliverWithoutLists
+) -> pb.BaseCommand:
+    """Return a command with the fields of ``part``; raises RemoteProtocolError if required ones are missing."""
     if not part.IsInitialized():
         raise RemoteProtocolError(_INCOMPLETE)
+    head = pb.BaseCommand(type=kind)
+    body = head.ack if kind == pb.BaseCommand.ACK else head.redeliverUnacknowledgedMessages
     for field, value in part.ListFields():
-        setattr(head.ack, field.name, value)
-    return head
-
-
-def _redeliver(part: partial.RedeliverWithoutLists) -> pb.BaseCommand:
-    head = pb.BaseCommand(type=pb.BaseCommand.REDELIVER_UNACKNOWLEDGED_MESSAGES)
-    if not part.IsInitialized():
-        raise RemoteProtocolError(_INCOMPLETE)
-    for field, value in part.ListFields():
-        setattr(head.redeliverUnacknowledgedMessages, field.name, value)
+        setattr(body, field.name, value)
     return head
 
 
