@@ -109,7 +109,8 @@ def test_a_large_backlog_is_read_through_pauses(broker: Broker, topic: str) -> N
             client.pause_reading()
             received += [each.position for each in await take(reader, reader.waiting)]
             client.resume_reading()
-            received.append((await reader.receive()).position)
+            if len(received) < len(positions):
+                received.append((await reader.receive()).position)
         assert received == positions
 
     with_client(broker, use)
