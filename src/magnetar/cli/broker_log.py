@@ -16,7 +16,7 @@ from magnetar.base.errors import ConfigurationError
 if TYPE_CHECKING:
     from types import TracebackType
 
-    from magnetar.broker.settings.log_settings import LogSettings
+    from magnetar.broker.settings.sections.log import LogSettings
 
 log = structlog.get_logger(__name__)
 

@@ -12,7 +12,7 @@ import pytest
 from structlog.testing import capture_logs
 
 from magnetar.base.errors import ConfigurationError
-from magnetar.broker.settings.log_settings import LogSettings
+from magnetar.broker.settings.sections.log import LogSettings
 from magnetar.cli.broker_log import ForwardToLog, RotatedFile, configure_log
 
 if TYPE_CHECKING:
@@ -22,7 +22,7 @@ EVENTS = """\
 import logging, sys, threading, time, warnings
 import structlog
 from magnetar.base.log_limit import LogLimit
-from magnetar.broker.settings.log_settings import LogSettings
+from magnetar.broker.settings.sections.log import LogSettings
 from magnetar.cli.broker_log import configure_log
 
 configure_log(LogSettings.model_validate_json(sys.argv[1]), LogLimit(time.monotonic))

@@ -7,19 +7,16 @@ from typing import Final
 from pydantic import BaseModel, ConfigDict
 
 from magnetar.base import limits
-from magnetar.broker.settings.log_settings import LogSettings
-from magnetar.broker.settings.schema_section import SchemaSettings
-from magnetar.broker.settings.sections import (
-    ConnectionSettings,
-    DeduplicationSettings,
-    DelayedDeliverySettings,
-    DispatchSettings,
-    ReplicationSettings,
-    RetentionSettings,
-    ServiceSettings,
-    StorageSettings,
-    TopicSettings,
-)
+from magnetar.broker.settings.sections.connections import ConnectionSettings
+from magnetar.broker.settings.sections.deduplication import DeduplicationSettings
+from magnetar.broker.settings.sections.dispatch import DelayedDeliverySettings, DispatchSettings
+from magnetar.broker.settings.sections.log import LogSettings
+from magnetar.broker.settings.sections.replication import ReplicationSettings
+from magnetar.broker.settings.sections.retention import RetentionSettings
+from magnetar.broker.settings.sections.schemas import SchemaSettings
+from magnetar.broker.settings.sections.service import ServiceSettings
+from magnetar.broker.settings.sections.storage import StorageSettings
+from magnetar.broker.settings.sections.topics import TopicSettings
 
 SECTIONS: Final[tuple[type[BaseModel], ...]] = (
     ServiceSettings,
