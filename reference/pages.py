@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from reference import broker_conf, command_line, configuration, metrics, policies, rest
+from reference import broker_conf, command_line, compatibility, configuration, metrics, policies, rest
 from reference.markdown import table
 
 if TYPE_CHECKING:
@@ -18,10 +18,11 @@ _NOTE = "This page is generated from the code by `make reference`. Do not edit i
 _PAGES = {
     "broker-conf.md": ("Keys of Pulsar's broker.conf", "Their effects, and other defaults.", broker_conf.page),
     "cli.md": ("Command line", "All commands with their arguments and options.", command_line.page),
+    "compatibility.md": ("Compatibility matrix", "The routes of Apache Pulsar, and their status.", compatibility.page),
     "configuration.md": ("Configuration", "All settings of a broker.", configuration.page),
     "metrics.md": ("Metrics", "All metrics of a broker.", metrics.page),
     "policies.md": ("Policies", "All policies that namespaces and topics may set.", policies.page),
-    "rest.md": ("Admin REST API", "All paths that a broker serves, and those that it refuses.", rest.page),
+    "rest.md": ("Admin REST API", "All paths that a broker serves.", rest.page),
 }
 
 

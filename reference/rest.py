@@ -17,24 +17,16 @@ if TYPE_CHECKING:
 
 _ABOUT = """\
 Paths, parameters, bodies and answers are those of Apache Pulsar if it has the path. Other paths are Magnetar's own. An
-error is a status and `{"reason": "..."}`.
-"""
-
-_NOT_SUPPORTED = """\
-## Not supported
-
-Apache Pulsar has these paths. GET of a policy returns the answer for an unset policy. All other requests are rejected
-with status 501.
+error is a status and `{"reason": "..."}`. The [compatibility matrix](compatibility.md) lists all paths of Apache
+Pulsar, also those that Magnetar refuses.
 """
 
 
 def page() -> str:
-    """Return a table of paths for each noun, and one of unsupported paths."""
+    """Return a table of paths for each noun."""
     service, resources = administration()
     context = Context(service, resources)
-    *nouns, unsupported = NOUNS
-    served = [f"## {_title(noun)}\n\n{_paths(noun.routes(context))}" for noun in nouns]
-    return "\n".join([_ABOUT, *served, _NOT_SUPPORTED, _paths(unsupported.routes(context))])
+    return "\n".join([_ABOUT, *(f"## {_title(noun)}\n\n{_paths(noun.routes(context))}" for noun in NOUNS)])
 
 
 def _title(noun: ModuleType) -> str:

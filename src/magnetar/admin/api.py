@@ -11,7 +11,7 @@ from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
 from starlette.requests import ClientDisconnect
 
-from magnetar.admin.exchange import Context, refusal
+from magnetar.admin.exchange import AdminRoute, Context, refusal
 from magnetar.admin.handlers import (
     brokers,
     clusters,
@@ -24,6 +24,7 @@ from magnetar.admin.handlers import (
     topics,
     unsupported,
 )
+from magnetar.admin.pulsar_api.routes import specificity
 from magnetar.base.errors import AdminError, BadVersionError, MagnetarError
 
 if TYPE_CHECKING:
@@ -37,8 +38,13 @@ if TYPE_CHECKING:
     from magnetar.admin.service import AdminService
     from magnetar.metadata.resources import Resources
 
-NOUNS = (clusters, tenants, namespaces, topics, policies, subscriptions, protection, schemas, brokers, unsupported)
-"""Modules with routes, each with a function ``routes``; the last one refuses unsupported requests."""
+NOUNS = (clusters, tenants, namespaces, topics, policies, subscriptions, protection, schemas, brokers)
+"""Modules with routes, each with a function ``routes``."""
+
+
+def served_routes(context: Context) -> list[AdminRoute]:
+    """Return the routes of all handlers."""
+    return [each for noun in NOUNS for each in noun.routes(context)]
 
 
 def build_app(service: AdminService, resources: Resources, extra_routes: Sequence[BaseRoute] = ()) -> Starlette:
@@ -47,8 +53,10 @@ def build_app(service: AdminService, resources: Resources, extra_routes: Sequenc
     Every refusal is a status and ``{"reason": text}``, also for unknown routes and malformed requests.
     """
     context = Context(service, resources)
+    served = served_routes(context)
+    routes = sorted([*served, *unsupported.routes(context, served)], key=lambda each: specificity(each.path))
     app = Starlette(
-        routes=[*(route for noun in NOUNS for route in noun.routes(context)), *extra_routes],
+        routes=[*routes, *extra_routes],
         middleware=[Middleware(_RawPath)],
         exception_handlers={
             AdminError: partial(_refused, service),

@@ -15,7 +15,7 @@ from urllib.parse import unquote
 
 from pydantic import ValidationError
 from starlette.responses import JSONResponse, Response
-from starlette.routing import Route
+from starlette.routing import Match, Route
 
 from magnetar.admin.models.model import Model, to_json
 from magnetar.base.errors import AdminError, RequestError
@@ -34,6 +34,7 @@ if TYPE_CHECKING:
 
     from pydantic import TypeAdapter
     from starlette.requests import Request
+    from starlette.types import Scope
 
     from magnetar.admin.service import AdminService
     from magnetar.metadata.policies import Policies, TenantInfo
@@ -256,7 +257,25 @@ def refusal(status: int, reason: str) -> JSONResponse:
     return JSONResponse({"reason": reason}, status)
 
 
-def route(methods: str, path: str, handler: Callable[[Request], Any]) -> Route:
+class AdminRoute(Route):
+    """A route of the API. There are hundreds, so most requests are compared with its fixed beginning only."""
+
+    def __init__(self, path: str, endpoint: Callable[..., Any], methods: list[str], *, is_without_effect: bool) -> None:
+        """Route ``methods`` of ``path``; ``is_without_effect``: the broker stores what they set, and ignores it."""
+        super().__init__(path, endpoint, methods=methods)
+        self.is_without_effect = is_without_effect
+        self._beginning = path.partition("{")[0]
+        self._parts = path.count("/")
+
+    def matches(self, scope: Scope) -> tuple[Match, Scope]:
+        """Return whether the route matches, as Starlette's routes do."""
+        path = scope["path"]
+        if path.startswith(self._beginning) and path.count("/") == self._parts:
+            return super().matches(scope)
+        return Match.NONE, {}
+
+
+def route(methods: str, path: str, handler: Callable[[Request], Any], *, is_without_effect: bool = False) -> AdminRoute:
     """Route one method, or several separated by spaces, on ``path`` to ``handler``, which may be a coroutine.
 
     A Response from the handler is sent unchanged, None is answered with 204, a Model or JSON value with 200.
@@ -276,7 +295,7 @@ def route(methods: str, path: str, handler: Callable[[Request], Any]) -> Route:
             case _:
                 return JSONResponse(result)
 
-    return Route(path, endpoint, methods=methods.split())
+    return AdminRoute(path, endpoint, methods.split(), is_without_effect=is_without_effect)
 
 
 def words(text: str) -> list[str]:

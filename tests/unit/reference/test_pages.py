@@ -25,6 +25,8 @@ def test_a_page_says_what_the_code_says(name: str) -> None:
         ("broker-conf.md", "| `replicationStartAt` | `earliest` | `latest` | "),
         ("broker-conf.md", "| `zookeeperServers` |  | "),
         ("cli.md", "| `--give-up-data` |  | "),
+        ("compatibility.md", "| `/admin/v2/clusters/{cluster}` | GET, PUT, POST, DELETE |  |  |  |"),
+        ("compatibility.md", "| `/admin/v3/packages/{type}/{tenant}/{namespace}` |  |  |  | GET |"),
         ("configuration.md", "| `brokerServicePort` | integer | `6650` | ≥ 0, ≤ 65535 | "),
         ("metrics.md", "| `magnetar_limit_hits_total` | counter | "),
         ("metrics.md", "| `pulsar_subscription_back_log` | gauge | "),

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from starlette.responses import PlainTextResponse, RedirectResponse, Response, StreamingResponse
 
-from magnetar.admin.exchange import Context, path_text, route
+from magnetar.admin.exchange import AdminRoute, Context, path_text, route
 from magnetar.admin.metrics import CONTENT_TYPE, exposition
 from magnetar.base.errors import AdminError
 from magnetar.base.tasks import start_task
@@ -17,10 +17,9 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
     from starlette.requests import Request
-    from starlette.routing import Route
 
 
-def routes(context: Context) -> list[Route]:
+def routes(context: Context) -> list[AdminRoute]:
     """Handlers for brokers, lookups and metrics."""
     handlers = _Brokers(context)
     root = "/admin/v2/brokers"

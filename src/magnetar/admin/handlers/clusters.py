@@ -9,13 +9,12 @@ from urllib.parse import urlsplit
 from pydantic import TypeAdapter
 from starlette.responses import Response
 
-from magnetar.admin.exchange import Context, body, entity_name, route
+from magnetar.admin.exchange import AdminRoute, Context, body, entity_name, route
 from magnetar.base.errors import AdminError, NotFoundError
 from magnetar.metadata.policies import ClusterData
 
 if TYPE_CHECKING:
     from starlette.requests import Request
-    from starlette.routing import Route
 
 _URL_SCHEMES = {
     "serviceUrl": "http",
@@ -26,7 +25,7 @@ _URL_SCHEMES = {
 _DATA: TypeAdapter[ClusterData] = TypeAdapter(ClusterData)
 
 
-def routes(context: Context) -> list[Route]:
+def routes(context: Context) -> list[AdminRoute]:
     """Handlers for clusters."""
     handlers = _Clusters(context)
     root = "/admin/v2/clusters"

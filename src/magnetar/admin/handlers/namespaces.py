@@ -8,7 +8,17 @@ from typing import TYPE_CHECKING, Any
 from pydantic import TypeAdapter
 from starlette.responses import JSONResponse
 
-from magnetar.admin.exchange import Context, body, entity_name, flag, large_answer, namespace_name, route, words
+from magnetar.admin.exchange import (
+    AdminRoute,
+    Context,
+    body,
+    entity_name,
+    flag,
+    large_answer,
+    namespace_name,
+    route,
+    words,
+)
 from magnetar.admin.handlers import policies
 from magnetar.base.errors import AdminError
 from magnetar.base.names import NamespaceName, is_named_entity
@@ -22,7 +32,6 @@ from magnetar.metadata.policies import (
 if TYPE_CHECKING:
     from starlette.requests import Request
     from starlette.responses import Response
-    from starlette.routing import Route
 
 _ACTED_ON = policies.ACTED_ON | {"replication_clusters", "bundles"}
 _OTHER_POLICIES = frozenset(
@@ -39,7 +48,7 @@ _POLICIES: TypeAdapter[Policies | None] = TypeAdapter(Policies | None)
 _CLUSTERS: TypeAdapter[list[str]] = TypeAdapter(list[str])
 
 
-def routes(context: Context) -> list[Route]:
+def routes(context: Context) -> list[AdminRoute]:
     """Handlers for namespaces."""
     handlers = _Namespaces(context)
     root = "/admin/v2/namespaces/{tenant}"

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, get_args
 
 from pydantic import TypeAdapter, ValidationError
 
-from magnetar.admin.exchange import Context, body, flag, namespace_name, route
+from magnetar.admin.exchange import AdminRoute, Context, body, flag, namespace_name, route
 from magnetar.admin.nouns import Policy
 from magnetar.admin.service import topic_not_found
 from magnetar.base.errors import AdminError
@@ -30,7 +30,6 @@ from magnetar.schema.strategy import SchemaCompatibilityStrategy
 
 if TYPE_CHECKING:
     from starlette.requests import Request
-    from starlette.routing import Route
 
     from magnetar.base.names import TopicName
     from magnetar.metadata.effective import EffectivePolicies
@@ -190,7 +189,7 @@ ACTED_ON = frozenset({"backlog_quota_map", "is_allow_auto_update_schema", *(poli
 """Fields of Policies that this module handles."""
 
 
-def routes(context: Context) -> list[Route]:
+def routes(context: Context) -> list[AdminRoute]:
     """Handlers for policies."""
     handlers = _Handlers(context)
     namespace = "/admin/v2/namespaces/{tenant}/{namespace}"

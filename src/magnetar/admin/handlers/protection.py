@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from magnetar.admin.exchange import Context, large_answer, namespace_name, route
+from magnetar.admin.exchange import AdminRoute, Context, large_answer, namespace_name, route
 from magnetar.admin.service import topic_not_found
 
 if TYPE_CHECKING:
@@ -12,12 +12,11 @@ if TYPE_CHECKING:
 
     from starlette.requests import Request
     from starlette.responses import Response
-    from starlette.routing import Route
 
     from magnetar.base.names import TopicName
 
 
-def routes(context: Context) -> list[Route]:
+def routes(context: Context) -> list[AdminRoute]:
     """Handlers for the protection of subscriptions."""
     handlers = _Protection(context)
     return [

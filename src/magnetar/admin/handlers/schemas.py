@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from pydantic import BaseModel, TypeAdapter
 from starlette.responses import JSONResponse
 
-from magnetar.admin.exchange import Context, body, flag, large_answer, path_text, route
+from magnetar.admin.exchange import AdminRoute, Context, body, flag, large_answer, path_text, route
 from magnetar.base.errors import AdminError, IncompatibleSchemaError, InvalidSchemaError
 from magnetar.schema.info import SchemaInfo, SchemaType
 from magnetar.schema.key_value import from_text, to_text
@@ -16,7 +16,6 @@ from magnetar.schema.key_value import from_text, to_text
 if TYPE_CHECKING:
     from starlette.requests import Request
     from starlette.responses import Response
-    from starlette.routing import Route
 
     from magnetar.metadata.schemas import StoredSchema
 
@@ -37,7 +36,7 @@ class PostSchemaPayload(BaseModel):
 _PAYLOAD: TypeAdapter[PostSchemaPayload] = TypeAdapter(PostSchemaPayload)
 
 
-def routes(context: Context) -> list[Route]:
+def routes(context: Context) -> list[AdminRoute]:
     """Handlers for schemas."""
     handlers = _Schemas(context)
     topic = "/admin/v2/schemas/{tenant}/{namespace}/{topic}"

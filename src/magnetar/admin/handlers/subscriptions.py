@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 from pydantic import BaseModel, Field, TypeAdapter
 
-from magnetar.admin.exchange import Context, body, flag, path_text, route
+from magnetar.admin.exchange import AdminRoute, Context, body, flag, path_text, route
 from magnetar.admin.messages import entry_response
 from magnetar.admin.service import message_not_found, topic_not_found
 from magnetar.base.errors import AdminError
@@ -18,7 +18,6 @@ if TYPE_CHECKING:
 
     from starlette.requests import Request
     from starlette.responses import Response
-    from starlette.routing import Route
 
     from magnetar.base.names import TopicName
 
@@ -42,7 +41,7 @@ _RESET: TypeAdapter[_ResetCursorData] = TypeAdapter(_ResetCursorData)
 _REPLICATED: TypeAdapter[bool] = TypeAdapter(bool)
 
 
-def routes(context: Context) -> list[Route]:
+def routes(context: Context) -> list[AdminRoute]:
     """Handlers for subscriptions."""
     handlers = _Subscriptions(context)
     topic = "/admin/v2/persistent/{tenant}/{namespace}/{topic}"

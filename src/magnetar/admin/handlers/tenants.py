@@ -7,17 +7,16 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic import TypeAdapter
 
-from magnetar.admin.exchange import Context, body, entity_name, flag, route
+from magnetar.admin.exchange import AdminRoute, Context, body, entity_name, flag, route
 from magnetar.base.errors import AdminError
 from magnetar.metadata.policies import TenantInfo
 
 if TYPE_CHECKING:
     from starlette.requests import Request
-    from starlette.routing import Route
 _INFO: TypeAdapter[TenantInfo] = TypeAdapter(TenantInfo)
 
 
-def routes(context: Context) -> list[Route]:
+def routes(context: Context) -> list[AdminRoute]:
     """Handlers for tenants."""
     handlers = _Tenants(context)
     root = "/admin/v2/tenants"

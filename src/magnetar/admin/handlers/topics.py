@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic import BaseModel, TypeAdapter
 
-from magnetar.admin.exchange import Context, body, entity_name, flag, large_answer, namespace_name, route
+from magnetar.admin.exchange import AdminRoute, Context, body, entity_name, flag, large_answer, namespace_name, route
 from magnetar.admin.partitioned import PartitionedTopicStats
 from magnetar.admin.service import StatsOptions, check_not_fewer, topic_exists, topic_not_found
 from magnetar.base.errors import AdminError
@@ -20,7 +20,6 @@ if TYPE_CHECKING:
 
     from starlette.requests import Request
     from starlette.responses import Response
-    from starlette.routing import Route
 
     from magnetar.admin.models.internal import PersistentTopicInternalStats
     from magnetar.admin.models.topics import MessageId, TopicStats
@@ -46,7 +45,7 @@ _PARTITIONS: TypeAdapter[int] = TypeAdapter(int)
 _PARTITIONED: TypeAdapter[int | PartitionedTopicMetadata] = TypeAdapter(int | PartitionedTopicMetadata)
 
 
-def routes(context: Context) -> list[Route]:
+def routes(context: Context) -> list[AdminRoute]:
     """Handlers for topics."""
     handlers = _Topics(context)
     root = "/admin/v2/persistent/{tenant}/{namespace}"

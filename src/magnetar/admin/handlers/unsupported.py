@@ -1,4 +1,4 @@
-"""Unsupported requests of Pulsar's API: they are refused with their name, never silently accepted.
+"""Routes of Apache Pulsar that no handler serves: they are refused with their name, never silently accepted.
 
 A GET of an unsupported policy returns Pulsar's answer for an unset policy; setting it is refused with 501.
 """
@@ -8,16 +8,14 @@ from __future__ import annotations
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Any
 
-from magnetar.admin.exchange import Context, namespace_name, route, words
+from magnetar.admin.exchange import AdminRoute, Context, namespace_name, route, words
+from magnetar.admin.pulsar_api.routes import GROUPS, by_key
 from magnetar.base.errors import AdminError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from starlette.requests import Request
-    from starlette.routing import Route
-
-_WRITES = "POST PUT DELETE"
 
 _NAMESPACE_POLICIES: dict[str, Any] = dict.fromkeys(
     words("""
@@ -36,8 +34,6 @@ _NAMESPACE_POLICIES: dict[str, Any] = dict.fromkeys(
 }
 """Unsupported policies, with Pulsar's answer if they are not set (None: 204)."""
 
-_NAMESPACE_WRITES = words("clearBacklog permissions unload unsubscribe")
-
 _TOPIC_POLICIES = words("""
     autoSubscriptionCreation compactionThreshold dispatchRate entryFilters inactiveTopicPolicies maxConsumers
     maxConsumersPerSubscription maxMessageSize maxProducers maxSubscriptionsPerTopic maxUnackedMessagesOnConsumer
@@ -46,16 +42,9 @@ _TOPIC_POLICIES = words("""
     subscriptionTypesEnabled
 """)
 
-_TOPIC_OPERATIONS = words("""
-    compaction createMissedPartitions examinemessage getMessageIdByIndex internal-info offload permissions properties
-    terminate trim truncate
-""")
 
-_SUBSCRIPTION_OPERATIONS = words("analyzeBacklog properties")
-
-
-def routes(context: Context) -> list[Route]:
-    """Return routes that refuse unsupported requests."""
+def routes(context: Context, served: Sequence[AdminRoute]) -> list[AdminRoute]:
+    """Return routes for everything in Pulsar's API that ``served`` lacks."""
 
     def unset(request: Request) -> Any:  # noqa: ANN401 - any JSON value
         context.policies(namespace_name(request))
@@ -66,31 +55,17 @@ def routes(context: Context) -> list[Route]:
 
     namespace = "/admin/v2/namespaces/{tenant}/{namespace}"
     topic = "/admin/v2/persistent/{tenant}/{namespace}/{topic}"
-    subscription = f"{topic}/subscription/{{subscription}}"
-    reads = [route("GET", f"{namespace}/{policy}", unset) for policy in _NAMESPACE_POLICIES]
-    policies = [
-        route(_WRITES, f"{namespace}/{policy}{rest}", _not_implemented(f"the namespace policy {policy}"))
-        for policy in (*_NAMESPACE_POLICIES, *_NAMESPACE_WRITES)
-        for rest in ("", "/{rest:path}")
+    reads = [
+        *(route("GET", f"{namespace}/{policy}", unset) for policy in _NAMESPACE_POLICIES),
+        *(route("GET", f"{topic}/{policy}", unset_of_topic) for policy in _TOPIC_POLICIES),
     ]
-    operations = [
-        route(f"GET {_WRITES}", f"{owner}/{operation}", _not_implemented(f"{operation} of {what}"))
-        for owner, operations, what in (
-            (topic, _TOPIC_OPERATIONS, "topics"),
-            (subscription, _SUBSCRIPTION_OPERATIONS, "subscriptions"),
-        )
-        for operation in operations
-    ]
-    topic_reads = [route("GET", f"{topic}/{policy}", unset_of_topic) for policy in _TOPIC_POLICIES]
-    topic_policies = [
-        route(_WRITES, f"{topic}/{policy}", _not_implemented(f"the topic policy {policy}"))
-        for policy in _TOPIC_POLICIES
-    ]
-    return [*reads, *policies, *operations, *topic_reads, *topic_policies]
+    answered = by_key([*served, *reads])
+    missing = (each for group in GROUPS for each in group.routes() if each.key not in answered)
+    return [*reads, *(route(each.method, each.path, _not_implemented(each.refusal)) for each in missing)]
 
 
-def _not_implemented(feature: str) -> Callable[[Request], None]:
+def _not_implemented(reason: str) -> Callable[[Request], None]:
     def refuse(_: Request) -> None:
-        raise AdminError(HTTPStatus.NOT_IMPLEMENTED, f"Magnetar does not support {feature}")
+        raise AdminError(HTTPStatus.NOT_IMPLEMENTED, reason)
 
     return refuse

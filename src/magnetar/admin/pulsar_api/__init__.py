@@ -1,0 +1,1 @@
+"""Routes of Apache Pulsar's admin API, and their status in Magnetar."""
