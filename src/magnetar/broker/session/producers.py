@@ -60,6 +60,8 @@ def create(session: Session, command: pb.CommandProducer) -> None:
 
     def admit() -> None:
         check_room(session)
+        if command.txn_enabled and not command.producer_name.startswith(REPLICATOR_PREFIX):
+            raise transactions.refusal()
         _create(session, command)
 
     attempt(session, command.request_id, admit)

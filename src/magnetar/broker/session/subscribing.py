@@ -199,10 +199,13 @@ def _check_request(command: pb.CommandSubscribe, config: BrokerConfig) -> None:
     check_subscription_name(command.subscription)
     if command.subType == pb.CommandSubscribe.Key_Shared and not config.subscriptionKeySharedEnable:
         raise RequestError(ServerError.NotAllowedError, "Key_Shared subscription is disabled by broker.")
-    if command.read_compacted and command.subType in (pb.CommandSubscribe.Shared, pb.CommandSubscribe.Key_Shared):
-        raise RequestError(
-            ServerError.NotAllowedError, "readCompacted only allowed on failover or exclusive subscriptions"
+    if command.read_compacted and command.durable:
+        # A table view reads so too, by a non-durable subscription: every message of a key includes the latest one.
+        message = (
+            "readCompacted is not supported by this broker: topics are not compacted. Subscribe without it, or use a"
+            " reader or a table view"
         )
+        raise RequestError(ServerError.NotAllowedError, message)
     if command.start_message_rollback_duration_sec:
         message = "start_message_rollback_duration_sec is not supported by this broker: seek by time instead"
         raise RequestError(ServerError.NotAllowedError, message)

@@ -61,6 +61,21 @@ def test_an_entry_of_another_cluster_is_taken_as_it_is_there() -> None:
     assert len(writer.receipts()) == 1
 
 
+def test_a_producer_of_transactions_is_refused_and_creates_no_topic() -> None:
+    cluster = Cluster()
+    client = cluster.client()
+    client.produce(txn_enabled=True)
+    assert [error.error for error in client.take("ERROR")] == [ServerError.NotAllowedError]
+    assert not cluster.topics.loaded
+
+
+def test_a_replicator_of_a_cluster_with_transactions_is_admitted() -> None:
+    """It may send entries of transactions; refusing it would block its link for ever."""
+    client = Cluster().client()
+    client.produce(name="pulsar.repl.jfk-->ewr", txn_enabled=True)
+    assert client.names() == ["PRODUCER_SUCCESS"]
+
+
 def test_an_acknowledgement_in_a_transaction_acknowledges_nothing() -> None:
     cluster = Cluster()
     client = cluster.client()
