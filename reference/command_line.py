@@ -16,6 +16,10 @@ if TYPE_CHECKING:
 _Row = tuple[str, str, str]
 _HEADS = ("argument or option", "default", "meaning")
 
+_PLACES = (
+    "They are accepted before the noun, before the verb and after it. If one is given twice, the last one applies."
+)
+
 
 def page() -> str:
     """Return a section for each command, after the common options."""
@@ -24,7 +28,7 @@ def page() -> str:
     counted = Counter(row for _, command in commands for row in _rows(command))
     common = [row for row, count in counted.items() if 2 * count > len(commands)]
     sections = [
-        f"## Common options\n\n{table(_HEADS, common)}",
+        f"## Common options\n\n{_PLACES}\n\n{table(_HEADS, common)}",
         *(_section(name, command, common) for name, command in commands),
     ]
     return f"{app.info.epilog}\n\n" + "\n".join(sections)

@@ -37,6 +37,16 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     items[:] = [item for item in items if item not in slow]
 
 
+@pytest.fixture(scope="session", autouse=True)
+def no_profiles(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """Keep the command line away from the profiles and variables of the user who runs the tests."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("XDG_CONFIG_HOME", str(tmp_path_factory.mktemp("configuration")))
+        for variable in ("MAGNETAR_ADMIN_URL", "MAGNETAR_CLUSTER"):
+            patch.delenv(variable, raising=False)
+        yield
+
+
 @pytest.fixture(scope="session")
 def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
     """One broker with default settings, shared by tests that do not disturb it."""

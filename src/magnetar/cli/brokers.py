@@ -6,10 +6,11 @@ from typing import Annotated
 
 import typer
 
+from magnetar.cli.global_options import noun
 from magnetar.cli.output import say
 from magnetar.cli.session import Session, command
 
-app = typer.Typer(help="The broker behind the admin URL.", no_args_is_help=True)
+app = noun("The broker behind the admin URL.")
 
 
 @command(app, "list")

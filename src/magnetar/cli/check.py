@@ -12,6 +12,7 @@ from magnetar.base.errors import ConfigurationError
 from magnetar.base.lock import DirectoryLock
 from magnetar.base.real import SystemClock, SystemFiles
 from magnetar.broker.settings.data_directory import LEDGERS
+from magnetar.cli.global_options import OutputForm
 from magnetar.cli.output import Output, say, show_fields, show_json
 from magnetar.cli.progress import progress
 from magnetar.ledger.medium.blocking import run_blocking
@@ -45,7 +46,7 @@ def check(
             help="With --repair: delete all ledgers that no topic lists, including possible data of a lost topic.",
         ),
     ] = False,
-    output: Annotated[Output, typer.Option(help="Output format.")] = Output.TEXT,
+    output: OutputForm = Output.TEXT,
 ) -> int:
     """Verify every record, index, checksum, cursor and list of ledgers, and report damage and lost data.
 

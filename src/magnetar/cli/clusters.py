@@ -6,10 +6,11 @@ from typing import Annotated
 
 import typer
 
+from magnetar.cli.global_options import noun
 from magnetar.cli.output import say
 from magnetar.cli.session import Session, command
 
-app = typer.Typer(help="The clusters that are registered in a cluster, including itself.", no_args_is_help=True)
+app = noun("The clusters that are registered in a cluster, including itself.")
 
 Cluster = Annotated[str, typer.Argument(help="The cluster's name.")]
 Url = Annotated[str | None, typer.Option(help="Admin URL of the cluster, http://host:port.")]

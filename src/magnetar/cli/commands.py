@@ -9,7 +9,8 @@ from importlib import import_module
 from typing import Any
 
 import typer
-from typer.core import TyperGroup
+
+from magnetar.cli.global_options import Passing
 
 _COMMANDS = {
     "broker": "broker",
@@ -30,12 +31,13 @@ _NOUNS = {
     "subscriptions": "subscriptions",
     "schemas": "schemas",
     "brokers": "brokers",
+    "profiles": "profiles",
     "pipeline": "pipeline",
 }
 """Modules of the commands with verbs."""
 
 
-class Commands(TyperGroup):
+class Commands(Passing):
     """The root of the command line."""
 
     def list_commands(self, ctx: Any) -> list[str]:  # noqa: ANN401, ARG002 - typer does not export its classes

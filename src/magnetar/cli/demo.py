@@ -22,7 +22,7 @@ def demo(
     ),
     base_port: Annotated[int, typer.Option(help="First port of the clusters.")] = 16650,
     keep: Annotated[bool, typer.Option("--keep", help="Keep the clusters running afterwards.")] = False,
-    output: Annotated[Output, typer.Option(help="Output format of the report.")] = Output.TEXT,
+    output: Annotated[Output, typer.Option("--output", "-o", help="Output format of the report.")] = Output.TEXT,
 ) -> int:
     """Move consumers between three clusters, as planned and after kill -9, and count lost and repeated messages.
 

@@ -4,28 +4,22 @@ from __future__ import annotations
 
 import os
 import sys
-from enum import IntEnum
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 import magnetar
-from magnetar.base.errors import AdminError, ClusterUnreachableError, MagnetarError
+from magnetar.base.errors import MagnetarError
 from magnetar.cli.commands import Commands
+from magnetar.cli.failures import ExitCode, FailedError, Failure, requested_output
+from magnetar.cli.global_options import EarlyAdminUrl, EarlyOutput, EarlyProfile
 from magnetar.cli.output import say
 from magnetar.cli.variables import misspelt_variables
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-
-class ExitCode(IntEnum):
-    """Exit codes of all commands."""
-
-    DONE = 0
-    FAILED = 1
-    USAGE = 2
-    UNREACHABLE = 3
+__all__ = ["ExitCode", "app", "main"]
 
 
 def _print_version(wanted: bool) -> None:
@@ -49,6 +43,9 @@ def root(
     version: Annotated[
         bool, typer.Option("--version", help="Print the version and exit.", callback=_print_version, is_eager=True)
     ] = False,
+    admin_url: EarlyAdminUrl = None,
+    profile: EarlyProfile = None,
+    output: EarlyOutput = None,
 ) -> None:
     """Geo-replicated publish/subscribe that keeps a consumer's place between clusters."""
 
@@ -56,8 +53,9 @@ def root(
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run a command and return its exit code; ``arguments`` defaults to those of the process.
 
-    Errors are printed as ``error: …``. An error text can contain a hint, on a second line: ``hint: …``.
+    Errors are printed as ``error: …`` and ``hint: …``, or as one JSON object if the output format is JSON.
     """
+    output = requested_output(sys.argv[1:] if arguments is None else arguments)
     for warning in misspelt_variables(app, os.environ):
         say(warning)
     try:
@@ -65,25 +63,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except typer.TyperException as error:
         # A noun without a verb has printed its help; the text is empty.
         text = error.format_message()
-        return (
-            _fail(f"{text}\nhint: --help lists the arguments and options", ExitCode.USAGE) if text else ExitCode.USAGE
-        )
-    except ClusterUnreachableError as error:
-        return _fail(
-            f"{error}\nhint: set the cluster's admin URL with --admin-url or MAGNETAR_ADMIN_URL",
-            ExitCode.UNREACHABLE,
-        )
-    except AdminError as error:
-        hint = f"the cluster answered {error.status.value} {error.status.phrase}"
-        return _fail(f"{error}\nhint: {hint}", ExitCode.FAILED)
+        hint = "--help lists the arguments and options"
+        return Failure.of_text(text, ExitCode.USAGE, hint).show(output) if text else ExitCode.USAGE
+    except FailedError as error:
+        return error.failure.show(output)
     except MagnetarError as error:
-        return _fail(str(error), ExitCode.FAILED)
+        return Failure.of_text(str(error), ExitCode.FAILED).show(output)
+    except typer.Abort:
+        return Failure(ExitCode.FAILED, "interrupted").show(output)
     return code if isinstance(code, int) else ExitCode.DONE
-
-
-def _fail(text: str, code: ExitCode) -> ExitCode:
-    say(f"error: {text}")
-    return code
 
 
 if __name__ == "__main__":

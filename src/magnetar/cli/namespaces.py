@@ -6,11 +6,12 @@ from typing import Annotated
 
 import typer
 
+from magnetar.cli.global_options import noun
 from magnetar.cli.output import say
 from magnetar.cli.policies import Enabled, add_verbs
 from magnetar.cli.session import Namespace, Session, command, names
 
-app = typer.Typer(help="Namespaces and their policies.", no_args_is_help=True)
+app = noun("Namespaces and their policies.")
 
 Clusters = Annotated[
     str, typer.Option("--clusters", "-c", help="Clusters that replicate the namespace, separated by commas.")

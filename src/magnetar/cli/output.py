@@ -63,6 +63,29 @@ def show_fields(value: Mapping[str, Any]) -> None:
     show_lines(f"{name:<{width}}  {_cell(each)}" for name, each in value.items())
 
 
+def show_change(output: Output, subject: str, field: str, before: object, after: object) -> None:
+    """Report a change of an object's ``field`` with the values before and after it; None: it is not set."""
+    if output is Output.JSON:
+        show_json({"subject": subject, "field": field, "before": before, "after": after})
+    elif before == after:
+        say(f"{field} of {subject}: {_words(after)} (unchanged)")
+    else:
+        say(f"{field} of {subject}: {_words(after)} (was {_words(before)})")
+
+
+def _words(value: object) -> str:
+    """Return a value in one line."""
+    match value:
+        case None:
+            return "not set"
+        case dict():
+            return ", ".join(f"{name}={_cell(each)}" for name, each in value.items() if each is not None) or "empty"
+        case list():
+            return ",".join(map(str, value)) or "none"
+        case _:
+            return _cell(value)
+
+
 def _cell(value: object) -> str:
     match value:
         case bool():

@@ -19,6 +19,7 @@ from rich.table import Table
 from rich.text import Text
 
 from magnetar.base.names import NamespaceName
+from magnetar.cli.global_options import noun
 from magnetar.cli.output import UNKNOWN, Output, say
 from magnetar.cli.session import names
 from magnetar.ops.spark import require_spark
@@ -32,12 +33,7 @@ if TYPE_CHECKING:
 
     from magnetar.pipeline.driver.replicate import Event, Progress
 
-app = typer.Typer(help="Replicate entries between clusters with Apache Spark.", no_args_is_help=True)
-
-
-@app.callback()
-def pipeline() -> None:
-    """Replicate entries between clusters with Apache Spark."""
+app = noun("Replicate entries between clusters with Apache Spark.")
 
 
 @app.command()
@@ -58,7 +54,7 @@ def replicate(
     ] = "",
     metrics_port: Annotated[int | None, typer.Option(help="Port of the Prometheus metrics.")] = None,
     output: Annotated[
-        Output, typer.Option(help="Format of the progress; text: a table if stdout is a terminal.")
+        Output, typer.Option("--output", "-o", help="Format of the progress; text: a table if stdout is a terminal.")
     ] = Output.TEXT,
 ) -> None:
     """Replicate every topic of replicated namespaces between the clusters until Ctrl-C."""

@@ -10,6 +10,7 @@ import typer
 
 from magnetar.admin.nouns import Policy
 from magnetar.base.names import NamespaceName, TopicName
+from magnetar.cli.global_options import noun
 from magnetar.cli.output import say
 from magnetar.cli.session import Session, Topic, command
 from magnetar.cli.units import bounded_seconds, megabytes, minutes, seconds, size
@@ -214,7 +215,7 @@ def set_replicated_subscriptions_snapshot_frequency(
 def set_replicated_subscription_active_cluster(
     session: Session,
     owner: Owner,
-    cluster: Annotated[str, typer.Option("--cluster", help="Cluster that admits consumers; empty: all clusters.")],
+    cluster: Annotated[str, typer.Option("--active-cluster", help="Cluster that admits consumers; empty: all.")],
 ) -> None:
     """Admit consumers of replicated subscriptions in one cluster only; set it in every cluster, the old one first."""
     session.client.policies.set(owner, Policy.REPLICATED_SUBSCRIPTION_ACTIVE_CLUSTER, cluster)
@@ -337,5 +338,5 @@ def _remover(policy: Policy, name: str) -> Callable[..., None]:
     return remove
 
 
-app = typer.Typer(help="Policies of a topic, which override those of its namespace.", no_args_is_help=True)
+app = noun("Policies of a topic, which override those of its namespace.")
 add_verbs(app, Topic)

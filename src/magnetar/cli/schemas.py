@@ -8,10 +8,11 @@ from typing import Annotated, Any
 
 import typer
 
+from magnetar.cli.global_options import noun
 from magnetar.cli.output import say
 from magnetar.cli.session import Session, Topic, command
 
-app = typer.Typer(help="Schemas of topics.", no_args_is_help=True)
+app = noun("Schemas of topics.")
 
 SchemaFile = Annotated[
     Path,

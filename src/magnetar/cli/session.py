@@ -1,25 +1,23 @@
-"""The part that all commands for a cluster share: the client, ``--admin-url`` and ``--output``."""
+"""The part that all commands for a cluster share: the client, the output, and errors with their hints."""
 
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Annotated, Any, TypeVar, get_type_hints
 
 import typer
 
 from magnetar.admin.client import AdminClient
-from magnetar.base.errors import InvalidTopicNameError
+from magnetar.base.errors import AdminError, ClusterUnreachableError, InvalidTopicNameError
 from magnetar.base.names import NamespaceName, TopicName
+from magnetar.cli.failures import ExitCode, FailedError, Failure
+from magnetar.cli.global_options import AdminUrl, OutputForm, ProfileName
+from magnetar.cli.hints import refusal_hint
 from magnetar.cli.output import Output, say, show_fields, show_json, show_lines, show_table
-
-DEFAULT_ADMIN_URL = "http://localhost:8080"
-
-AdminUrl = Annotated[
-    str, typer.Option("--admin-url", envvar="MAGNETAR_ADMIN_URL", help="Admin URL of the cluster, http://host:port.")
-]
-OutputForm = Annotated[Output, typer.Option("--output", help="Output format.")]
+from magnetar.cli.target import Target, choose
 
 Verb = TypeVar("Verb", bound=Callable[..., None])
 Parsed = TypeVar("Parsed")
@@ -31,6 +29,7 @@ class Session:
 
     client: AdminClient
     output: Output
+    target: Target
 
     @property
     def is_json(self) -> bool:
@@ -76,14 +75,26 @@ def command(app: typer.Typer, name: str, **read_as: object) -> Callable[[Verb], 
     """
 
     def register(function: Verb) -> Verb:
-        def run(admin_url: str, output: Output, **arguments: Any) -> None:  # noqa: ANN401 - as the verb declares
-            with AdminClient(admin_url) as client:
-                function(Session(client, output), **arguments)
+        def run(
+            context: typer.Context,
+            admin_url: str | None,
+            profile: str | None,
+            output: Output,
+            **arguments: Any,  # noqa: ANN401 - as the verb declares
+        ) -> None:
+            target = choose(context, admin_url, profile)
+            with AdminClient(target.admin_url) as client, _failures(target, arguments):
+                function(Session(client, output, target), **arguments)
 
         # typer reads a command's parameters from its signature.
         hints = get_type_hints(function, include_extras=True) | read_as
         session, *own = inspect.signature(function).parameters.values()
-        shared = [_keyword("admin_url", AdminUrl, DEFAULT_ADMIN_URL), _keyword("output", OutputForm, Output.TEXT)]
+        shared = [
+            _keyword("context", typer.Context),
+            _keyword("admin_url", AdminUrl, None),
+            _keyword("profile", ProfileName, None),
+            _keyword("output", OutputForm, Output.TEXT),
+        ]
         parameters = [parameter.replace(annotation=hints[parameter.name]) for parameter in own]
         run.__signature__ = inspect.Signature(  # type: ignore[attr-defined] # typer and inspect look for it
             [parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY) for parameter in parameters] + shared
@@ -95,8 +106,25 @@ def command(app: typer.Typer, name: str, **read_as: object) -> Callable[[Verb], 
     return register
 
 
-def _keyword(name: str, annotation: object, default: object) -> inspect.Parameter:
+def _keyword(name: str, annotation: object, default: object = inspect.Parameter.empty) -> inspect.Parameter:
     return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, annotation=annotation, default=default)
+
+
+@contextmanager
+def _failures(target: Target, arguments: Mapping[str, Any]) -> Iterator[None]:
+    """Add the URL and a hint to errors of the cluster."""
+    try:
+        yield
+    except ClusterUnreachableError as error:
+        hint = (
+            "start a broker with: magnetar standalone; or name another cluster: --cluster NAME "
+            "(magnetar profiles list shows the names) or --admin-url http://host:port"
+        )
+        raise FailedError(Failure(ExitCode.UNREACHABLE, str(error), hint, target.admin_url)) from error
+    except AdminError as error:
+        hint = refusal_hint(error, target, arguments)
+        failure = Failure(ExitCode.FAILED, str(error), hint, target.admin_url, error.status.value)
+        raise FailedError(failure) from error
 
 
 def topic(text: str) -> TopicName:

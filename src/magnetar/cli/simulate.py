@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from magnetar.base.errors import ConfigurationError
+from magnetar.cli.global_options import OutputForm
 from magnetar.cli.output import Output, say, show_fields, show_json, show_lines
 from magnetar.cli.progress import progress
 
@@ -43,7 +44,7 @@ def simulate(
     diagram: Annotated[
         bool, typer.Option("--diagram", help="With --seed: print a sequence diagram (Mermaid).")
     ] = False,
-    output: Annotated[Output, typer.Option(help="Output format.")] = Output.TEXT,
+    output: OutputForm = Output.TEXT,
 ) -> int:
     """Run clusters, pipeline and clients on a virtual clock, network and disk, from a seed.
 

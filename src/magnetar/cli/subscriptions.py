@@ -7,15 +7,14 @@ from typing import Annotated
 import typer
 
 from magnetar.base.names import NamespaceName, TopicName
+from magnetar.cli.global_options import noun
 from magnetar.cli.output import say
 from magnetar.cli.session import Namespace, Session, Topic, command
 from magnetar.cli.session import namespace as read_namespace
 from magnetar.cli.session import topic as read_topic
 from magnetar.cli.standing import holes, protections, standings, unavailable
 
-app = typer.Typer(
-    help="Overviews of subscriptions. To change a subscription, see: magnetar topics --help", no_args_is_help=True
-)
+app = noun("Overviews of subscriptions. To change a subscription, see: magnetar topics --help")
 
 
 @command(app, "list")

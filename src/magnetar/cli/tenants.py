@@ -6,10 +6,11 @@ from typing import Annotated
 
 import typer
 
+from magnetar.cli.global_options import noun
 from magnetar.cli.output import say
 from magnetar.cli.session import Session, command, names
 
-app = typer.Typer(help="Tenants, their clusters and their roles.", no_args_is_help=True)
+app = noun("Tenants, their clusters and their roles.")
 
 Tenant = Annotated[str, typer.Argument(help="The tenant's name.")]
 AllowedClusters = Annotated[

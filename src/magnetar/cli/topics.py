@@ -7,12 +7,13 @@ from typing import Annotated, Any
 import typer
 
 from magnetar.base.position import Position
+from magnetar.cli.global_options import noun
 from magnetar.cli.output import UNKNOWN, Output, say, show_fields, show_table
 from magnetar.cli.session import Namespace, Session, Topic, command
 from magnetar.cli.standing import standings
 from magnetar.cli.units import position
 
-app = typer.Typer(help="Topics, partitioned topics and their subscriptions.", no_args_is_help=True)
+app = noun("Topics, partitioned topics and their subscriptions.")
 
 Force = Annotated[bool, typer.Option("--force", "-f", help="Disconnect its clients.")]
 Partitions = Annotated[int, typer.Option("--partitions", "-p", min=1, help="Number of partitions.")]

@@ -30,7 +30,7 @@ def up(
         int, typer.Option(help="First port; each cluster uses two, 10 after those of the previous one.")
     ] = 16650,
     pipeline: Annotated[bool, typer.Option(help="Replicate between the clusters.")] = True,
-    output: Annotated[Output, typer.Option(help="Output format of the endpoints.")] = Output.TEXT,
+    output: Annotated[Output, typer.Option("--output", "-o", help="Output format of the endpoints.")] = Output.TEXT,
 ) -> None:
     """Start clusters and their pipeline on this machine, and keep them running until Ctrl-C."""
     cluster_names = names(clusters)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -11,48 +10,16 @@ import httpx
 import pytest
 
 from magnetar.admin.client import AdminClient
-from magnetar.base.names import TopicName
 from magnetar.base.position import LATEST, Position
 from magnetar.cli import session
 from magnetar.cli.main import ExitCode, main
-from magnetar.wire.entries.entry import build_entry
-from magnetar.wire.proto import pulsar_api_pb2 as pb
-from tests.unit.admin.fake_service import (
-    AppTransport,
-    FakeAdminService,
-    FakeSubscription,
-    FakeTopic,
-    new_service,
-)
+from tests.unit.admin.fake_service import AppTransport, FakeAdminService, FakeSubscription
+from tests.unit.cli.fake_cluster import OBS, TOPIC
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-Run = Callable[[str], Any]
-
-TOPIC = "persistent://nyc/flights/obs"
-OBS = TopicName.parse(TOPIC)
-
-
-@pytest.fixture
-def service(monkeypatch: pytest.MonkeyPatch) -> FakeAdminService:
-    found = new_service()
-    metadata = pb.MessageMetadata(producer_name="p", sequence_id=0, publish_time=1024)
-    entries = [build_entry(metadata, b"x%d" % index) for index in range(10)]
-    found.topics.held[OBS] = FakeTopic(entries, {"sub": FakeSubscription(Position(3, -1))})
-    monkeypatch.setattr(session, "AdminClient", partial(AdminClient, transport=AppTransport(found)))
-    return found
-
-
-@pytest.fixture
-def run(service: FakeAdminService, capsys: pytest.CaptureFixture[str]) -> Run:
-    def call(line: str) -> Any:  # noqa: ANN401 - any JSON value
-        code = main([*line.split(), "--output", "json"])
-        captured = capsys.readouterr()
-        assert code is ExitCode.DONE, captured.err
-        return json.loads(captured.out) if captured.out else None
-
-    return call
+    from tests.unit.cli.fake_cluster import Run
 
 
 def test_clusters(run: Run) -> None:
@@ -120,7 +87,7 @@ def test_policies(run: Run, owner: str) -> None:
         ("at-risk-absence", "--time 10m", 600),
         ("replicated-subscription-sync", "--mode markers", "markers"),
         ("replicated-subscriptions-snapshot-frequency", "--time 250", 250),
-        ("replicated-subscription-active-cluster", "--cluster jfk", "jfk"),
+        ("replicated-subscription-active-cluster", "--active-cluster jfk", "jfk"),
     ):
         verb(f"set-{name}", options)
         assert verb(f"get-{name}") == value
@@ -276,7 +243,10 @@ def test_tables_fit_a_pipe(service: FakeAdminService, capsys: pytest.CaptureFixt
         (
             "topics stats nyc/flights/nope",
             ExitCode.FAILED,
-            "error: Topic persistent://nyc/flights/nope not found\nhint: the cluster answered 404 Not Found\n",
+            (
+                "error: Topic persistent://nyc/flights/nope not found\nhint: http://localhost:8080 answered "
+                "404 Not Found; list the topics with: magnetar topics list nyc/flights\n"
+            ),
         ),
         (
             "topics stats nyc/flights",
@@ -311,7 +281,8 @@ def test_no_cluster_answers(monkeypatch: pytest.MonkeyPatch, capsys: pytest.Capt
     assert main(["clusters", "list"]) is ExitCode.UNREACHABLE
     assert capsys.readouterr().err == (
         "error: no answer from http://far:1: Connection refused; is the broker running, and is this its admin URL?\n"
-        "hint: set the cluster's admin URL with --admin-url or MAGNETAR_ADMIN_URL\n"
+        "hint: start a broker with: magnetar standalone; or name another cluster: --cluster NAME "
+        "(magnetar profiles list shows the names) or --admin-url http://host:port\n"
     )
 
 

@@ -1,0 +1,159 @@
+"""Named clusters, and the choice of the cluster that a command is sent to."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+import httpx
+import pytest
+
+from magnetar.admin.client import AdminClient
+from magnetar.cli import session
+from magnetar.cli.main import ExitCode, main
+from magnetar.cli.profile_store import profiles_file
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+EWR = {"adminUrl": "http://ewr:8080", "serviceUrl": None}
+
+
+@pytest.fixture(autouse=True)
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
+
+
+@pytest.fixture
+def asked(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The URLs to which requests were sent."""
+    urls: list[str] = []
+
+    def answer(request: httpx.Request) -> httpx.Response:
+        urls.append(f"{request.url.scheme}://{request.url.netloc.decode()}")
+        return httpx.Response(200, json=[])
+
+    monkeypatch.setattr(session, "AdminClient", lambda url: AdminClient(url, transport=httpx.MockTransport(answer)))
+    return urls
+
+
+def as_json(line: str, capsys: pytest.CaptureFixture[str]) -> Any:  # noqa: ANN401 - any JSON value
+    assert main([*line.split(), "-o", "json"]) is ExitCode.DONE
+    return json.loads(capsys.readouterr().out)
+
+
+def test_a_profile_has_a_life(capsys: pytest.CaptureFixture[str]) -> None:
+    assert as_json("profiles list", capsys) == []
+    assert as_json("profiles set ewr --admin-url http://ewr:8080", capsys) == {
+        "subject": "profile ewr",
+        "field": "urls",
+        "before": None,
+        "after": EWR,
+    }
+    jfk = as_json("profiles set jfk --admin-url https://jfk --service-url pulsar://jfk:6650", capsys)["after"]
+    assert as_json("profiles use ewr", capsys)["before"] is None
+    assert as_json("profiles use jfk", capsys) == {
+        "subject": "profiles",
+        "field": "current",
+        "before": "ewr",
+        "after": "jfk",
+    }
+    assert as_json("profiles list", capsys) == [
+        {"name": "ewr", "current": False, **EWR},
+        {"name": "jfk", "current": True, **jfk},
+    ]
+    assert as_json("profiles remove jfk", capsys)["before"] == jfk
+    assert as_json("profiles list", capsys) == [{"name": "ewr", "current": False, **EWR}]
+
+
+def test_the_text_names_both_values(capsys: pytest.CaptureFixture[str]) -> None:
+    for url, was in (("http://a", "not set"), ("http://b", "adminUrl=http://a")):
+        assert main(["profiles", "set", "ewr", "--admin-url", url]) is ExitCode.DONE
+        assert capsys.readouterr().err == f"urls of profile ewr: adminUrl={url} (was {was})\n"
+
+
+@pytest.mark.parametrize(
+    "line", ["profiles set a/b --admin-url http://a", "profiles set a --admin-url pulsar://a", "profiles use a"]
+)
+def test_bad_profiles_are_refused(line: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(line.split()) is ExitCode.FAILED
+    assert "\nhint: " in capsys.readouterr().err
+    assert not profiles_file().exists()
+
+
+def test_a_file_that_is_not_ours_is_named(capsys: pytest.CaptureFixture[str]) -> None:
+    profiles_file().parent.mkdir(parents=True)
+    profiles_file().write_text("[]")
+    assert main(["profiles", "list"]) is ExitCode.FAILED
+    assert str(profiles_file()) in capsys.readouterr().err
+
+
+def test_a_relative_configuration_directory_is_ignored() -> None:
+    assert profiles_file({"XDG_CONFIG_HOME": "here"}) == profiles_file({})
+    assert profiles_file({"XDG_CONFIG_HOME": "/etc/x"}).as_posix() == "/etc/x/magnetar/profiles.json"
+
+
+@pytest.mark.parametrize(
+    ("line", "environment", "url"),
+    [
+        ("tenants list", {}, "http://localhost:8080"),
+        ("tenants list --cluster ewr", {}, "http://ewr:8080"),
+        ("--cluster ewr tenants list", {}, "http://ewr:8080"),
+        ("tenants --cluster ewr list", {}, "http://ewr:8080"),
+        ("--cluster ewr tenants list --cluster jfk", {}, "http://jfk:8080"),
+        ("tenants list", {"MAGNETAR_CLUSTER": "jfk"}, "http://jfk:8080"),
+        ("tenants list", {"MAGNETAR_ADMIN_URL": "http://x"}, "http://x"),
+        ("tenants list --cluster ewr", {"MAGNETAR_ADMIN_URL": "http://x"}, "http://ewr:8080"),
+        ("--admin-url http://y tenants list", {"MAGNETAR_CLUSTER": "jfk"}, "http://y"),
+    ],
+)
+def test_the_nearest_choice_wins(
+    line: str,
+    environment: dict[str, str],
+    url: str,
+    asked: list[str],
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    for name in ("ewr", "jfk"):
+        as_json(f"profiles set {name} --admin-url http://{name}:8080", capsys)
+    for name, value in environment.items():
+        monkeypatch.setenv(name, value)
+    assert main(line.split()) is ExitCode.DONE
+    assert asked == [url]
+
+
+def test_the_current_profile_is_the_default(asked: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    as_json("profiles set ewr --admin-url http://ewr:8080", capsys)
+    as_json("profiles use ewr", capsys)
+    as_json("tenants list", capsys)
+    as_json("profiles remove ewr", capsys)
+    as_json("tenants list", capsys)
+    assert asked == ["http://ewr:8080", "http://localhost:8080"]
+
+
+@pytest.mark.parametrize(
+    ("line", "environment", "words"),
+    [
+        ("--cluster a tenants list --admin-url http://b", {}, "--admin-url and --cluster are both given"),
+        (
+            "tenants list",
+            {"MAGNETAR_CLUSTER": "a", "MAGNETAR_ADMIN_URL": "http://b"},
+            "MAGNETAR_ADMIN_URL and MAGNETAR_CLUSTER are both given",
+        ),
+        ("tenants list --cluster a", {}, "no profile has the name a"),
+    ],
+)
+def test_an_unclear_choice_is_refused(
+    line: str,
+    environment: dict[str, str],
+    words: str,
+    asked: list[str],
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    for name, value in environment.items():
+        monkeypatch.setenv(name, value)
+    assert main(line.split()) is ExitCode.FAILED
+    assert words in capsys.readouterr().err
+    assert asked == []
