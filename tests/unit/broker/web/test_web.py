@@ -20,7 +20,7 @@ from magnetar.broker.loop.turns import LoopTurns
 from magnetar.broker.resources.limit_hits import LimitHits
 from magnetar.broker.resources.send_buffers import RECEIVE_STALL_S, SendBuffers
 from magnetar.broker.web.answers import AnswerLimit, Answers
-from magnetar.broker.web.connection import BODY_PART_BYTES, HEAD_PART_BYTES, REQUEST_S, WebConnection, WebOptions
+from magnetar.broker.web.connection import PART_BYTES, REQUEST_S, WebConnection, WebOptions
 from magnetar.broker.web.patience import Phase
 from magnetar.broker.web.server import WebServer
 from magnetar.sim.virtual.loop import HandClock
@@ -215,7 +215,7 @@ def test_the_rest_of_a_head_that_is_too_large_is_not_read() -> None:
         )
         await settle()
         assert socket.written.startswith(b"HTTP/1.1 431 ")
-        assert len(connection.conn.trailing_data[0]) <= HEADER_SIZE_MAX + HEAD_PART_BYTES
+        assert len(connection.conn.trailing_data[0]) <= HEADER_SIZE_MAX + PART_BYTES
 
     run(scenario)
 
@@ -252,7 +252,7 @@ def test_chunks_of_one_byte_are_read_in_turns(monkeypatch: pytest.MonkeyPatch) -
         connection.data_received(heads)
         await settle()
         connection.data_received(chunks)
-        assert len(connection._arrived) >= len(chunks) - BODY_PART_BYTES
+        assert len(chunks) - len(connection._arrived) < 200 * len(b"1\r\nx\r\n")
         connection.data_received(b"0\r\n\r\n")
         for _ in range(10):
             await settle()
