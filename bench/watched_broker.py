@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import os
 import sys
+import time
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
@@ -51,6 +52,9 @@ class Turn:
     seconds: float
     waited_s: float
     """Seconds of it in which the loop was runnable while other processes had the processors."""
+    processor_s: float
+    """Seconds of it on a processor. The rest, besides ``waited_s``, is waiting for the disk or the interpreter's lock,
+    which a thread keeps while it waits for a processor."""
     where: str
     """The functions on the loop's stack, the innermost first; empty if it was not sampled."""
 
@@ -84,14 +88,14 @@ class TurnWatch:
         self._clock = clock
         self._file = path.open("a", encoding="utf-8", buffering=1)
         self._schedstat = os.open(_SCHEDSTAT, os.O_RDONLY)
-        self._waited_s = 0.0
+        self._waited_s = self._processor_s = 0.0
         self._sampler = StackSampler(clock, SEEN_FROM_S)
         self._timer: asyncio.TimerHandle | None = None
 
     def start(self) -> None:
         """Start recording."""
         self._sampler.start()
-        self._waited_s = self._waited()
+        self._waited_s, self._processor_s = self._waited(), time.thread_time()
         self._plan()
 
     def stop(self) -> None:
@@ -110,11 +114,13 @@ class TurnWatch:
 
     def _look(self) -> None:
         now, where = self._clock.monotonic(), self._sampler.beat()
-        before_s, self._waited_s = self._waited_s, self._waited()
+        waited_s, processor_s = self._waited(), time.thread_time()
         late_s = now - self._due
         if late_s >= NOTED_FROM_S:
-            turn = Turn(now, round(late_s, 4), round(self._waited_s - before_s, 4), where)
+            waited, used = round(waited_s - self._waited_s, 4), round(processor_s - self._processor_s, 4)
+            turn = Turn(now, round(late_s, 4), waited, used, where)
             self._file.write(json.dumps(asdict(turn)) + "\n")
+        self._waited_s, self._processor_s = waited_s, processor_s
         self._plan()
 
     def _waited(self) -> float:

@@ -101,14 +101,12 @@ def observe(
 def _longest_turn(broker: Broker, start: float, end: float) -> LongestTurn | None:
     """Return the turn of the loop with the most processor time; None if there is none, or the loop is not watched."""
     turns = broker.turns() if isinstance(broker, WatchedBroker) else []
-    busiest = max(
-        (each for each in turns if start <= each.at_s <= end),
-        key=lambda each: each.seconds - each.waited_s,
-        default=None,
-    )
-    if busiest is None:
+    meanwhile = [each for each in turns if start <= each.at_s <= end]
+    if not meanwhile:
         return None
-    return LongestTurn(busiest.seconds * 1000, (busiest.seconds - busiest.waited_s) * 1000, busiest.where)
+    busiest = max(meanwhile, key=lambda each: each.processor_s)
+    awake_s = max(each.seconds - each.waited_s for each in meanwhile)
+    return LongestTurn(busiest.seconds * 1000, busiest.processor_s * 1000, busiest.where, awake_s * 1000)
 
 
 def _increase(before: int | None, after: int | None) -> int | None:

@@ -36,7 +36,7 @@ HEADS = (
     ("receipt ms\np50 / p99 / gap", "right"),
     ("receive ms\np50 / p99 / gap", "right"),
     ("turns\n> 100 ms", "right"),
-    ("longest turn ms\nall / processor", "right"),
+    ("longest turn ms\nall / awake / processor", "right"),
     ("commits > 100 ms\nlog / metadata", "right"),
     ("starved", "right"),
     ("memory MiB\nbefore / peak / after", "right"),
@@ -51,9 +51,12 @@ class LongestTurn(NamedTuple):
 
     ms: float
     processor_ms: float
-    """Without the time in which the loop could run and got no processor."""
+    """Time on a processor."""
     where: str
     """Functions that the loop was in, the innermost first; empty if that was not seen."""
+    awake_ms: float
+    """The longest of all turns without the time in which the loop could run and got no processor. It includes waiting
+    for the disk, and for a thread that has the interpreter's lock and gets no processor."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,9 +112,10 @@ class Row:
         """Whether turns of the loop were too long although the broker had a processor."""
         if self.is_a_gap_expected:
             return False
-        if self.longest_turn is not None:
-            return self.longest_turn.processor_ms > LATE_MS
-        return bool(self.stalls) and self.starved < STARVED
+        turn, has_processor = self.longest_turn, self.starved < STARVED
+        if turn is not None:
+            return turn.processor_ms > LATE_MS or (turn.awake_ms > LATE_MS and has_processor)
+        return bool(self.stalls) and has_processor
 
     @property
     def is_a_gap_expected(self) -> bool:
@@ -147,7 +151,7 @@ def _cells(row: Row) -> tuple[str, ...]:
         _durations(row.experience["receipt"]),
         _durations(row.experience["receive"]),
         _count(row.stalls),
-        "-" if row.longest_turn is None else f"{row.longest_turn.ms:.0f} / {row.longest_turn.processor_ms:.0f}",
+        _turn(row.longest_turn),
         f"{_count(row.slow_commits)} / {_count(row.slow_metadata_commits)}",
         f"{row.starved:.0%}",
         memory,
@@ -155,6 +159,10 @@ def _cells(row: Row) -> tuple[str, ...]:
         ", ".join(row.left_behind),
         row.verdict,
     )
+
+
+def _turn(turn: LongestTurn | None) -> str:
+    return "-" if turn is None else f"{turn.ms:.0f} / {turn.awake_ms:.0f} / {turn.processor_ms:.0f}"
 
 
 def _count(count: int | None) -> str:

@@ -48,9 +48,11 @@ def row(**changes: Any) -> Row:  # noqa: ANN401 - any field of a row
         ({"gap_ms": 3000.0, "expected_gap_ms": 3000.0, "stalls": 1}, "ok"),
         ({"stalls": 2}, "stall"),
         ({"stalls": 2, "starved": 0.3}, "late"),
-        ({"stalls": 2, "longest_turn": LongestTurn(140.0, 99.0, "")}, "late"),
-        ({"stalls": 2, "longest_turn": LongestTurn(140.0, 101.0, ""), "starved": 0.3}, "stall"),
-        ({"stalls": 0, "longest_turn": LongestTurn(140.0, 101.0, "")}, "stall"),
+        ({"stalls": 2, "longest_turn": LongestTurn(140.0, 99.0, "", 99.0)}, "late"),
+        ({"stalls": 2, "longest_turn": LongestTurn(140.0, 101.0, "", 101.0), "starved": 0.3}, "stall"),
+        ({"stalls": 0, "longest_turn": LongestTurn(140.0, 101.0, "", 101.0)}, "stall"),
+        ({"stalls": 1, "longest_turn": LongestTurn(40.0, 39.0, "", 120.0)}, "stall"),
+        ({"stalls": 1, "longest_turn": LongestTurn(40.0, 39.0, "", 120.0), "starved": 0.3}, "late"),
         ({"gap_ms": 3200.0, "expected_gap_ms": 3000.0, "stalls": 1}, "stall"),
         ({"stalls": None}, "ok"),
         ({"left_behind": ["connections 2 → 3"]}, "left something"),
@@ -65,11 +67,10 @@ def test_verdict(changes: dict[str, Any], verdict: str) -> None:
 
 
 def test_a_row_is_one_line_of_the_table() -> None:
-    made = row(longest_turn=LongestTurn(14.4, 12.0, ""))
+    made = row(longest_turn=LongestTurn(14.4, 12.0, "", 13.0))
     line = next(line for line in render([made]).splitlines() if line.lstrip().startswith("frames-pings"))
-    assert (
-        " ".join(line.split()) == "frames-pings 7 1.0 / 5 / 20 1.0 / 5 / 20 0 14 / 12 1 / 2 5% 64 / 128 / 64 22 / 22 ok"
-    )
+    cells = "frames-pings 7 1.0 / 5 / 20 1.0 / 5 / 20 0 14 / 13 / 12 1 / 2 5% 64 / 128 / 64 22 / 22 ok"
+    assert " ".join(line.split()) == cells
 
 
 def test_the_longest_gap_is_between_two_neighbours() -> None:
