@@ -189,6 +189,7 @@ class TopicLog:
         last = ledger.last_confirmed_entry
         while before < last:
             async with self._environment.searching:
+                await self._environment.slices.begin()
                 try:
                     read = await ledger.read(ledger.next_position(before), SCAN_ENTRIES, SCAN_BYTES)
                 except DamagedEntriesError as error:

@@ -104,6 +104,12 @@ class SharedSlices:
         finally:
             steps.close()  # the traceback of an error would keep the generator suspended
 
+    async def begin(self) -> None:
+        """Return when work that takes no longer than a slice may begin. It counts as one step."""
+        if self._waiting or self._slice.is_over:
+            await self._turn()
+        self._slice.get().count()
+
     async def _turn(self) -> None:
         """Return when it is the turn of this task, after all tasks that are waiting already."""
         future: asyncio.Future[None] = self._loop.create_future()

@@ -21,12 +21,15 @@ from magnetar.wire.message_id import message_id, position_of
 from magnetar.wire.proto import pulsar_api_pb2 as pb
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Awaitable, Callable
 
     from magnetar.base.position import Position
     from magnetar.broker.session.session import Session
     from magnetar.wire.long_lists import LongList
     from magnetar.wire.runs import Acks
+
+    _Place = tuple[Position, list[tuple[Position, int]]]
+    """A mark-delete position, and the remaining messages of batches behind it that are read in part."""
 
 log = structlog.get_logger(__name__)
 
@@ -175,17 +178,28 @@ def seek(session: Session, command: pb.CommandSeek) -> None:
         session.write(commands.success(request_id=command.request_id))
         subscription.dispatch()
     elif isinstance(subscription, Subscription) and command.HasField("message_id"):
-        work = _seek_to_id(session, command.request_id, subscription, command.message_id)
-        start(session, command.request_id, work)
+        place = partial(_place_of_id, subscription, command.message_id)
+        start(session, command.request_id, _seek(session, command.request_id, subscription, place))
     elif isinstance(subscription, Subscription) and command.HasField("message_publish_time"):
-        work = _seek_to_time(session, command.request_id, subscription, command.message_publish_time)
-        start(session, command.request_id, work)
+        place = partial(_place_of_time, subscription, command.message_publish_time)
+        start(session, command.request_id, _seek(session, command.request_id, subscription, place))
     else:
         message = "Message id and message publish time were not present"
         session.answer_error(command.request_id, RequestError(ServerError.MetadataError, message))
 
 
-async def _seek_to_id(session: Session, request_id: int, subscription: Subscription, target: pb.MessageIdData) -> None:
+async def _seek(
+    session: Session, request_id: int, subscription: Subscription, find: Callable[[], Awaitable[_Place]]
+) -> None:
+    """Move the subscription to the place that ``find`` returns, after those of earlier seeks of the client."""
+    async with session.seek_turn:
+        await session.environment.slices.begin()
+        mark_delete, partly_read = await find()
+    await subscription.reset(mark_delete, partly_read)
+    session.write(commands.success(request_id=request_id))
+
+
+async def _place_of_id(subscription: Subscription, target: pb.MessageIdData) -> _Place:
     topic = subscription.topic
     position = position_of(target)
     if position == EARLIEST:
@@ -194,20 +208,18 @@ async def _seek_to_id(session: Session, request_id: int, subscription: Subscript
         mark_delete = topic.ledger.last_confirmed_entry
     else:
         mark_delete = max(topic.log.before_first(), topic.ledger.previous_position(position))
-    partial: list[tuple[Position, int]] = []
+    partly_read: list[tuple[Position, int]] = []
     if target.ack_set and topic.ledger.contains(position):
         members = messages_in(await topic.log.read_entry(position))
         words = target.ack_set[: ack_set.words_for(members)]
         remaining = ack_set.words_to_int(words) & ack_set.all_remaining(members)
         if remaining:
-            partial.append((position, remaining))
-    await subscription.reset(mark_delete, partial)
-    session.write(commands.success(request_id=request_id))
+            partly_read.append((position, remaining))
+    return mark_delete, partly_read
 
 
-async def _seek_to_time(session: Session, request_id: int, subscription: Subscription, time_ms: int) -> None:
-    await subscription.reset(await subscription.topic.log.position_before_time(time_ms))
-    session.write(commands.success(request_id=request_id))
+async def _place_of_time(subscription: Subscription, time_ms: int) -> _Place:
+    return await subscription.topic.log.position_before_time(time_ms), []
 
 
 def get_last_message_id(session: Session, command: pb.CommandGetLastMessageId) -> None:

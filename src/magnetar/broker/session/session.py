@@ -100,6 +100,8 @@ class Session:
         """Waiting PRODUCER and SUBSCRIBE commands by id. CLOSE removes a command, which then has no effect."""
         self.schema_turn = asyncio.Lock()
         """Held while a schema of the client is checked."""
+        self.seek_turn = asyncio.Lock()
+        """Held by a seek of the client: a client with many seeks delays those of others by one at a time."""
         self.closed_producers: dict[int, float] = {}
         """Producers closed by the broker, with the times: SENDs in transit for them are ignored for a while."""
         self._transport: Transport = transport

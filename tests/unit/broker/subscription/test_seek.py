@@ -2,21 +2,22 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from magnetar.base.position import EARLIEST, LATEST, Position
 from magnetar.broker.log import topic_log
+from magnetar.broker.loop import slices
+from magnetar.broker.session.consumers import seek
+from magnetar.broker.subscription.subscription import Subscription
 from magnetar.sim.checks.times import first_published_since
 from magnetar.sim.cluster import TOPIC, Client, Cluster, Exclusive, entry
 from magnetar.wire import commands
 from magnetar.wire.message_id import message_id
 from magnetar.wire.proto import pulsar_api_pb2 as pb
-
-if TYPE_CHECKING:
-    import pytest
 
 
 def published(cluster: Cluster, *texts: str) -> Client:
@@ -194,9 +195,11 @@ def test_a_seek_by_time_ends_where_the_log_is_trimmed_meanwhile(monkeypatch: pyt
     assert ledger.entries == 0
 
 
-def test_searches_by_time_take_turns(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(("later_ms", "reads_each"), [(1, 5), (-1, 1)], ids=["no match", "first entry"])
+def test_searches_by_time_take_turns(monkeypatch: pytest.MonkeyPatch, later_ms: int, reads_each: int) -> None:
     """Many concurrent searches would multiply the reads and checks in each turn of the event loop."""
     monkeypatch.setattr(topic_log, "SCAN_ENTRIES", 2)
+    monkeypatch.setattr(slices, "SLICE_ITEMS_MAX", 1)
     cluster, searches = Cluster(), 10
     published(cluster, *map(str, range(10)))
     topic, loop, turn, reads = cluster.topic(), cluster.loop, 0, list[int]()
@@ -213,10 +216,38 @@ def test_searches_by_time_take_turns(monkeypatch: pytest.MonkeyPatch) -> None:
         return read(*arguments)
 
     monkeypatch.setattr(topic.ledger, "read", counted)
-    long_ago = int(cluster.clock.now() * 1000) + 1
-    found = [loop.create_task(topic.log.position_before_time(long_ago)) for _ in range(searches)]
+    time_ms = int(cluster.clock.now() * 1000) + later_ms
+    found = [loop.create_task(topic.log.position_before_time(time_ms)) for _ in range(searches)]
     loop.call_soon(count)
     loop.spin()
-    assert {search.result() for search in found} == {topic.ledger.last_confirmed_entry}
-    assert len(reads) == 5 * searches
+    expected = topic.ledger.last_confirmed_entry if later_ms > 0 else topic.log.before_first()
+    assert {search.result() for search in found} == {expected}
+    assert len(reads) == reads_each * searches
     assert len(set(reads)) == len(reads), "one read in a turn of the loop"
+
+
+def test_the_seeks_of_one_client_do_not_delay_those_of_another(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(slices, "SLICE_ITEMS_MAX", 1)
+    cluster, seeks = Cluster(), 20
+    published(cluster, "a", "b")
+    busy, other = cluster.client(), cluster.client()
+    busy.subscribe(subscription="busy", kind=Exclusive)
+    other.subscribe(subscription="other", kind=Exclusive)
+    begun: list[str] = []
+    reset = Subscription.reset
+
+    async def noted(subscription: Subscription, *arguments: Any) -> None:  # noqa: ANN401 - as Subscription.reset
+        begun.append(subscription.name)
+        await reset(subscription, *arguments)
+
+    monkeypatch.setattr(Subscription, "reset", noted)
+
+    def seek_both() -> None:
+        for client, count in ((busy, seeks), (other, 1)):
+            for number in range(count):
+                seek(client.session, pb.CommandSeek(consumer_id=1, request_id=number, message_publish_time=1))
+
+    cluster.do(seek_both)
+    assert len(busy.take("SUCCESS")) == seeks + 1
+    assert len(begun) == seeks + 1
+    assert begun.index("other") <= 2
