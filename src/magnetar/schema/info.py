@@ -41,6 +41,8 @@ class SchemaType(IntEnum):
     LOCAL_TIME = 18
     LOCAL_DATE_TIME = 19
     PROTOBUF_NATIVE = 20
+    EXTERNAL = 22
+    """A schema in a registry outside of Pulsar (PIP-420); only its type is compared."""
 
 
 ABSENT_TYPES = frozenset({SchemaType.NONE, SchemaType.BYTES})

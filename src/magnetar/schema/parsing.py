@@ -21,6 +21,9 @@ _AVRO: Final = frozenset({SchemaType.AVRO, SchemaType.PROTOBUF})
 
 _CLIENT_SIDE: Final = frozenset({SchemaType.AUTO, SchemaType.AUTO_CONSUME, SchemaType.AUTO_PUBLISH})
 
+_ANY_DEFINITION: Final = frozenset({SchemaType.BYTES, SchemaType.EXTERNAL})
+"""Types whose definition is not interpreted."""
+
 _NO_DEFINITION: Final = b"null"
 """The definition of a string schema of the Python client; other clients send none."""
 
@@ -80,7 +83,9 @@ def parse(info: SchemaInfo) -> ParsedSchema:
         return ParsedSchema(info, _json(info))
     if kind is SchemaType.PROTOBUF_NATIVE:
         return ParsedSchema(info, RootMessage.parse(info.data))
-    if info.data and not (kind is SchemaType.STRING and info.data == _NO_DEFINITION) and kind is not SchemaType.BYTES:
+    if kind in _ANY_DEFINITION:
+        return ParsedSchema(info, None)
+    if info.data and not (kind is SchemaType.STRING and info.data == _NO_DEFINITION):
         message = f"a {kind.name} schema has no definition, but {len(info.data)} bytes were found"
         raise InvalidSchemaError(message)
     return ParsedSchema(info, None)

@@ -268,6 +268,24 @@ def test_a_client_that_makes_versions_up_takes_no_memory(monkeypatch: pytest.Mon
     assert len(writer.target._versions._known) <= 2
 
 
+def test_a_version_that_is_too_long_is_removed_unasked() -> None:
+    origin = source(FLIGHT)
+    writer = Writer(origin)
+    longest = schemas.VERSION_SIZE_MAX
+    versions = [b"\0" * longest, b"\0" * (longest + 1)]
+    writer.send(*(carried(ORDERS, 1, at, schema_version=each) for at, each in enumerate(versions)))
+    assert [version for _, version in copied(writer)] == [None, None]
+    assert origin.asked == versions[:1]
+
+
+def test_the_mark_of_an_external_schema_stays() -> None:
+    origin = source()
+    writer = Writer(origin)
+    writer.send(carried(ORDERS, 1, 0, schema_version=schemas.EXTERNAL_VERSION))
+    assert [version for _, version in copied(writer)] == [schemas.EXTERNAL_VERSION]
+    assert origin.asked == []
+
+
 def test_a_foreign_target_gets_schemas_too() -> None:
     writer = Writer(source(FLIGHT), version="Pulsar Server 4.0.7")
     writer.send(carried(ORDERS, 1, 0, schema_version=version_to_bytes(0)), carried(ORDERS, 1, 1))

@@ -110,6 +110,14 @@ def test_types_must_stay(strategy: Strategy) -> None:
 
 
 @pytest.mark.parametrize("strategy", CHECKED)
+def test_external_schemas_follow_external_schemas_only(strategy: Strategy) -> None:
+    external = SchemaInfo(SchemaType.EXTERNAL)
+    assert is_compatible(external, SchemaInfo(SchemaType.EXTERNAL, b"other"), strategy)
+    assert not is_compatible(external, BASE, strategy)
+    assert not is_compatible(BASE, external, strategy)
+
+
+@pytest.mark.parametrize("strategy", CHECKED)
 def test_protobuf_native_messages_keep_their_name(strategy: Strategy) -> None:
     assert is_compatible(protobuf_native(), protobuf_native(fields=2), strategy)
     assert not is_compatible(protobuf_native(), protobuf_native("air.Airport"), strategy)

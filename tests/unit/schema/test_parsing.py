@@ -16,6 +16,7 @@ from magnetar.schema.info import SchemaInfo, SchemaType, version_from_bytes, ver
 from magnetar.schema.key_value import from_text, joined, to_text
 from magnetar.schema.parsing import parse
 from magnetar.schema.strategy import SchemaCompatibilityStrategy
+from magnetar.wire.proto import pulsar_api_pb2 as pb
 from tests.unit.schema.definitions import OPTIONAL, REQUIRED, avro, key_value, protobuf_native, record
 
 INT = SchemaInfo(SchemaType.INT32)
@@ -36,19 +37,30 @@ def test_versions_are_eight_bytes() -> None:
 
 
 def test_the_types_have_pulsars_numbers() -> None:
-    assert [SchemaType(number).name for number in (0, 1, 4, 15, 20)] == [
+    assert [SchemaType(number).name for number in (0, 1, 4, 15, 20, 22)] == [
         "NONE",
         "STRING",
         "AVRO",
         "KEY_VALUE",
         "PROTOBUF_NATIVE",
+        "EXTERNAL",
     ]
+
+
+def test_all_types_of_the_protocol_are_known() -> None:
+    numbers = {each for each in pb.Schema.Type.values() if each != pb.Schema.AutoConsume}
+    assert numbers == {each.value for each in SchemaType if each >= 0}
 
 
 @pytest.mark.parametrize("kind", [kind for kind in SchemaType if SchemaType.BOOLEAN <= kind <= SchemaType.TIMESTAMP])
 def test_primitive_types_have_no_definition(kind: SchemaType) -> None:
     assert parse(SchemaInfo(kind)).definition is None
     assert str(invalid(SchemaInfo(kind, b"x"))) == f"a {kind.name} schema has no definition, but 1 bytes were found"
+
+
+@pytest.mark.parametrize("definition", [b"", b"any"])
+def test_the_definition_of_an_external_schema_is_not_interpreted(definition: bytes) -> None:
+    assert parse(SchemaInfo(SchemaType.EXTERNAL, definition)).definition is None
 
 
 def test_a_string_schema_of_the_python_client_says_null() -> None:

@@ -19,6 +19,12 @@ if TYPE_CHECKING:
 NO_VERSION = b""
 """The version of an entry whose schema the source does not have any more."""
 
+EXTERNAL_VERSION = b"\xff" * 8
+"""The version in messages whose schema is in a registry outside of Pulsar (PIP-420)."""
+
+VERSION_SIZE_MAX = 64
+"""Bytes of a version: those of Apache Pulsar before 2.4 are the longest."""
+
 KNOWN_MAX = 10_000
 """Versions that are remembered. Clients can write any version into their messages."""
 
@@ -48,7 +54,11 @@ class SchemaVersions:
 
     def known(self, source: str, topic: str, version: bytes) -> bytes | None:
         """Return the version at the target for a version at ``source``; None if ``find`` must find it first."""
-        return self._known.get((source, topic, version)) if version else NO_VERSION
+        if version == EXTERNAL_VERSION:
+            return version
+        if not version or len(version) > VERSION_SIZE_MAX:
+            return NO_VERSION
+        return self._known.get((source, topic, version))
 
     async def find(self, source: str, topic: str, version: bytes) -> None:
         """Make a version known; raises MagnetarError or OSError if a cluster does not answer, or refuses the schema."""
