@@ -59,18 +59,17 @@ def _root_message(document: dict[str, str]) -> str:
 
 
 def _pool(files: Iterable[FileDescriptorProto]) -> DescriptorPool:
-    """Return a pool with the files, each added after those that it imports."""
+    """Return a pool with the files, each added after those that it imports. Java's client sends them in any order."""
     pool, waiting = DescriptorPool(), {file.name: file for file in files}
-    stack = list(waiting)
-    while stack:
-        file = waiting.get(stack[-1])
-        if file is None:
-            stack.pop()
-            continue
-        missing = [name for name in file.dependency if name in waiting and name != file.name and name not in stack]
-        if missing:
-            stack += missing
-        else:
-            pool.Add(file)
-            del waiting[stack.pop()]
+    while waiting:
+        _, file = waiting.popitem()
+        stack = [(file, iter(file.dependency))]
+        while stack:
+            file, imports = stack[-1]
+            imported = next((waiting.pop(name) for name in imports if name in waiting), None)
+            if imported is not None:
+                stack.append((imported, iter(imported.dependency)))
+            else:
+                pool.Add(file)  # fails if files import each other
+                stack.pop()
     return pool

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import base64
 import json
 import subprocess
 import sys
+from itertools import permutations
 from typing import Any
 
 import pytest
+from google.protobuf.descriptor_pb2 import FileDescriptorProto, FileDescriptorSet
 
 from magnetar.base.errors import InvalidSchemaError, ServerError
 from magnetar.base.limits import Limit
@@ -150,6 +153,31 @@ def test_protobuf_native_definitions_are_descriptors() -> None:
     nested = json.loads(protobuf_native("air.Flight").data)
     nested["rootMessageTypeName"] = "air.Flight.Leg"
     parse(SchemaInfo(SchemaType.PROTOBUF_NATIVE, json.dumps(nested).encode()))
+
+
+def described(*files: tuple[str, list[str]]) -> SchemaInfo:
+    """A Protobuf native schema with files that import each other; the first message is in a.proto."""
+    described = [FileDescriptorProto(name=name, package=name[0], dependency=imports) for name, imports in files]
+    for file in described:
+        file.message_type.add(name="M")
+    document = {
+        "fileDescriptorSet": base64.b64encode(FileDescriptorSet(file=described).SerializeToString()).decode(),
+        "rootMessageTypeName": "a.M",
+        "rootFileDescriptorName": "a.proto",
+    }
+    return SchemaInfo(SchemaType.PROTOBUF_NATIVE, json.dumps(document).encode())
+
+
+def test_files_of_protobuf_native_definitions_have_any_order() -> None:
+    files = [("a.proto", ["b.proto", "c.proto"]), ("b.proto", ["c.proto"]), ("c.proto", [])]
+    for order in permutations(files):
+        parse(described(*order))
+
+
+def test_files_that_are_missing_or_import_each_other_are_invalid() -> None:
+    invalid(described(("a.proto", ["b.proto"])))
+    invalid(described(("a.proto", ["b.proto"]), ("b.proto", ["a.proto"])))
+    invalid(described(("a.proto", ["a.proto"])))
 
 
 @pytest.mark.parametrize(
