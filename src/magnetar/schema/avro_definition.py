@@ -41,6 +41,9 @@ LIST_MAX: Final = 5_000
 STEPS_MAX: Final = 50_000
 """Pairs of types that are compared for one pair of definitions, up to 50 µs each."""
 
+STEPS_OF_ALL_MAX: Final = 200_000
+"""Pairs of types that are compared for one definition with all existing ones."""
+
 _NAME = re.compile(r"[^\W\d][\w$]*\Z")
 """Names in Java: Pulsar accepts the dollar signs of nested classes."""
 
@@ -54,6 +57,8 @@ class AvroDefinition(Definition):
     def __init__(self, schema: Schema) -> None:
         """Wrap the library's object."""
         self.schema = schema
+        self._steps = 0
+        """Pairs of types that were compared for this definition as the new one."""
 
     @classmethod
     def parse(cls, data: bytes) -> AvroDefinition:
@@ -75,32 +80,39 @@ class AvroDefinition(Definition):
         """See Definition; raises InvalidSchemaError if the comparison takes too long."""
         if not isinstance(old, AvroDefinition):
             return None  # Avro may replace a JSON Schema document
-        if strategy.reads_old and (reason := _difference(self.schema, old.schema)):
+        if strategy.reads_old and (reason := self._difference(self.schema, old.schema)):
             return f"the new schema cannot read old data: {reason}"
-        if strategy.reads_new and (reason := _difference(old.schema, self.schema)):
+        if strategy.reads_new and (reason := self._difference(old.schema, self.schema)):
             return f"the old schema cannot read new data: {reason}"
         return None
 
-
-def _difference(reader: Schema, writer: Schema) -> str | None:
-    """Return None if ``reader`` can read the data of ``writer``, otherwise the reason."""
-    try:
-        result = _Checker().get_compatibility(reader, writer)
-    except RecursionError:
-        _refuse_complexity("its types refer to each other over too many steps")
-    except AvroException as error:  # types of Avro's remote calls
-        return _shortened(error)
-    if result.compatibility is SchemaCompatibilityType.compatible:
-        return None
-    return _shortened("; ".join(sorted(result.messages)) or "the types differ")
+    def _difference(self, reader: Schema, writer: Schema) -> str | None:
+        """Return None if ``reader`` can read the data of ``writer``, otherwise the reason."""
+        checker = _Checker(min(STEPS_MAX, STEPS_OF_ALL_MAX - self._steps))
+        try:
+            result = checker.get_compatibility(reader, writer)
+        except RecursionError:
+            _refuse_complexity("its types refer to each other over too many steps")
+        except AvroException as error:  # types of Avro's remote calls
+            return _shortened(error)
+        self._steps += checker.steps
+        if result.compatibility is SchemaCompatibilityType.compatible:
+            return None
+        return _shortened("; ".join(sorted(result.messages)) or "the types differ")
 
 
 class _Checker(ReaderWriterCompatibilityChecker):
     """The library's check, with counted steps, and in linear time for records of many fields."""
 
-    def __init__(self) -> None:
+    def __init__(self, steps_max: int) -> None:
         super().__init__()  # type: ignore[no-untyped-call]  # the library's
+        self._steps_max = steps_max
         self._results: dict[tuple[object, object], SchemaCompatibilityResult] = {}
+
+    @property
+    def steps(self) -> int:
+        """Compared pairs of types."""
+        return len(self._results)
 
     def get_compatibility(
         self, reader: Schema, writer: Schema, reference_token: str = "", location: list[str] | None = None
@@ -110,8 +122,8 @@ class _Checker(ReaderWriterCompatibilityChecker):
         pair = _identity(reader), _identity(writer)
         found = self._results.get(pair)
         if found is None:
-            if len(self._results) == STEPS_MAX:
-                _refuse_complexity(f"the comparison takes more than {STEPS_MAX} steps")
+            if len(self._results) == self._steps_max:
+                _refuse_complexity("the comparison with the existing schemas takes too many steps")
             self._results[pair] = CompatibleResult
             found = self._results[pair] = self.calculate_compatibility(reader, writer, [])
         return found

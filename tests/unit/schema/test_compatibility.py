@@ -183,6 +183,24 @@ def test_a_comparison_of_all_with_all_ends(monkeypatch: pytest.MonkeyPatch) -> N
     too_complex(*unions)
 
 
+def test_a_comparison_with_many_versions_ends(monkeypatch: pytest.MonkeyPatch) -> None:
+    def nested(types: int) -> SchemaInfo:
+        return avro(
+            *(
+                {"name": f"f{i}", "type": {"type": "array", "items": {"type": "record", "name": f"R{i}", "fields": []}}}
+                for i in range(types)
+            )
+        )
+
+    new, existing = parse(nested(20)), [parse(nested(20)) for _ in range(10)]
+    check(existing, new, Strategy.FULL_TRANSITIVE)
+    monkeypatch.setattr(avro_definition, "STEPS_OF_ALL_MAX", 800)  # 41 for each version in each direction
+    check(existing[:9], parse(nested(20)), Strategy.FULL_TRANSITIVE)
+    with pytest.raises(InvalidSchemaError) as caught:
+        check(existing, parse(nested(20)), Strategy.FULL_TRANSITIVE)
+    assert caught.value.limit is Limit.SCHEMA_COMPLEXITY
+
+
 def test_a_long_chain_of_types_ends() -> None:
     chain: list[dict[str, Any]] = [{"type": "record", "name": "C0", "fields": []}]
     chain += [
