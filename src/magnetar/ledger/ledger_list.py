@@ -118,7 +118,9 @@ class LedgerList:
         listed = Put(self._path, self._encode(log), self.version)
         self._submit([listed, *noted, *along_with], self.version + 1, reported)
 
-    def delete(self, log: LogPositions, also: Sequence[int], along_with: Sequence[Put], done: OnDurable) -> None:
+    def delete(
+        self, log: LogPositions, also: Sequence[int], along_with: Sequence[Put | Delete], done: OnDurable
+    ) -> None:
         """Remove the list for good, in one transaction with ``along_with``, and note the deletion of all ledgers.
 
         ``also`` are ledgers beside those of the log. Raises ManagedLedgerFencedError as ``commit`` does. When it is

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from magnetar.base.world import Clock
     from magnetar.ledger.rollover import ManagedLedgerConfig
     from magnetar.ledger.store import LedgerStore, OnDurable, Run
-    from magnetar.metadata.store import MetadataStore, Put
+    from magnetar.metadata.store import Delete, MetadataStore, Put
 
 _CLOCK_SET_MS = 1000
 """Milliseconds by which the wall clock may move against the monotonic one without being followed."""
@@ -242,7 +242,7 @@ class ManagedLedger(LogPositions):
     def delete(
         self,
         also: Sequence[int] = (),
-        along_with: Sequence[Put] = (),
+        along_with: Sequence[Put | Delete] = (),
         on_durable: OnDurable = lambda _: None,
     ) -> None:
         """Delete the topic, which takes no appends any more, in one transaction with ``along_with``.

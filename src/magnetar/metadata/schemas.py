@@ -122,8 +122,12 @@ class StoredSchemas:
 
     def forget(self, topic: TopicName) -> Commit:
         """Remove all versions and deletions; the next version is 0 again."""
+        return Commit(self._store, self.removal(topic))
+
+    def removal(self, topic: TopicName) -> list[Delete]:
+        """Return the operations that remove all versions and deletions."""
         parent = _path(topic)
-        return Commit(self._store, [Delete(f"{parent}/{name}") for name in self._store.children(parent)])
+        return [Delete(f"{parent}/{name}") for name in self._store.children(parent)]
 
     async def recorded(self) -> None:
         """Return when all changes until now are durable; raises StorageError if one failed."""

@@ -120,8 +120,6 @@ class TopicOperations:
             deleted = await self._environment.slices.run(self._deletion(topic, force=force))
         await deleted
         await self._environment.resources.topic_policies.forget(topic)
-        if topic == topic.partitioned_topic:
-            await self._environment.schemas.delete(topic, force=True)
 
     def _deletion(self, topic: TopicName, *, force: bool) -> Generator[None, None, Future[None]]:
         if not force:

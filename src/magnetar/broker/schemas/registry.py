@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from magnetar.metadata.awaiting import Commit
     from magnetar.metadata.effective import EffectivePolicies
     from magnetar.metadata.schemas import SchemaVersion, StoredSchema
-    from magnetar.metadata.store import MetadataStore
+    from magnetar.metadata.store import Delete, MetadataStore
     from magnetar.schema.info import SchemaInfo, SchemaType
     from magnetar.schema.parsing import ParsedSchema
 
@@ -166,17 +166,20 @@ class SchemaRegistry:
 
         Raises RequestError if the schema is refused. ``turn`` belongs to the client.
         """
+        strategy = policies.schema_compatibility_strategy
         async with self._alone(topic, schema, turn):
-            versions = self._stored.versions(topic)
-            found = self._known(schema, versions)
-            if found is not None:
-                await self._stored.recorded()
-                return found
-            strategy = policies.schema_compatibility_strategy
-            compared = versions if strategy.is_transitive else versions[-1:]
-            infos = [self._stored.read(topic, each).info for each in compared]
-            work = partial(_examine_new, schema, versions, infos if policies.schema_auto_update else [], strategy)
-            equal, parsed = await self._on_thread(work)
+            while True:
+                versions = self._stored.versions(topic)
+                found = self._known(schema, versions)
+                if found is not None:
+                    await self._stored.recorded()
+                    return found
+                compared = versions if strategy.is_transitive else versions[-1:]
+                infos = [self._stored.read(topic, each).info for each in compared]
+                work = partial(_examine_new, schema, versions, infos if policies.schema_auto_update else [], strategy)
+                equal, parsed = await self._on_thread(work)
+                if versions == self._stored.versions(topic):
+                    break  # otherwise the topic was deleted meanwhile
             if equal is not None:
                 self._fingerprints.add((schema.type, schema.digest), parsed.fingerprint)
                 return equal
@@ -202,7 +205,8 @@ class SchemaRegistry:
             compared = versions[-1:] if checked is Strategy.BACKWARD else versions
             infos = [self._stored.read(topic, each).info for each in compared]
             await self._on_thread(partial(_examine, schema, infos, checked))
-            self._readers.add((_Key.of(topic, schema), strategy, versions[-1].number), True)  # noqa: FBT003
+            if versions == self._stored.versions(topic):
+                self._readers.add((_Key.of(topic, schema), strategy, versions[-1].number), True)  # noqa: FBT003
 
     async def check_new(self, topic: TopicName, schema: SchemaInfo, strategy: Strategy, turn: asyncio.Lock) -> None:
         """Raise RequestError unless ``schema`` could be registered."""
@@ -220,6 +224,16 @@ class SchemaRegistry:
             self._readers.clear()  # their versions may be used again
             change = (None, self._stored.forget(topic)) if force else self._stored.delete(topic)
             return await self._record(topic, *change)
+
+    def removal(self, topic: TopicName) -> list[Delete]:
+        """Return the operations that remove all schemas with a deleted topic; the caller commits them at once.
+
+        A topic that a client creates again meanwhile must not find them. Schemas stay if only a partition is deleted.
+        """
+        if topic != topic.partitioned_topic:
+            return []
+        self._readers.clear()
+        return self._stored.removal(topic)
 
     # -- one after the other ------------------------------------------------------------------------------------
 

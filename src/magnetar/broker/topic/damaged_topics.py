@@ -23,7 +23,7 @@ log = structlog.get_logger(__name__)
 
 
 def delete_damaged(environment: Environment, name: TopicName, done: OnDurable) -> None:
-    """Delete a topic that exists and cannot be loaded, with its subscriptions and all ledgers that it is known to have.
+    """Delete a topic that exists and cannot be loaded, with subscriptions, schemas, and all ledgers that it lists.
 
     The deletion is one transaction; ``done`` is called when it is durable, or with the reason why nothing is deleted.
     The topic's log is not read. A ledger that only an unreadable record names stays in the log. The next start deletes
@@ -39,7 +39,8 @@ def delete_damaged(environment: Environment, name: TopicName, done: OnDurable) -
     }
     summaries = summaries_path(name)
     removed = [*cursors, *(f"{summaries}/{child}" for child in metadata.children(summaries))]
-    operations: list[Put | Delete] = [Delete(path, stored.version), *map(Delete, removed)]
+    schemas = environment.schemas.removal(name)
+    operations: list[Put | Delete] = [Delete(path, stored.version), *map(Delete, removed), *schemas]
     doomed = [*(listed or ()), *(found for found in cursors.values() if found is not None and found >= 0)]
     if doomed:
         operations.append(note_deletion(doomed))

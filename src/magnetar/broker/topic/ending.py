@@ -57,7 +57,7 @@ def abandon(topic: Topic) -> None:
 
 
 def deletion(topic: Topic, done: OnDurable) -> Iterator[None]:
-    """Delete a closed topic, its log and its cursors in one transaction; the steps collect it.
+    """Delete a closed topic, its log, its cursors and its schemas in one transaction; the steps collect it.
 
     ``done`` is called when it is durable and what is left of the topic is deleted as well, or with the reason why
     nothing is deleted. Raises StorageError if that is known at once.
@@ -76,7 +76,7 @@ def deletion(topic: Topic, done: OnDurable) -> Iterator[None]:
         else:
             done(error)
 
-    topic.ledger.delete(ledger_ids, marks, deleted)
+    topic.ledger.delete(ledger_ids, [*marks, *topic.environment.schemas.removal(topic.name)], deleted)
 
 
 def _remainder(topic: Topic, marks: Sequence[Put], done: OnDurable) -> Iterator[None]:

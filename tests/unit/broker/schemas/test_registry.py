@@ -127,6 +127,39 @@ def test_a_known_version_does_not_outlive_its_schema() -> None:
     assert world.registry.known(TOPIC, SAME_AS_FIRST) is None
 
 
+def test_a_version_that_is_deleted_during_a_check_is_not_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    world = World()
+    world.register(FIRST)
+    examine = registry_module._examine_new
+
+    def examined(*arguments: Any) -> object:  # noqa: ANN401 - those of the function
+        monkeypatch.undo()
+        world.metadata.commit(world.registry.removal(TOPIC))
+        return examine(*arguments)
+
+    monkeypatch.setattr(registry_module, "_examine_new", examined)
+    assert world.register(SAME_AS_FIRST) == 0
+    assert [each.info for each in world.registry.all(TOPIC)] == [SAME_AS_FIRST]
+
+
+def test_a_reader_of_a_deleted_topic_is_checked_again() -> None:
+    world = World()
+    world.register(FIRST)
+    world.consume(SECOND)
+    assert world.registry.admits_consumer(TOPIC, SECOND, Strategy.FULL)
+    world.metadata.commit(world.registry.removal(TOPIC))
+    world.register(CLASHING)
+    assert not world.registry.admits_consumer(TOPIC, SECOND, Strategy.FULL)
+
+
+def test_the_schemas_stay_if_a_partition_is_deleted() -> None:
+    world = World()
+    partition = replace(TOPIC, local_name="parted-partition-1")
+    world.register(FIRST, partition)
+    assert world.registry.removal(partition) == []
+    assert len(world.registry.removal(partition.partitioned_topic)) == 1
+
+
 def test_clashes_are_refused() -> None:
     world = World()
     world.register(FIRST)

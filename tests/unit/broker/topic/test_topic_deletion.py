@@ -9,6 +9,7 @@ from magnetar.metadata.resources import managed_ledger_path
 from magnetar.sim.cluster import TOPIC, Cluster, entry
 from magnetar.sim.virtual.loop import HandClock
 from magnetar.sim.virtual.metadata import FaultyMetadataStore, ProcessEnded
+from magnetar.wire.proto import pulsar_api_pb2 as pb
 from tests.kit.stored import put
 
 WRITES_MAX = 20
@@ -19,13 +20,13 @@ INTACT, DAMAGED = b'"entries"', b'"entrie"'
 
 
 def a_cluster() -> tuple[Cluster, FaultyMetadataStore]:
-    """Return a topic with an unacknowledged entry, on a metadata store with faults."""
+    """Return a topic with a schema and an unacknowledged entry, on a metadata store with faults."""
     cluster = Cluster()
     store = FaultyMetadataStore(HandClock(cluster.loop))
     store._tree = cluster.metadata._tree
     use(cluster, store)
     client = cluster.client()
-    client.produce()
+    client.produce(schema=pb.Schema(name="", schema_data=b"", type=pb.Schema.String))
     client.send("a")
     client.subscribe(permits=0)
     client.leave()
@@ -56,8 +57,11 @@ def delete(cluster: Cluster) -> None:
 
 def state(cluster: Cluster) -> str:
     """Return the remaining state of the topic."""
+    has_schema = cluster.environment.schemas.has_schema(TOPIC)
     if not cluster.do(lambda: cluster.topics.exists(TOPIC)):
+        assert not has_schema
         return "gone"
+    assert has_schema
     path = managed_ledger_path(TOPIC)
     stored = cluster.metadata.get(path)
     assert stored is not None
