@@ -36,7 +36,7 @@ demo: java setup ## three clusters, real flights, a planned switch and a kill (A
 test: java setup ## all tests except the long suites; 17 minutes
 	@$(BIN)/python -m pytest tests $(ARGS)
 
-test-long: java setup ## full-sized forms of tests that make test runs smaller, and the built wheel; some minutes
+test-long: java setup ## full-sized forms of tests that make test runs smaller, the built packages, and the Helm chart; some minutes
 	@$(BIN)/python -m pytest tests -m long $(ARGS)
 
 test-memory: setup ## memory of a broker over one hour, which must not grow (ARGS="--minutes 15 --settle-minutes 5")
