@@ -4,27 +4,23 @@ from __future__ import annotations
 
 
 class Rates:
-    """Messages and bytes per second, between the last two updates."""
+    """Increase per second of some counters, between the last two updates."""
 
-    __slots__ = ("_at", "_bytes", "_messages", "bytes_per_second", "messages_per_second")
+    __slots__ = ("_at", "_counters", "per_second")
 
-    def __init__(self) -> None:
-        """Start at 0."""
+    def __init__(self, count: int) -> None:
+        """Start with rates of 0 for ``count`` counters."""
         self._at: float | None = None
-        self._messages = 0
-        self._bytes = 0
-        self.messages_per_second = 0.0
-        self.bytes_per_second = 0.0
+        self._counters: tuple[int, ...] = ()
+        self.per_second: tuple[float, ...] = (0.0,) * count
+        """Rates of the counters, in the order of ``update``."""
 
-    @property
-    def average_size(self) -> float:
-        """Bytes per message; 0.0 without messages."""
-        return self.bytes_per_second / self.messages_per_second if self.messages_per_second else 0.0
-
-    def update(self, now: float, messages: int, size: int) -> None:
+    def update(self, now: float, *counters: int) -> None:
         """Update with the counters' values at ``now`` (monotonic seconds)."""
         if self._at is not None and now > self._at:
+            elapsed_s = now - self._at
             # A smaller value means that the owner of the counter was created again.
-            self.messages_per_second = max(0, messages - self._messages) / (now - self._at)
-            self.bytes_per_second = max(0, size - self._bytes) / (now - self._at)
-        self._at, self._messages, self._bytes = now, messages, size
+            self.per_second = tuple(
+                [max(0, new - old) / elapsed_s for new, old in zip(counters, self._counters, strict=True)]
+            )
+        self._at, self._counters = now, counters

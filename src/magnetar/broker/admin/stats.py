@@ -14,7 +14,6 @@ from magnetar.broker.dispatch.key_shared import DrainingTotals, KeySharedDispatc
 from magnetar.broker.dispatch.multiple_consumers import MultipleConsumersDispatcher
 from magnetar.broker.dispatch.single_active import SingleActiveDispatcher
 from magnetar.broker.loop.slices import at_once
-from magnetar.broker.publish.producer import LocalProducer
 from magnetar.ledger.agreement import LOST_PROPERTY
 from magnetar.wire.proto import pulsar_api_pb2 as pb
 
@@ -24,6 +23,7 @@ if TYPE_CHECKING:
     from magnetar.admin.service import StatsOptions
     from magnetar.broker.dispatch.consumer import Consumer
     from magnetar.broker.dispatch.key_shared import DrainingHash as Draining
+    from magnetar.broker.publish.producer import LocalProducer
     from magnetar.broker.replication.outbound.replicator import Replicator
     from magnetar.broker.subscription.ack_state import AckState
     from magnetar.broker.subscription.subscription import Subscription
@@ -54,7 +54,7 @@ def topic_stats_steps(topic: Topic, options: StatsOptions) -> Generator[None, No
     for name, subscription in sorted(topic.subscriptions.items()):
         subscriptions[name] = yield from _subscription_stats(topic, subscription, options)
         yield
-    locals_ = [producer for producer in topic.producers.values() if isinstance(producer, LocalProducer)]
+    locals_ = tuple(topic.producers.local())
     publishers: list[PublisherStats] = []
     for producer in () if options.exclude_publishers else locals_:
         publishers.append(_publisher_stats(producer))
@@ -65,15 +65,16 @@ def topic_stats_steps(topic: Topic, options: StatsOptions) -> Generator[None, No
 def _topic_stats(
     topic: Topic, subscriptions: dict[str, SubscriptionStats], publishers: list[PublisherStats], publishers_count: int
 ) -> TopicStats:
-    rates, sequence_ids = topic.rates_in, topic.deduplication.sequence_ids
+    sequence_ids = topic.deduplication.sequence_ids
+    rate_in, throughput_in = topic.arrivals.rates.per_second
     return TopicStats(
-        msg_rate_in=rates.messages_per_second,
-        msg_throughput_in=rates.bytes_per_second,
-        average_msg_size=rates.average_size,
+        msg_rate_in=rate_in,
+        msg_throughput_in=throughput_in,
+        average_msg_size=throughput_in / rate_in if rate_in else 0.0,
         msg_rate_out=sum(stats.msg_rate_out for stats in subscriptions.values()),
         msg_throughput_out=sum(stats.msg_throughput_out for stats in subscriptions.values()),
-        bytes_in_counter=topic.counters.bytes_in,
-        msg_in_counter=topic.counters.messages_in,
+        bytes_in_counter=topic.arrivals.bytes_in,
+        msg_in_counter=topic.arrivals.messages_in,
         bytes_out_counter=sum(stats.bytes_out_counter for stats in subscriptions.values()),
         msg_out_counter=sum(stats.msg_out_counter for stats in subscriptions.values()),
         storage_size=topic.ledger.size_bytes,
@@ -111,7 +112,11 @@ def _topic_stats(
 
 
 def _publisher_stats(producer: LocalProducer) -> PublisherStats:
+    rate, throughput = producer.rates.per_second
     return PublisherStats(
+        msg_rate_in=rate,
+        msg_throughput_in=throughput,
+        average_msg_size=throughput / rate if rate else 0.0,
         access_mode=pb.ProducerAccessMode.Name(pb.ProducerAccessMode.ValueType(producer.options.access_mode)),
         producer_id=producer.options.producer_id,
         producer_name=producer.options.name,
@@ -123,7 +128,13 @@ def _publisher_stats(producer: LocalProducer) -> PublisherStats:
 
 
 def _consumer_stats(consumer: Consumer) -> ConsumerStats:
+    rate, throughput, acked, redelivered = consumer.rates.per_second
     return ConsumerStats(
+        msg_rate_out=rate,
+        msg_throughput_out=throughput,
+        msg_rate_redeliver=redelivered,
+        message_ack_rate=acked,
+        avg_messages_per_entry=round(consumer.messages_per_entry),
         bytes_out_counter=consumer.bytes_sent,
         msg_out_counter=consumer.messages_sent,
         consumer_name=consumer.name,
@@ -180,13 +191,17 @@ def _subscription_stats(
     draining = key_shared.draining_totals() if key_shared is not None else DrainingTotals(0, 0, 0)
     active = dispatcher.active if isinstance(dispatcher, SingleActiveDispatcher) else None
     delayed = 0 if active else subscription.delayed
-    messages_sent, bytes_sent = consumers.sent()
+    messages_sent, bytes_sent, _, _ = consumers.counters()
+    rate, throughput, acked, redelivered, expired = subscription.rates.per_second
     now = subscription.environment.clock.now()
     shared_progress = subscription.shared_progress
     progress = topic.progress.unconfirmed(shared_progress) if shared_progress else None
     return SubscriptionStats(
-        msg_rate_out=subscription.rates_out.messages_per_second,
-        msg_throughput_out=subscription.rates_out.bytes_per_second,
+        msg_rate_out=rate,
+        msg_throughput_out=throughput,
+        msg_rate_redeliver=redelivered,
+        message_ack_rate=acked,
+        msg_rate_expired=expired,
         bytes_out_counter=bytes_sent,
         msg_out_counter=messages_sent,
         msg_backlog=backlog,
@@ -201,9 +216,10 @@ def _subscription_stats(
         active_consumer_name=active.name if active else None,
         total_msg_expired=subscription.expired,
         last_expire_timestamp=int(subscription.last_expired_at * 1000),
-        last_consumed_flow_timestamp=max((int(c.last_flow_at * 1000) for c in consumers), default=0),
-        last_consumed_timestamp=max((int(c.last_sent_at * 1000) for c in consumers), default=0),
+        last_consumed_flow_timestamp=int(consumers.last_flow_at * 1000),
+        last_consumed_timestamp=int(consumers.last_sent_at * 1000),
         last_acked_timestamp=int(subscription.last_acked_at * 1000),
+        last_mark_delete_advanced_timestamp=int(subscription.flushes.advanced_at * 1000),
         consumers=of_consumers,
         consumers_count=len(consumers),
         allow_out_of_order_delivery=key_shared is not None and key_shared.policy.allow_out_of_order_delivery,
@@ -245,10 +261,12 @@ def _oldest_holes(ack_state: AckState) -> list[AckHole] | None:
 
 def _replicator_stats(topic: Topic, remote: str) -> ReplicatorStats:
     stats = ReplicatorStats()
+    arrivals = topic.producers.sources.get(remote)
+    if arrivals is not None:
+        stats.msg_rate_in, stats.msg_throughput_in = arrivals.rates.per_second
+        stats.msg_in_count, stats.bytes_in_count = arrivals.messages_in, arrivals.bytes_in
     inbound = topic.producers.of_source(remote)
     if inbound is not None:
-        stats.msg_in_count = inbound.messages_in
-        stats.bytes_in_count = inbound.bytes_in
         stats.inbound_connection = inbound.session.address
         stats.inbound_connected_since = iso_time(inbound.connected_at * 1000)
     replicator = topic.replicators.get(remote)
@@ -258,8 +276,7 @@ def _replicator_stats(topic: Topic, remote: str) -> ReplicatorStats:
 
 
 def _fill_outbound(stats: ReplicatorStats, replicator: Replicator) -> None:
-    stats.msg_rate_out = replicator.rates_out.messages_per_second
-    stats.msg_throughput_out = replicator.rates_out.bytes_per_second
+    stats.msg_rate_out, stats.msg_throughput_out = replicator.rates_out.per_second
     stats.msg_out_count = replicator.own.entries_out
     stats.bytes_out_count = replicator.own.bytes_out
     stats.replication_backlog = replicator.lag.backlog

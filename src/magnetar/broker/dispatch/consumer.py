@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from magnetar.base.position import Position
+from magnetar.base.rates import Rates
 from magnetar.broker.dispatch.entry_counts import EntryCounts
 from magnetar.wire import commands
 from magnetar.wire.entries import ack_set
@@ -59,6 +60,10 @@ class Delivery(NamedTuple):
     redelivery_count: int = 0
     remaining: int | None = None
     """Bit set of the unacknowledged batch members; None when none is acknowledged."""
+
+
+Counters = tuple[int, int, int, int]
+"""Messages sent, bytes sent, messages acknowledged, and messages sent again."""
 
 
 class ConsumerSession(Protocol):
@@ -168,9 +173,15 @@ class Consumer:
         """Messages of the unacknowledged entries. Used by Shared and Key_Shared subscriptions only."""
         self.blocked = False
         """Whether too many messages are unacknowledged (``maxUnackedMessagesPerConsumer``); reset at half of that."""
+        self.entries_sent = 0
         self.messages_sent = 0
         self.bytes_sent = 0
         self.messages_redelivered = 0
+        self.messages_acked = 0.0
+        """Messages in the entries that it acknowledged completely. An estimate for Exclusive and Failover, which do not
+        keep the messages of sent entries: entries with the average number of messages."""
+        self.rates = Rates(4)
+        """Rates of ``counters``."""
         self.last_sent_at = 0.0
         self.last_acked_at = 0.0
         self.last_flow_at = 0.0
@@ -179,6 +190,16 @@ class Consumer:
     def unacked_messages(self) -> int:
         """Number of messages sent and not acknowledged; 0 unless the subscription is Shared or Key_Shared."""
         return self.pending.total
+
+    @property
+    def messages_per_entry(self) -> float:
+        """Average number of messages in the entries that were sent; 0.0 before the first entry."""
+        return self.messages_sent / self.entries_sent if self.entries_sent else 0.0
+
+    @property
+    def counters(self) -> Counters:
+        """The counters since the consumer was connected."""
+        return self.messages_sent, self.bytes_sent, int(self.messages_acked), self.messages_redelivered
 
     @property
     def is_ready(self) -> bool:
@@ -190,6 +211,7 @@ class Consumer:
         entry_ids, entries, messages, redelivery_counts, remainders = zip(*run, strict=True)
         sent = sum(messages)
         self.permits -= sent
+        self.entries_sent += len(run)
         self.messages_sent += sent
         self.bytes_sent += sum(map(len, entries))
         self.last_sent_at = now

@@ -163,7 +163,9 @@ class MultipleConsumersDispatcher(Part, ABC, Generic[R]):
         """Remove acknowledged entries from their holders, first from ``by``, which is mostly the holder."""
         left = sum([each.entries for each in ranges])
         if by is not None and by in self.consumers:
-            left -= self._forgot(by, by.pending.discard(ranges))
+            gone = by.pending.discard(ranges)
+            by.messages_acked += sum(gone)
+            left -= self._forgot(by, gone)
         if left:
             self._forget_others(ranges, left)
         self._redelivery_counts.discard(ranges)

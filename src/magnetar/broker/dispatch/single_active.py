@@ -105,7 +105,9 @@ class SingleActiveDispatcher(Part):
         return [self.active] if self.active is not None and entries.first < self._read_position else []
 
     def entries_deleted(self, ranges: Sequence[Range], by: Consumer | None) -> None:
-        """Do nothing: held entries are not tracked here."""
+        """Count the messages; held entries are not tracked here."""
+        if by is not None:
+            by.messages_acked += sum([each.entries for each in ranges]) * by.messages_per_entry
 
     def rewind(self) -> None:
         """Read again from the first unacknowledged entry."""

@@ -209,10 +209,17 @@ class Maintenance:
 
 def measuring(topic: Topic, now: float) -> Iterator[None]:
     """Update the rates and compact the delayed entries, in steps; ``now`` in monotonic seconds."""
-    topic.rates_in.update(now, topic.counters.messages_in, topic.counters.bytes_in)
-    for subscription in topic.each_subscription():
-        subscription.rates_out.update(now, *subscription.consumers.sent())
+    for arrivals in (topic.arrivals, *topic.producers.sources.values()):
+        arrivals.rates.update(now, arrivals.messages_in, arrivals.bytes_in)
+    for producer in tuple(topic.producers.local()):
+        producer.rates.update(now, producer.messages_in, producer.bytes_in)
         yield
+    for subscription in topic.each_subscription():
+        subscription.rates.update(now, *subscription.consumers.counters(), subscription.expired)
+        yield
+        for consumer in tuple(subscription.consumers):
+            consumer.rates.update(now, *consumer.counters)
+            yield
     for replicator in topic.replicators.values():
         replicator.rates_out.update(now, replicator.own.entries_out, replicator.own.bytes_out)
     topic.delayed.tidy()

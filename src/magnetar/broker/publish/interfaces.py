@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from magnetar.base.position import Position
     from magnetar.broker.delayed.index import DelayedIndex
     from magnetar.broker.loop.under_way import UnderWay
+    from magnetar.broker.publish.arrivals import Arrivals
     from magnetar.wire.proto import pulsar_api_pb2 as pb
 
 SendHead = tuple[int, int, int]
@@ -98,12 +99,6 @@ class Access(Protocol):
         ...
 
 
-class PublishCounters(Protocol):
-    """Counters of published messages since the topic was loaded."""
-
-    messages_in: int
-
-
 class Duplicates(Protocol):
     """The deduplication of a topic."""
 
@@ -150,6 +145,10 @@ class Producers(Protocol):
         """Access of producers."""
         ...
 
+    def arrivals_from(self, source: str) -> Arrivals:
+        """Return the counters of messages from another cluster."""
+        ...
+
     def remove(self, producer: Producer) -> None:
         """Remove a producer."""
         ...
@@ -168,8 +167,8 @@ class PublishedTopic(LoggedTopic, Protocol):
         ...
 
     @property
-    def counters(self) -> PublishCounters:
-        """Counters of published messages."""
+    def arrivals(self) -> Arrivals:
+        """Messages of all producers and links."""
         ...
 
     @property

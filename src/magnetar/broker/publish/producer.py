@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from magnetar.base.errors import ServerError
 from magnetar.base.position import EARLIEST
+from magnetar.base.rates import Rates
 from magnetar.wire import commands
 from magnetar.wire.entries import entry as wire_entry
 
@@ -33,6 +34,8 @@ class LocalProducer:
         self.connected_at = now
         self.messages_in = 0
         self.bytes_in = 0
+        self.rates = Rates(2)
+        """Rates of messages and bytes."""
         self._stopped = False
         """See ``stop``."""
 
@@ -49,9 +52,9 @@ class LocalProducer:
         size = sum(map(len, entries))
         self.bytes_in += size
         if self.topic.deduplication.sequence_ids is not None:
-            self.topic.counters.messages_in += self.topic.deduplication.publish(self, heads, entries)
+            self.topic.arrivals.messages_in += self.topic.deduplication.publish(self, heads, entries)
             return
-        self.topic.counters.messages_in += messages
+        self.topic.arrivals.messages_in += messages
         self.session.publishes_started(len(heads), size)
 
         def durable(first: Position, error: StorageError | None) -> None:

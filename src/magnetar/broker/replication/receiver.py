@@ -80,8 +80,7 @@ class ReplicatedProducer:
         self.options = options
         self.source = source
         self.connected_at = now
-        self.messages_in = 0
-        self.bytes_in = 0
+        self.arrivals = topic.producers.arrivals_from(source)
         self._refusal: MagnetarError | None = None
 
     @property
@@ -130,9 +129,8 @@ class ReplicatedProducer:
                 place = None if is_stamped(stamped) else origin.position
                 marked.append((place, stamped.marker_type, bytes(payload_of(entry))))
                 continue
-            self.messages_in += head[2]
-            self.bytes_in += len(entry)
             if verdict is Verdict.APPEND:
+                self._count(head, entry)
                 accepted.append(entry)
                 metadata.append(stamped)
                 _extend(extents, origin.position, floor_of(last, origin))
@@ -177,9 +175,8 @@ class ReplicatedProducer:
             verdicts.append(verdict)
             if verdict is Verdict.GAP or not isinstance(entry, bytes) or not isinstance(arrival, _Arrived):
                 continue
-            self.messages_in += head[2]
-            self.bytes_in += len(entry)
             if verdict is Verdict.APPEND:
+                self._count(head, entry)
                 accepted.append(entry)
                 fresh.add(arrival.origin.position)
                 _extend(extents, arrival.origin.position, arrival.origin.floor)
@@ -195,6 +192,11 @@ class ReplicatedProducer:
                 self._answer(heads, verdicts, first, refusal)
 
         self._append(Annotation(self.topic.environment.cluster, tuple(extents), link_start=False), accepted, durable)
+
+    def _count(self, head: SendHead, entry: bytes) -> None:
+        self.topic.arrivals.messages_in += head[2]
+        self.arrivals.messages_in += head[2]
+        self.arrivals.bytes_in += len(entry)
 
     def _append(
         self,

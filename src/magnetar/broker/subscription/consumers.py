@@ -7,7 +7,7 @@ from collections.abc import Collection
 from typing import TYPE_CHECKING
 
 from magnetar.base.errors import RequestError, ServerError
-from magnetar.broker.dispatch.consumer import Consumer
+from magnetar.broker.dispatch.consumer import Consumer, Counters
 from magnetar.broker.dispatch.key_shared import KeySharedDispatcher
 from magnetar.broker.dispatch.multiple_consumers import MultipleConsumersDispatcher
 from magnetar.broker.dispatch.shared import SharedDispatcher
@@ -34,8 +34,10 @@ class SubscriptionConsumers(Collection[Consumer]):
         self.type: int | None = None
         """Type of the newest dispatcher, a ``CommandSubscribe.SubType``; None before the first consumer."""
         self.dispatcher: Dispatcher | None = None
-        self._messages_out = 0
-        self._bytes_out = 0
+        self._left = (0, 0, 0, 0)
+        """Sums of the counters of earlier consumers."""
+        self._last_sent_at = 0.0
+        self._last_flow_at = 0.0
 
     def __len__(self) -> int:
         """Return the number of connected consumers."""
@@ -59,12 +61,20 @@ class SubscriptionConsumers(Collection[Consumer]):
         """Whether the dispatcher tracks which consumer holds which entry: the type is Shared or Key_Shared."""
         return isinstance(self.dispatcher, MultipleConsumersDispatcher)
 
-    def sent(self) -> tuple[int, int]:
-        """Messages and bytes sent since the topic was loaded, including those to earlier consumers."""
-        return (
-            self._messages_out + sum(consumer.messages_sent for consumer in self),
-            self._bytes_out + sum(consumer.bytes_sent for consumer in self),
-        )
+    def counters(self) -> Counters:
+        """Return the sums of ``Consumer.counters`` since the topic was loaded, including those of earlier consumers."""
+        messages, size, acked, redelivered = zip(self._left, *[consumer.counters for consumer in self], strict=True)
+        return sum(messages), sum(size), sum(acked), sum(redelivered)
+
+    @property
+    def last_sent_at(self) -> float:
+        """Time of the last MESSAGE to any consumer since the topic was loaded; 0.0 before the first."""
+        return max([consumer.last_sent_at for consumer in self], default=0.0) or self._last_sent_at
+
+    @property
+    def last_flow_at(self) -> float:
+        """Time of the last FLOW of any consumer since the topic was loaded; 0.0 before the first."""
+        return max([consumer.last_flow_at for consumer in self], default=0.0) or self._last_flow_at
 
     def conflicting(self, options: ConsumerOptions) -> list[Consumer]:
         """Return connected consumers that conflict with the request, if they are still alive."""
@@ -92,7 +102,7 @@ class SubscriptionConsumers(Collection[Consumer]):
     def remove(self, consumer: Consumer) -> None:
         """Remove a connected consumer."""
         assert self.dispatcher is not None
-        self._count_out(consumer)
+        self._note_departure(consumer)
         self.dispatcher.remove(consumer)
 
     def detach_all(self) -> deque[Consumer]:
@@ -106,13 +116,16 @@ class SubscriptionConsumers(Collection[Consumer]):
         dispatcher.close()
         leaving = deque(dispatcher.consumers)
         for consumer in leaving:
-            self._count_out(consumer)
+            self._note_departure(consumer)
             consumer.session.forget_consumer(consumer)
         return leaving
 
-    def _count_out(self, consumer: Consumer) -> None:
-        self._messages_out += consumer.messages_sent
-        self._bytes_out += consumer.bytes_sent
+    def _note_departure(self, consumer: Consumer) -> None:
+        messages, size, acked, redelivered = consumer.counters
+        left = self._left
+        self._left = (left[0] + messages, left[1] + size, left[2] + acked, left[3] + redelivered)
+        self._last_sent_at = max(self._last_sent_at, consumer.last_sent_at)
+        self._last_flow_at = max(self._last_flow_at, consumer.last_flow_at)
 
     def holders(self, entries: Range) -> list[Consumer]:
         """Return the consumers that hold some of these unacknowledged entries."""

@@ -55,6 +55,9 @@ class Flushes:
         self._timer: asyncio.TimerHandle | None = None
         self._is_due_this_turn = False
         self._flushed_at = 0.0
+        self.advanced_at = 0.0
+        """Time of the newest flush with a later mark-delete position; 0.0 before the first one since the load."""
+        self._mark_delete = subscription.cursor.state.mark_delete_position
 
     @property
     def is_unwritten(self) -> bool:
@@ -92,6 +95,10 @@ class Flushes:
         subscription = self._subscription
         speak = subscription.progress.prepare() if subscription.progress is not None else None
         mark_delete = subscription.cursor.state.mark_delete_position
+        if mark_delete != self._mark_delete:
+            if mark_delete > self._mark_delete:
+                self.advanced_at = self._environment.clock.now()
+            self._mark_delete = mark_delete
 
         def durable(error: StorageError | None) -> None:
             if speak is not None:

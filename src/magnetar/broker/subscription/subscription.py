@@ -107,7 +107,8 @@ class Subscription(Part):
         self.claims_applied: dict[str, tuple[Mapping[str, IntervalSet], Position]] = {}
         """Claims of the last update of PIP-33 from each cluster, and the position up to which they are acknowledged
         here; see ``TopicSnapshots``. Empty after the cursor was moved."""
-        self.rates_out = Rates()
+        self.rates = Rates(5)
+        """Rates of the counters of its consumers, and of ``expired``."""
         self.last_acked_at = 0.0
         self.expired = 0
         """Entries that expired or were evicted since the topic was loaded."""

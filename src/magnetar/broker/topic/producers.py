@@ -11,6 +11,7 @@ from magnetar.base.errors import RequestError, ServerError
 from magnetar.broker.log.interfaces import LoggedTopic
 from magnetar.broker.loop.closing import close_one
 from magnetar.broker.publish.access import ProducerAccess
+from magnetar.broker.publish.arrivals import Arrivals
 from magnetar.broker.publish.producer import LocalProducer
 from magnetar.broker.replication.receiver import ReplicatedProducer
 from magnetar.broker.topic.admission import check_room_for_producer
@@ -73,6 +74,8 @@ class TopicProducers(Mapping[str, "Producer"]):
             None if epoch is None else int(epoch), lambda epoch: ledger.set_property(_EPOCH_PROPERTY, str(epoch))
         )
         """Access of producers, and the waiting producers."""
+        self.sources: dict[str, Arrivals] = {}
+        """Clusters that attached a link since the topic was loaded, with the messages from them."""
 
     def __getitem__(self, name: str) -> Producer:
         """Return the producer with this name; raises KeyError."""
@@ -86,10 +89,9 @@ class TopicProducers(Mapping[str, "Producer"]):
         """Return the number of connected producers."""
         return len(self._connected)
 
-    @property
-    def sources(self) -> list[str]:
-        """Clusters with a connected producer of a link from them."""
-        return [each.source for each in self._connected.values() if isinstance(each, ReplicatedProducer)]
+    def arrivals_from(self, source: str) -> Arrivals:
+        """Return the counters of messages from another cluster, which outlive the connections of its link."""
+        return self.sources.setdefault(source, Arrivals())
 
     def of_source(self, source: str) -> ReplicatedProducer | None:
         """Return the connected producer of the link from a cluster, if there is one."""
@@ -98,7 +100,8 @@ class TopicProducers(Mapping[str, "Producer"]):
                 return producer
         return None
 
-    def _local(self) -> Iterator[LocalProducer]:
+    def local(self) -> Iterator[LocalProducer]:
+        """Return the producers of clients."""
         return (each for each in self._connected.values() if isinstance(each, LocalProducer))
 
     # -- attaching and leaving ----------------------------------------------------------------------------------
@@ -109,7 +112,7 @@ class TopicProducers(Mapping[str, "Producer"]):
             message = f"Producer with name '{producer.options.name}' is already connected to topic"
             raise RequestError(ServerError.ProducerBusy, message)
         check_room_for_producer(self._topic, self)
-        admission = self.access.admit(producer, self._local(), topic_epoch)
+        admission = self.access.admit(producer, self.local(), topic_epoch)
         for other in admission.fenced:
             other.stop()
         if admission.ready:
@@ -139,7 +142,7 @@ class TopicProducers(Mapping[str, "Producer"]):
             del self._connected[producer.options.name]
             self._topic.deduplication.left(producer.options.name)
         self._topic.lag_limit.left()
-        successor = self.access.leave(producer, self._local())
+        successor = self.access.leave(producer, self.local())
         if successor is not None:
             self._enter(successor)
 

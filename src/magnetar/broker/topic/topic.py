@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -11,12 +10,12 @@ import structlog
 from magnetar.base.errors import MagnetarError, RequestError, ServerError
 from magnetar.base.names import check_length
 from magnetar.base.parts import Part
-from magnetar.base.rates import Rates
 from magnetar.broker.delayed.index import DelayedIndex
 from magnetar.broker.log.skipped_entries import SkippedEntries
 from magnetar.broker.log.topic_log import TopicLog
 from magnetar.broker.loop.turns import Share
 from magnetar.broker.loop.under_way import UnderWay
+from magnetar.broker.publish.arrivals import Arrivals
 from magnetar.broker.publish.deduplication import Deduplication
 from magnetar.broker.publish.lag_limit import LagLimit
 from magnetar.broker.replication.progress.topic_progress import TopicProgress
@@ -53,14 +52,6 @@ if TYPE_CHECKING:
 log = structlog.get_logger(__name__)
 
 
-@dataclass(slots=True)
-class TopicCounters:
-    """Counters of published messages since the topic was loaded."""
-
-    messages_in: int = 0
-    bytes_in: int = 0
-
-
 class Topic(Part):
     """One topic of this cluster, the only writer of its log. Used on the event loop's thread."""
 
@@ -78,8 +69,7 @@ class Topic(Part):
         self.policies = environment.policies_of(name)
         self.loaded_at = environment.clock.now()
         self.backlog_quotas = BacklogQuotas(self)
-        self.counters = TopicCounters()
-        self.rates_in = Rates()
+        self.arrivals = Arrivals()
         self.share = Share()
         """The topic's share of the turns of the event loop."""
         self.producers = TopicProducers(self)
@@ -150,7 +140,7 @@ class Topic(Part):
 
     def _appended(self, first: Position, entries: list[bytes]) -> None:
         """Handle durable entries whose receipts are written."""
-        self.counters.bytes_in += sum(map(len, entries))
+        self.arrivals.bytes_in += sum(map(len, entries))
         if self.snapshots is not None:
             self.snapshots.moved()
         if self.delayed.is_expecting:

@@ -141,7 +141,7 @@ def test_resent_messages_are_stored_once_and_receipted_as_in_pulsar() -> None:
     assert publisher.receipts() == [(0, True), (1, True), (2, True), (1, False), (2, False), (3, True)]
     assert stored(cluster) == ["p0", "p1", "p2", "p3"]
     assert cluster.topic().deduplication.duplicates == 2
-    assert cluster.topic().counters.messages_in == 4
+    assert cluster.topic().arrivals.messages_in == 4
 
 
 def test_without_deduplication_everything_is_stored() -> None:

@@ -156,7 +156,7 @@ def test_markers_are_in_no_backlog_no_hole_and_no_count() -> None:
     assert jfk.replicators["ewr"].own.entries_out == 0
     inbound = jfk.producers.of_source("ewr")
     assert inbound is not None
-    assert inbound.messages_in == 2
+    assert inbound.arrivals.messages_in == 2
     assert mesh.backlog("jfk", "idle") == 2
     assert mesh.clusters["jfk"].subscription("idle").cursor.state.deleted_ranges_count == 0
     assert (ewr.ledger.entries, jfk.ledger.entries) == (2, 2)

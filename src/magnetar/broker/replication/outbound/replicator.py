@@ -109,7 +109,8 @@ class Replicator(Part):
         self.markers: MarkerQueue | None = None
         """Markers of PIP-33; None before the first one."""
         self._flush_scheduled = False
-        self.rates_out = Rates()
+        self.rates_out = Rates(2)
+        """Rates of entries and bytes."""
         self.own = OwnEntries(self)
         self.copies = Copies(self)
 
