@@ -6,8 +6,8 @@ from typing import Annotated
 
 import typer
 
+from magnetar.cli.consent import Force
 from magnetar.cli.global_options import noun
-from magnetar.cli.output import say
 from magnetar.cli.session import Session, command
 
 app = noun("The clusters that are registered in a cluster, including itself.")
@@ -33,21 +33,27 @@ def get(session: Session, cluster: Cluster) -> None:
 def create(session: Session, cluster: Cluster, url: Url = None, broker_url: BrokerUrl = None) -> None:
     """Register a cluster."""
     session.client.clusters.create(cluster, _given(url, broker_url))
-    say(f"created cluster {cluster}")
+    session.created("cluster", cluster, session.client.clusters.get(cluster))
 
 
 @command(app, "update")
 def update(session: Session, cluster: Cluster, url: Url = None, broker_url: BrokerUrl = None) -> None:
     """Change the URLs of a cluster; omitted ones are not changed."""
-    session.client.clusters.update(cluster, session.client.clusters.get(cluster) | _given(url, broker_url))
-    say(f"updated cluster {cluster}")
+    before = session.client.clusters.get(cluster)
+    session.client.clusters.update(cluster, before | _given(url, broker_url))
+    session.changed(cluster, "cluster", before, session.client.clusters.get(cluster))
 
 
 @command(app, "delete")
-def delete(session: Session, cluster: Cluster) -> None:
+def delete(session: Session, cluster: Cluster, force: Force = False) -> None:
     """Delete the registration of a cluster; refused while a namespace replicates to it."""
+    before = session.client.clusters.get(cluster)
+    if not force:
+        urls = (before.get("serviceUrl"), before.get("brokerServiceUrl"))
+        effects = ["nothing can replicate to it any more", f"its URLs are {', '.join(filter(None, urls)) or 'not set'}"]
+        session.require_consent(f"delete the registration of cluster {cluster}", effects)
     session.client.clusters.delete(cluster)
-    say(f"deleted cluster {cluster}")
+    session.deleted("cluster", cluster, before)
 
 
 def _given(url: str | None, broker_url: str | None) -> dict[str, str]:

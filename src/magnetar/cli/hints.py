@@ -35,6 +35,7 @@ _NEXT: Final = (
     (412, "active connected consumers", "disconnect them with", "topics unsubscribe {topic} -s {subscription} --force"),
     (412, "active producers", "show its clients with", "topics stats {topic} -o json"),
     (412, "replication clusters", "leave one cluster with", "namespaces set-clusters {namespace} --clusters CLUSTER"),
+    (422, "replicated on clusters", "leave one cluster with", "namespaces set-clusters {namespace} --clusters CLUSTER"),
     (412, "local cluster", "show its clusters with", "namespaces get-clusters {namespace}"),
     (412, "clusters do not exist", "list the registered clusters with", "clusters list"),
     (412, "retention", "show the retention with", "namespaces get-retention {namespace}"),

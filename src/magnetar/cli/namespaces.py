@@ -6,8 +6,8 @@ from typing import Annotated
 
 import typer
 
+from magnetar.cli.consent import Force
 from magnetar.cli.global_options import noun
-from magnetar.cli.output import say
 from magnetar.cli.policies import Enabled, add_verbs
 from magnetar.cli.session import Namespace, Session, command, names
 
@@ -39,14 +39,19 @@ def create(
 ) -> None:
     """Create a namespace; without --clusters it belongs to this cluster only."""
     session.client.namespaces.create(namespace, names(clusters), bundles)
-    say(f"created namespace {namespace}")
+    session.created("namespace", namespace, {"clusters": session.client.namespaces.clusters(namespace)})
 
 
 @command(app, "delete")
-def delete(session: Session, namespace: Namespace) -> None:
+def delete(session: Session, namespace: Namespace, force: Force = False) -> None:
     """Delete a namespace that has no topics."""
+    before = session.client.namespaces.policies(namespace)
+    if not force:
+        count = len(session.client.topics.of_namespace(namespace))
+        effects = ["its policies are deleted", f"it has {count} topics; it must have none"]
+        session.require_consent(f"delete namespace {namespace}", effects)
     session.client.namespaces.delete(namespace)
-    say(f"deleted namespace {namespace}")
+    session.deleted("namespace", namespace, before)
 
 
 @command(app, "get-clusters")
@@ -56,10 +61,15 @@ def get_clusters(session: Session, namespace: Namespace) -> None:
 
 
 @command(app, "set-clusters")
-def set_clusters(session: Session, namespace: Namespace, clusters: Clusters) -> None:
+def set_clusters(session: Session, namespace: Namespace, clusters: Clusters, force: Force = False) -> None:
     """Set the clusters that replicate a namespace; a cluster that is removed deletes its copy."""
-    session.client.namespaces.set_clusters(namespace, names(clusters))
-    say(f"{namespace} is replicated by {clusters}")
+    before, wanted = session.client.namespaces.clusters(namespace), names(clusters)
+    removed = [each for each in before if each not in wanted]
+    if removed and not force:
+        effects = [f"{each} deletes its copy, and receives no further messages" for each in removed]
+        session.require_consent(f"remove {', '.join(removed)} from the clusters of {namespace}", effects)
+    session.client.namespaces.set_clusters(namespace, wanted)
+    session.changed(namespace, "clusters", before, session.client.namespaces.clusters(namespace))
 
 
 @command(app, "get-is-allow-auto-update-schema")
@@ -71,8 +81,10 @@ def get_is_allow_auto_update_schema(session: Session, namespace: Namespace) -> N
 @command(app, "set-is-allow-auto-update-schema")
 def set_is_allow_auto_update_schema(session: Session, namespace: Namespace, enabled: Enabled) -> None:
     """Allow or forbid producers and consumers to bring new schemas."""
+    before = session.client.namespaces.auto_updates_schemas(namespace)
     session.client.namespaces.set_auto_update_of_schemas(namespace, allowed=enabled)
-    say(f"clients of {namespace} may {'' if enabled else 'not '}bring new schemas")
+    after = session.client.namespaces.auto_updates_schemas(namespace)
+    session.changed(namespace, "is-allow-auto-update-schema", before, after)
 
 
 add_verbs(app, Namespace)

@@ -11,7 +11,6 @@ import typer
 from magnetar.admin.nouns import Policy
 from magnetar.base.names import NamespaceName, TopicName
 from magnetar.cli.global_options import noun
-from magnetar.cli.output import say
 from magnetar.cli.session import Session, Topic, command
 from magnetar.cli.units import bounded_seconds, megabytes, minutes, seconds, size
 
@@ -76,8 +75,7 @@ Megabytes = Annotated[
 
 def set_retention(session: Session, owner: Owner, time: Minutes, size: Megabytes) -> None:
     """Set for how long, and up to which size, acknowledged messages are kept; 0 for both keeps none."""
-    session.client.policies.set_retention(owner, minutes=time, megabytes=size)
-    say(f"set the retention of {owner}")
+    _set(session, owner, Policy.RETENTION, {"retentionTimeInMinutes": time, "retentionSizeInMB": size})
 
 
 def set_message_ttl(
@@ -88,14 +86,12 @@ def set_message_ttl(
     ],
 ) -> None:
     """Set the age at which messages expire in every subscription."""
-    session.client.policies.set(owner, Policy.MESSAGE_TTL, message_ttl)
-    say(f"messages of {owner} expire after {message_ttl} s")
+    _set(session, owner, Policy.MESSAGE_TTL, message_ttl)
 
 
 def set_deduplication(session: Session, owner: Owner, enabled: Enabled) -> None:
     """Enable or disable deduplication of the messages of named producers."""
-    session.client.policies.set(owner, Policy.DEDUPLICATION, enabled)
-    say(f"deduplication of {owner} is {'on' if enabled else 'off'}")
+    _set(session, owner, Policy.DEDUPLICATION, enabled)
 
 
 def set_deduplication_snapshot_interval(
@@ -104,8 +100,7 @@ def set_deduplication_snapshot_interval(
     interval: Annotated[int, typer.Option("--interval", "-i", parser=seconds, metavar="TIME", help="90s, 10m.")],
 ) -> None:
     """Set the time after which a snapshot of the producers' sequence ids is due."""
-    session.client.policies.set(owner, Policy.DEDUPLICATION_SNAPSHOT_INTERVAL, interval)
-    say(f"snapshots of {owner} are due after {interval} s")
+    _set(session, owner, Policy.DEDUPLICATION_SNAPSHOT_INTERVAL, interval)
 
 
 def set_delayed_delivery(
@@ -117,14 +112,12 @@ def set_delayed_delivery(
 ) -> None:
     """Enable or disable delayed delivery, and set its precision and the longest delay."""
     wanted = {"active": enabled, "tickTime": time, "maxDeliveryDelayInMillis": max_delay}
-    session.client.policies.set(owner, Policy.DELAYED_DELIVERY, wanted)
-    say(f"delayed delivery of {owner} is {'on' if enabled else 'off'}")
+    _set(session, owner, Policy.DELAYED_DELIVERY, wanted)
 
 
 def set_pause(session: Session, owner: Owner) -> None:
     """Pause dispatch when acknowledgement state cannot be persisted (PIP-299)."""
-    session.client.policies.set(owner, Policy.PAUSE_ON_ACK_STATE)
-    say(f"dispatch of {owner} pauses when acknowledgement state cannot be persisted")
+    _set(session, owner, Policy.PAUSE_ON_ACK_STATE)
 
 
 def set_replicate_subscription_state(
@@ -133,8 +126,7 @@ def set_replicate_subscription_state(
     enabled: Annotated[Truth, typer.Option("--enabled", help="true: replicate every durable subscription.")],
 ) -> None:
     """Replicate every durable subscription (PIP-398); with false, clients decide."""
-    session.client.policies.set(owner, Policy.REPLICATE_SUBSCRIPTION_STATE, enabled is Truth.TRUE)
-    say(f"{'all' if enabled is Truth.TRUE else 'not all'} subscriptions of {owner} are replicated")
+    _set(session, owner, Policy.REPLICATE_SUBSCRIPTION_STATE, enabled is Truth.TRUE)
 
 
 def set_replicated_subscriptions_allowed(
@@ -143,8 +135,7 @@ def set_replicated_subscriptions_allowed(
     allowed: Annotated[Truth, typer.Option("--allowed", help="false: replicate no subscription.")],
 ) -> None:
     """Allow or forbid replicated subscriptions; they keep their state while forbidden."""
-    session.client.policies.set(owner, Policy.REPLICATED_SUBSCRIPTIONS_ALLOWED, allowed is Truth.TRUE)
-    say(f"subscriptions of {owner} may {'' if allowed is Truth.TRUE else 'not '}be replicated")
+    _set(session, owner, Policy.REPLICATED_SUBSCRIPTIONS_ALLOWED, allowed is Truth.TRUE)
 
 
 def set_max_at_risk_messages(
@@ -153,8 +144,7 @@ def set_max_at_risk_messages(
     messages: Annotated[int, typer.Option("--messages", "-m", min=-1, help="0: synchronous, -1: no limit.")],
 ) -> None:
     """Limit the receipted messages that too few other clusters have; publishing slows down at the limit."""
-    session.client.policies.set(owner, Policy.MAX_AT_RISK_MESSAGES, messages)
-    say(f"at most {messages} messages of {owner} are at risk" if messages >= 0 else f"no bound of {owner}")
+    _set(session, owner, Policy.MAX_AT_RISK_MESSAGES, messages)
 
 
 def set_max_at_risk_seconds(
@@ -165,8 +155,7 @@ def set_max_at_risk_seconds(
     ],
 ) -> None:
     """Limit the age of receipted messages that too few other clusters have; publishing slows down at the limit."""
-    session.client.policies.set(owner, Policy.MAX_AT_RISK_SECONDS, time)
-    say(f"messages of at most {time} s of {owner} are at risk" if time >= 0 else f"no bound of {owner}")
+    _set(session, owner, Policy.MAX_AT_RISK_SECONDS, time)
 
 
 def set_at_risk_copies(
@@ -175,8 +164,7 @@ def set_at_risk_copies(
     copies: Annotated[int, typer.Option("--copies", "-c", min=1, help="Number of other clusters.")],
 ) -> None:
     """Set the number of other clusters that must have a message for it to be safe."""
-    session.client.policies.set(owner, Policy.AT_RISK_COPIES, copies)
-    say(f"a message of {owner} is safe in {copies} other clusters")
+    _set(session, owner, Policy.AT_RISK_COPIES, copies)
 
 
 def set_at_risk_absence(
@@ -187,9 +175,7 @@ def set_at_risk_absence(
     ],
 ) -> None:
     """Set the time after which a cluster that confirms nothing is not waited for."""
-    session.client.policies.set(owner, Policy.AT_RISK_ABSENCE_SECONDS, time)
-    until = f"until it has been absent for {time} s" if time >= 0 else "without a time limit"
-    say(f"{owner} waits for an absent cluster {until}")
+    _set(session, owner, Policy.AT_RISK_ABSENCE_SECONDS, time)
 
 
 def set_replicated_subscription_sync(
@@ -198,8 +184,7 @@ def set_replicated_subscription_sync(
     mode: Annotated[Sync, typer.Option("--mode", "-m", help="auto: exact where it is supported, else markers.")],
 ) -> None:
     """Set the mode of replicated subscriptions: exact, or by the snapshots of PIP-33 (markers)."""
-    session.client.policies.set(owner, Policy.REPLICATED_SUBSCRIPTION_SYNC, mode.value)
-    say(f"replicated subscriptions of {owner} use mode {mode.value}")
+    _set(session, owner, Policy.REPLICATED_SUBSCRIPTION_SYNC, mode.value)
 
 
 def set_replicated_subscriptions_snapshot_frequency(
@@ -208,8 +193,7 @@ def set_replicated_subscriptions_snapshot_frequency(
     time: Annotated[int, typer.Option("--time", "-t", min=1, help="Shortest interval in milliseconds.")],
 ) -> None:
     """Set the shortest interval between two snapshots for replicated subscriptions (PIP-33)."""
-    session.client.policies.set(owner, Policy.REPLICATED_SUBSCRIPTIONS_SNAPSHOT_FREQUENCY, time)
-    say(f"{owner} takes at most one snapshot every {time} ms")
+    _set(session, owner, Policy.REPLICATED_SUBSCRIPTIONS_SNAPSHOT_FREQUENCY, time)
 
 
 def set_replicated_subscription_active_cluster(
@@ -218,8 +202,7 @@ def set_replicated_subscription_active_cluster(
     cluster: Annotated[str, typer.Option("--active-cluster", help="Cluster that admits consumers; empty: all.")],
 ) -> None:
     """Admit consumers of replicated subscriptions in one cluster only; set it in every cluster, the old one first."""
-    session.client.policies.set(owner, Policy.REPLICATED_SUBSCRIPTION_ACTIVE_CLUSTER, cluster)
-    say(f"replicated subscriptions of {owner} are consumed in {cluster or 'every cluster'}")
+    _set(session, owner, Policy.REPLICATED_SUBSCRIPTION_ACTIVE_CLUSTER, cluster)
 
 
 def set_schema_compatibility_strategy(
@@ -230,14 +213,12 @@ def set_schema_compatibility_strategy(
     ],
 ) -> None:
     """Set how a new schema must fit the existing ones."""
-    session.client.policies.set(owner, Policy.SCHEMA_COMPATIBILITY_STRATEGY, strategy.value)
-    say(f"schemas of {owner} are compared with the strategy {strategy.value}")
+    _set(session, owner, Policy.SCHEMA_COMPATIBILITY_STRATEGY, strategy.value)
 
 
 def set_schema_validation_enforce(session: Session, owner: Owner, enabled: Enabled) -> None:
     """Refuse producers without a schema in topics that have one, or admit them."""
-    session.client.policies.set(owner, Policy.SCHEMA_VALIDATION_ENFORCED, enabled)
-    say(f"producers without a schema are {'refused' if enabled else 'admitted'} by {owner}")
+    _set(session, owner, Policy.SCHEMA_VALIDATION_ENFORCED, enabled)
 
 
 def get_backlog_quotas(session: Session, owner: Owner) -> None:
@@ -261,14 +242,18 @@ def set_backlog_quota(
         message = f"a quota of {kind.value} needs {option}"
         raise typer.BadParameter(message)
     limits = {"limit_size": wanted} if kind is QuotaType.DESTINATION_STORAGE else {"limit_time": wanted}
-    session.client.policies.set_backlog_quota(owner, kind.value, policy.value, **limits)
-    say(f"set the backlog quota of {owner}")
+    policies = session.client.policies
+    before = policies.backlog_quotas(owner).get(kind.value)
+    policies.set_backlog_quota(owner, kind.value, policy.value, **limits)
+    session.changed(owner, f"backlog-quota {kind.value}", before, policies.backlog_quotas(owner).get(kind.value))
 
 
 def remove_backlog_quota(session: Session, owner: Owner, kind: Kind = QuotaType.DESTINATION_STORAGE) -> None:
     """Remove the backlog quota of a type."""
-    session.client.policies.remove_backlog_quota(owner, kind.value)
-    say(f"removed the backlog quota of {owner}")
+    policies = session.client.policies
+    before = policies.backlog_quotas(owner).get(kind.value)
+    policies.remove_backlog_quota(owner, kind.value)
+    session.changed(owner, f"backlog-quota {kind.value}", before, policies.backlog_quotas(owner).get(kind.value))
 
 
 _POLICIES: dict[Policy, tuple[str, Callable[..., None]]] = {
@@ -301,6 +286,12 @@ _POLICIES: dict[Policy, tuple[str, Callable[..., None]]] = {
 }
 
 
+def _set(session: Session, owner: Owner, policy: Policy, value: object = None) -> None:
+    before = session.client.policies.get(owner, policy)
+    session.client.policies.set(owner, policy, value)
+    session.changed(owner, _POLICIES[policy][0], before, session.client.policies.get(owner, policy))
+
+
 def add_verbs(app: typer.Typer, owner: object) -> None:
     """Add the verbs to a noun; ``owner`` is the annotation of their first argument."""
     for policy, (name, set_it) in _POLICIES.items():
@@ -331,8 +322,9 @@ def _topic_getter(policy: Policy, name: str) -> Callable[..., None]:
 
 def _remover(policy: Policy, name: str) -> Callable[..., None]:
     def remove(session: Session, owner: Owner) -> None:
+        before = session.client.policies.get(owner, policy)
         session.client.policies.remove(owner, policy)
-        say(f"removed the {name.replace('-', ' ')} of {owner}")
+        session.changed(owner, name, before, session.client.policies.get(owner, policy))
 
     remove.__doc__ = f"Remove the {name.replace('-', ' ')}; the value of the level above applies."
     return remove

@@ -13,10 +13,11 @@ import typer
 from magnetar.admin.client import AdminClient
 from magnetar.base.errors import AdminError, ClusterUnreachableError, InvalidTopicNameError
 from magnetar.base.names import NamespaceName, TopicName
+from magnetar.cli.consent import require_consent
 from magnetar.cli.failures import ExitCode, FailedError, Failure
 from magnetar.cli.global_options import AdminUrl, OutputForm, ProfileName
 from magnetar.cli.hints import refusal_hint
-from magnetar.cli.output import Output, say, show_fields, show_json, show_lines, show_table
+from magnetar.cli.output import Output, say, show_change, show_fields, show_json, show_lines, show_table
 from magnetar.cli.target import Target, choose
 
 Verb = TypeVar("Verb", bound=Callable[..., None])
@@ -66,6 +67,29 @@ class Session:
             show_json(list(found))
         else:
             show_table(found)
+
+    def created(self, kind: str, name: object, after: object) -> None:
+        """Report a new object."""
+        self.done(f"created {kind} {name}", name, kind, None, after)
+
+    def deleted(self, kind: str, name: object, before: object) -> None:
+        """Report the deletion of an object."""
+        self.done(f"deleted {kind} {name}", name, kind, before, None)
+
+    def changed(self, subject: object, field: str, before: object, after: object) -> None:
+        """Report the values of an object's ``field`` before and after a change; None: it is not set."""
+        show_change(self.output, str(subject), field, before, after)
+
+    def require_consent(self, action: str, effects: Iterable[str] = (), *, option: str = "--force") -> None:
+        """Ask for consent to an action in this cluster; raises FailedError without it."""
+        require_consent(f"{action}, in {self.target}", list(effects), option=option)
+
+    def done(self, text: str, subject: object, field: str, before: object, after: object) -> None:
+        """Report an action as ``text``, or by the state of the subject's ``field`` before and after it."""
+        if self.is_json:
+            show_change(self.output, str(subject), field, before, after)
+        else:
+            say(text)
 
 
 def command(app: typer.Typer, name: str, **read_as: object) -> Callable[[Verb], Verb]:

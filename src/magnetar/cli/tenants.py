@@ -6,8 +6,8 @@ from typing import Annotated
 
 import typer
 
+from magnetar.cli.consent import Force
 from magnetar.cli.global_options import noun
-from magnetar.cli.output import say
 from magnetar.cli.session import Session, command, names
 
 app = noun("Tenants, their clusters and their roles.")
@@ -38,7 +38,7 @@ def create(
     """Create a tenant; without --allowed-clusters its namespaces may use every registered cluster."""
     clusters = names(allowed_clusters) or session.client.clusters.names()
     session.client.tenants.create(tenant, clusters, names(admin_roles))
-    say(f"created tenant {tenant}")
+    session.created("tenant", tenant, session.client.tenants.get(tenant))
 
 
 @command(app, "update")
@@ -46,14 +46,18 @@ def update(
     session: Session, tenant: Tenant, allowed_clusters: AllowedClusters = "", admin_roles: AdminRoles = ""
 ) -> None:
     """Change the clusters or roles of a tenant; omitted ones are not changed."""
-    old = session.client.tenants.get(tenant)
-    clusters = names(allowed_clusters) or old["allowedClusters"]
-    session.client.tenants.update(tenant, clusters, names(admin_roles) or old["adminRoles"])
-    say(f"updated tenant {tenant}")
+    before = session.client.tenants.get(tenant)
+    clusters = names(allowed_clusters) or before["allowedClusters"]
+    session.client.tenants.update(tenant, clusters, names(admin_roles) or before["adminRoles"])
+    session.changed(tenant, "tenant", before, session.client.tenants.get(tenant))
 
 
 @command(app, "delete")
-def delete(session: Session, tenant: Tenant) -> None:
+def delete(session: Session, tenant: Tenant, force: Force = False) -> None:
     """Delete a tenant that has no namespaces."""
+    before = session.client.tenants.get(tenant)
+    if not force:
+        count = len(session.client.namespaces.of_tenant(tenant))
+        session.require_consent(f"delete tenant {tenant}", [f"it has {count} namespaces; it must have none"])
     session.client.tenants.delete(tenant)
-    say(f"deleted tenant {tenant}")
+    session.deleted("tenant", tenant, before)

@@ -6,16 +6,19 @@ from typing import Annotated, Any
 
 import typer
 
+from magnetar.base.names import TopicName
 from magnetar.base.position import Position
+from magnetar.cli.consent import Force, Yes
 from magnetar.cli.global_options import noun
-from magnetar.cli.output import UNKNOWN, Output, say, show_fields, show_table
+from magnetar.cli.output import UNKNOWN, Output, show_fields, show_table
 from magnetar.cli.session import Namespace, Session, Topic, command
 from magnetar.cli.standing import standings
+from magnetar.cli.states import topic_effects, topic_state
 from magnetar.cli.units import position
 
 app = noun("Topics, partitioned topics and their subscriptions.")
 
-Force = Annotated[bool, typer.Option("--force", "-f", help="Disconnect its clients.")]
+ForceDeletion = Annotated[bool, typer.Option("--force", "-f", help="Do not ask, and disconnect its clients.")]
 Partitions = Annotated[int, typer.Option("--partitions", "-p", min=1, help="Number of partitions.")]
 
 _SUMMARY = (
@@ -50,35 +53,39 @@ def list_partitioned_topics(session: Session, namespace: Namespace) -> None:
 def create(session: Session, topic: Topic) -> None:
     """Create a topic without partitions."""
     session.client.topics.create(topic)
-    say(f"created {topic}")
+    session.created("topic", topic, {"partitions": 0})
 
 
 @command(app, "delete")
-def delete(session: Session, topic: Topic, force: Force = False) -> None:
+def delete(session: Session, topic: Topic, force: ForceDeletion = False, yes: Yes = False) -> None:
     """Delete a topic."""
+    before = _consented_deletion(session, topic, partitioned=False, consent=force or yes)
     session.client.topics.delete(topic, force=force)
-    say(f"deleted {topic}")
+    session.deleted("topic", topic, before)
 
 
 @command(app, "create-partitioned-topic")
 def create_partitioned_topic(session: Session, topic: Topic, partitions: Partitions) -> None:
     """Create a partitioned topic."""
     session.client.topics.create_partitioned(topic, partitions)
-    say(f"created {topic} with {partitions} partitions")
+    session.created("topic", topic, {"partitions": session.client.topics.partitions(topic)})
 
 
 @command(app, "update-partitioned-topic")
 def update_partitioned_topic(session: Session, topic: Topic, partitions: Partitions) -> None:
     """Add partitions."""
-    session.client.topics.update_partitioned(topic, partitions)
-    say(f"{topic} has {partitions} partitions")
+    topics = session.client.topics
+    before = topics.partitions(topic)
+    topics.update_partitioned(topic, partitions)
+    session.changed(topic, "partitions", before, topics.partitions(topic))
 
 
 @command(app, "delete-partitioned-topic")
-def delete_partitioned_topic(session: Session, topic: Topic, force: Force = False) -> None:
+def delete_partitioned_topic(session: Session, topic: Topic, force: ForceDeletion = False, yes: Yes = False) -> None:
     """Delete a partitioned topic and its partitions."""
+    before = _consented_deletion(session, topic, partitioned=True, consent=force or yes)
     session.client.topics.delete_partitioned(topic, force=force)
-    say(f"deleted {topic}")
+    session.deleted("topic", topic, before)
 
 
 @command(app, "get-partitioned-topic-metadata")
@@ -91,7 +98,7 @@ def get_partitioned_topic_metadata(session: Session, topic: Topic) -> None:
 def unload(session: Session, topic: Topic) -> None:
     """Close a topic and disconnect its clients, which reconnect."""
     session.client.topics.unload(topic)
-    say(f"unloaded {topic}")
+    session.done(f"unloaded {topic}", topic, "topic", "loaded", "unloaded")
 
 
 @command(app, "skip-entries")
@@ -103,13 +110,18 @@ def skip_entries(
         Position,
         typer.Option("--through", parser=position, metavar="POSITION", help="The last entry to skip, ledger:entry."),
     ],
+    force: Force = False,
 ) -> None:
     """Let a link skip the damaged entries at which it has stopped (damagedAt in the stats).
 
     The target cluster never gets these entries. Readable entries are never skipped.
     """
+    if not force:
+        effects = [f"{link} never gets the damaged entries up to {through}"]
+        session.require_consent(f"let the link of {topic} to {link} skip entries", effects)
     session.client.topics.skip_entries(topic, link, through)
-    say(f"the link of {topic} to {link} skips the damaged entries up to {through}")
+    text = f"the link of {topic} to {link} skips the damaged entries up to {through}"
+    session.done(text, topic, f"skipped entries of the link to {link}", None, {"through": str(through)})
 
 
 @command(app, "snapshot")
@@ -123,7 +135,7 @@ def snapshot(
     """Start a snapshot for replicated subscriptions now (PIP-33)."""
     session.client.topics.begin_snapshot(topic, without or [])
     left_out = f", without {', '.join(without)}" if without else ""
-    say(f"started a snapshot of {topic}{left_out}")
+    session.done(f"started a snapshot of {topic}{left_out}", topic, "snapshot", None, "started")
 
 
 @command(app, "lookup")
@@ -173,6 +185,14 @@ def stats_internal(session: Session, topic: Topic) -> None:
     show_table(
         {"cursor": name} | {field: each.get(field) for field in shown} for name, each in found["cursors"].items()
     )
+
+
+def _consented_deletion(session: Session, topic: TopicName, *, partitioned: bool, consent: bool) -> dict[str, Any]:
+    """Ask for consent to the deletion of a topic, unless it was given, and return the state of the topic."""
+    state = topic_state(session.client, topic, partitioned=partitioned)
+    if not consent:
+        session.require_consent(f"delete {topic}", topic_effects(state), option="--yes")
+    return state
 
 
 def _show_stats(session: Session, found: dict[str, Any]) -> None:

@@ -28,7 +28,7 @@ def test_clusters(run: Run) -> None:
     run("clusters update C --url http://d:8080")
     assert run("clusters get C")["serviceUrl"] == "http://d:8080"
     assert run("clusters get C")["brokerServiceUrl"] == "pulsar://c:6650"
-    run("clusters delete C")
+    run("clusters delete C --force")
     assert run("clusters list") == ["A", "B"]
 
 
@@ -37,7 +37,7 @@ def test_tenants(run: Run) -> None:
     assert run("tenants get t") == {"adminRoles": ["r1", "r2"], "allowedClusters": ["A"]}
     run("tenants update t -c A,B")
     assert run("tenants get t") == {"adminRoles": ["r1", "r2"], "allowedClusters": ["A", "B"]}
-    run("tenants delete t")
+    run("tenants delete t --force")
     run("tenants create everywhere")
     assert run("tenants get everywhere")["allowedClusters"] == ["A", "B"]
     assert run("tenants list") == ["everywhere", "nyc"]
@@ -49,8 +49,8 @@ def test_namespaces(run: Run) -> None:
     assert run("namespaces list nyc") == ["nyc/flights", "nyc/n"]
     run("namespaces set-clusters nyc/n --clusters A,B")
     assert run("namespaces get-clusters nyc/n") == ["A", "B"]
-    run("namespaces set-clusters nyc/n -c A")
-    run("namespaces delete nyc/n")
+    run("namespaces set-clusters nyc/n -c A --force")
+    run("namespaces delete nyc/n -f")
     assert run("namespaces list nyc") == ["nyc/flights"]
 
 
@@ -110,10 +110,10 @@ def test_effective_policies_of_a_topic(run: Run) -> None:
 def test_topics(run: Run, service: FakeAdminService) -> None:
     run("topics create persistent://nyc/flights/np")
     assert run("topics list nyc/flights") == ["persistent://nyc/flights/np", TOPIC]
-    run("topics delete nyc/flights/np")
+    run("topics delete nyc/flights/np --yes")
     run(f"topics unload {TOPIC}")
     assert service.topics.held[OBS].unloads == 1
-    run(f"topics skip-entries {TOPIC} --link B --through 3:7")
+    run(f"topics skip-entries {TOPIC} --link B --through 3:7 --force")
     assert service.topics.held[OBS].skipped == [("B", Position(3, 7))]
     run(f"topics snapshot {TOPIC}")
     run(f"topics snapshot {TOPIC} --without C -w B")
@@ -125,14 +125,14 @@ def test_topics(run: Run, service: FakeAdminService) -> None:
 
 
 def test_partitioned_topics(run: Run) -> None:
-    run("namespaces set-clusters nyc/flights -c A")
+    run("namespaces set-clusters nyc/flights -c A --force")
     run("topics create-partitioned-topic nyc/flights/pt -p 4")
     assert run("topics list-partitioned-topics nyc/flights") == ["persistent://nyc/flights/pt"]
     run("topics update-partitioned-topic nyc/flights/pt -p 6")
     assert run("topics get-partitioned-topic-metadata nyc/flights/pt") == {"partitions": 6}
     assert run("topics partitioned-stats nyc/flights/pt")["msgRateIn"] == 12.0
     assert len(run("topics partitioned-stats nyc/flights/pt --per-partition")["partitions"]) == 6
-    run("topics delete-partitioned-topic nyc/flights/pt")
+    run("topics delete-partitioned-topic nyc/flights/pt -y")
     assert run("topics list-partitioned-topics nyc/flights") == []
 
 
@@ -142,31 +142,31 @@ def test_subscriptions(run: Run, service: FakeAdminService) -> None:
     assert run(f"topics get-replicated-subscription-status {TOPIC} -s s2") == {TOPIC: True}
     run(f"topics set-replicated-subscription-status {TOPIC} -s s2 --disable")
     assert run(f"topics get-replicated-subscription-status {TOPIC} -s s2") == {TOPIC: False}
-    run(f"topics unsubscribe {TOPIC} -s s2")
+    run(f"topics unsubscribe {TOPIC} -s s2 --yes")
     run(f"topics create-subscription {TOPIC} -s a/b")
     assert service.topics.held[OBS].subscriptions["a/b"].position == LATEST
-    run(f"topics unsubscribe {TOPIC} -s a/b")
+    run(f"topics unsubscribe {TOPIC} -s a/b --force")
     assert run(f"topics subscriptions {TOPIC}") == ["sub"]
 
 
 def test_moving_a_subscription(run: Run, service: FakeAdminService) -> None:
     subscription = service.topics.held[OBS].subscriptions["sub"]
-    run(f"topics skip {TOPIC} -s sub -n 4")
+    run(f"topics skip {TOPIC} -s sub -n 4 --force")
     assert subscription.position == Position(3, 3)
-    run(f"topics clear-backlog {TOPIC} -s sub")
+    run(f"topics clear-backlog {TOPIC} -s sub --force")
     assert subscription.position == Position(3, 9)
     run(f"topics reset-cursor {TOPIC} -s sub -m 3:5")
     assert subscription.position == Position(3, 4)
     run(f"topics reset-cursor {TOPIC} -s sub -m 3:5 -e")
     assert subscription.position == Position(3, 5)
-    run(f"topics expire-messages {TOPIC} -s sub -t 2m")
+    run(f"topics expire-messages {TOPIC} -s sub -t 2m --force")
     assert subscription.position == Position(3, -120)
-    run(f"topics reset-cursor {TOPIC} -s sub -t 1h")
+    run(f"topics reset-cursor {TOPIC} -s sub -t 1h --force")
     assert subscription.position.entry_id > 0
 
 
 def test_peek(run: Run) -> None:
-    run(f"topics skip {TOPIC} -s sub -n 8")
+    run(f"topics skip {TOPIC} -s sub -n 8 -f")
     found = run(f"topics peek-messages {TOPIC} -s sub -n 5")
     assert [(each["messageId"], each["payload"]) for each in found] == [("3:8", "x8"), ("3:9", "x9")]
 
@@ -307,7 +307,7 @@ def test_schemas(run: Run, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -
     assert [each["version"] for each in run(f"schemas get {TOPIC} --all-version")] == [0, 1]
     assert main(["schemas", "upload", TOPIC, "-f", str(files[1])]) is ExitCode.FAILED
     assert "409" in capsys.readouterr().err
-    run(f"schemas delete {TOPIC}")
+    run(f"schemas delete {TOPIC} --yes")
     assert run(f"schemas get {TOPIC} -a") == []
     for text in (None, "[]", "{"):
         if text is not None:
