@@ -1,17 +1,21 @@
-"""The built wheel in an empty environment."""
+"""The sdist, and the wheel that is built from it, in an empty environment."""
 
 from __future__ import annotations
 
+import email
 import json
 import os
 import signal
 import subprocess
 import sys
+import tarfile
+import tomllib
 from pathlib import Path
 from zipfile import ZipFile
 
 import pytest
 
+from magnetar import __version__
 from tests.kit.clusters import free_base_port
 
 ROOT = Path(__file__).parents[2]
@@ -20,12 +24,20 @@ pytestmark = [pytest.mark.long, pytest.mark.timeout(600)]
 
 
 @pytest.fixture(scope="module")
-def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    directory = tmp_path_factory.mktemp("wheel")
-    pip = [sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps", "--wheel-dir", str(directory), str(ROOT)]
-    subprocess.run(pip, check=True)
-    (built,) = directory.iterdir()
-    return built
+def built(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
+    """Return the sdist, and the wheel that was built from it."""
+    environment, directory = tmp_path_factory.mktemp("builder"), tmp_path_factory.mktemp("dist")
+    subprocess.run([sys.executable, "-m", "venv", str(environment)], check=True)
+    python = str(environment / "bin" / "python")
+    subprocess.run([python, "-m", "pip", "install", "--quiet", "build"], check=True)
+    subprocess.run([python, "-m", "build", "--outdir", str(directory), str(ROOT)], check=True, stdout=subprocess.PIPE)
+    (sdist,), (wheel,) = directory.glob("*.tar.gz"), directory.glob("*.whl")
+    return sdist, wheel
+
+
+@pytest.fixture(scope="module")
+def wheel(built: tuple[Path, Path]) -> Path:
+    return built[1]
 
 
 @pytest.fixture(scope="module")
@@ -42,6 +54,31 @@ def test_it_holds_the_package_and_nothing_else(wheel: Path) -> None:
     with ZipFile(wheel) as archive:
         tops = {name.partition("/")[0] for name in archive.namelist()}
     assert tops == {"magnetar", f"{wheel.name.removesuffix('-py3-none-any.whl')}.dist-info"}
+
+
+def test_the_sdist_holds_the_sources_and_no_built_files(built: tuple[Path, Path]) -> None:
+    sdist, _ = built
+    root = sdist.name.removesuffix(".tar.gz")
+    with tarfile.open(sdist) as archive:
+        names = {name.removeprefix(f"{root}/") for name in archive.getnames()}
+    tracked = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, check=False, text=True)
+    if tracked.returncode == 0:
+        assert names - {root, "PKG-INFO"} == set(filter(None, tracked.stdout.split("\0")))
+    assert {"LICENSE", "PKG-INFO", "README.md", "pyproject.toml", "src/magnetar/cli/main.py"} <= names
+
+
+def test_the_metadata_name_the_extras_and_the_license(wheel: Path) -> None:
+    with ZipFile(wheel) as archive:
+        (name,) = (each for each in archive.namelist() if each.endswith(".dist-info/METADATA"))
+        metadata = email.message_from_bytes(archive.read(name))
+        assert any(each.endswith("/LICENSE") for each in archive.namelist())
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    assert sorted(metadata.get_all("Provides-Extra", [])) == sorted(project["optional-dependencies"])
+    required = metadata.get_all("Requires-Dist", [])
+    assert len([each for each in required if "extra ==" not in each]) == len(project["dependencies"])
+    pyspark = {each.partition("; ")[2] for each in required if each.startswith("pyspark")}
+    assert pyspark == {"extra == 'pipeline'", "extra == 'demo'"}
+    assert metadata["Version"] == __version__
 
 
 def test_a_cluster_starts_from_it_without_spark(magnetar: Path, tmp_path: Path) -> None:
