@@ -15,12 +15,11 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.console import Group
 from rich.live import Live
-from rich.table import Table
 from rich.text import Text
 
 from magnetar.base.names import NamespaceName
 from magnetar.cli.global_options import noun
-from magnetar.cli.output import UNKNOWN, Output, say
+from magnetar.cli.output import UNKNOWN, Output, say, table
 from magnetar.cli.session import names
 from magnetar.ops.spark import require_spark
 from magnetar.pipeline import limits
@@ -110,26 +109,28 @@ def _table() -> Callable[[Event], None]:
             case Moved(cluster, broker_url):
                 say(f"the address of {cluster} changed to {broker_url}: the queries restart")
             case Progress():
-                live.update(_progress(event), refresh=True)
+                live.update(progress_table(event, live.console.width), refresh=True)
 
     return show
 
 
-def _progress(progress: Progress) -> RenderableType:
-    table = Table("link", "topics", "messages", "per second", "behind", "behind by")
-    for link in progress.links:
-        table.add_row(
-            f"{link.source} → {link.target}",
-            f"{link.topics:,}",
-            f"{link.messages:,}",
-            f"{link.rate:,.1f}",
-            UNKNOWN if link.backlog is None else f"{link.backlog:,}",
-            UNKNOWN if link.delay_seconds is None else f"{link.delay_seconds:,.1f} s",
-        )
+def progress_table(progress: Progress, width: int) -> RenderableType:
+    """Return the progress of all links, in at most ``width`` columns, and the links that wait."""
+    rows = [
+        {
+            "link": f"{link.source} → {link.target}",
+            "topics": f"{link.topics:,}",
+            "messages": f"{link.messages:,}",
+            "per second": f"{link.rate:,.1f}",
+            "behind": UNKNOWN if link.backlog is None else f"{link.backlog:,}",
+            "behind by": UNKNOWN if link.delay_seconds is None else f"{link.delay_seconds:,.1f} s",
+        }
+        for link in progress.links
+    ]
     notes = [
         Text(f"{kind} {name}: {reason}")
         for task in progress.tasks
         for kind, reasons in (("down:", task.down), (f"waiting, to {task.target}:", task.parked))
         for name, reason in sorted(reasons.items())
     ]
-    return Group(table, *notes)
+    return Group(*([table(rows, width)] if rows else []), *notes)
