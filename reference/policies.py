@@ -5,16 +5,20 @@ from __future__ import annotations
 import ast
 import inspect
 from itertools import pairwise
+from typing import TYPE_CHECKING
 
 from pydantic import BaseModel
 
-from magnetar.admin.handlers.policies import POLICIES
 from magnetar.broker.settings.config import BrokerConfig
 from magnetar.broker.settings.policies import broker_policies
 from magnetar.metadata import effective
-from magnetar.metadata.effective import LEVEL_FIELDS, EffectivePolicies
-from magnetar.metadata.policies import BacklogQuota
+from magnetar.metadata.effective import EffectivePolicies
+from magnetar.metadata.policy.table import Policy
+from magnetar.metadata.policy.values import BacklogQuota
 from reference.markdown import code, prose, table, value
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 _ABOUT = """\
 A policy applies to all topics of a namespace, or to one topic. The policy of a topic overrides that of its namespace,
@@ -27,22 +31,55 @@ topic returns the value in effect. Backlog quotas are read at `backlogQuotaMap`.
 
 _HEADS = ("policy", "path of a namespace", "path of a topic", "default", "meaning")
 
+_WITHOUT_EFFECT = """\
+## Without effect
+
+Magnetar has nothing that these policies of Apache Pulsar could change. They are stored and returned.
+"""
+
 
 def page() -> str:
     """Return a table of the policies, and one for the fields of each object."""
     defaults, texts = broker_policies(BrokerConfig()), _texts()
-    paths = {policy.effective: (policy.policy.path, policy.policy.topic_path) for policy in POLICIES}
-    paths["backlog_quotas"] = ("backlogQuota", "backlogQuota")
     rows, objects = [], []
-    for name, (_, field) in sorted(LEVEL_FIELDS.items(), key=lambda each: each[1][1].lower()):
+    for name, paths, field in sorted(_effective(), key=lambda each: each[2].lower()):
         default = getattr(defaults, name)
         shape = type(default) if isinstance(default, BaseModel) else BacklogQuota if isinstance(default, dict) else None
         if shape is not None:
             objects.append((field, shape))
         shown = "see below" if shape is not None else code(value(default)) or "none"
-        rows.append((code(field), *map(code, paths[name]), shown, texts.get(name) or _first_sentence(shape)))
+        rows.append((code(field), *map(code, paths), shown, texts.get(name) or _first_sentence(shape)))
     sections = [f"## `{field}`\n\n{_fields_of(shape)}" for field, shape in objects]
-    return "\n".join([_ABOUT, table(_HEADS, rows), *sections])
+    return "\n".join([_ABOUT, table(_HEADS, rows), *sections, _WITHOUT_EFFECT, _without_effect()])
+
+
+def _effective() -> Iterator[tuple[str, tuple[str, str], str]]:
+    """Yield the field of EffectivePolicies, the paths and the name of each policy with an effect."""
+    yield "backlog_quotas", ("backlogQuota", "backlogQuota"), "backLogQuotaMap"
+    for policy in Policy:
+        if policy.value.effective is not None:
+            yield policy.value.effective, _paths(policy), _name(policy)
+
+
+def _without_effect() -> str:
+    rows = [
+        (code(_name(policy)), *map(code, _paths(policy)), policy.value.about)
+        for policy in Policy
+        if policy.value.effective is None
+    ]
+    return table(("policy", "path of a namespace", "path of a topic", "meaning in Apache Pulsar"), sorted(rows))
+
+
+def _paths(policy: Policy) -> tuple[str, str]:
+    levels = (policy.namespace, policy.topic)
+    of_namespace, of_topic = ("" if level is None else level.path for level in levels)
+    return of_namespace, of_topic
+
+
+def _name(policy: Policy) -> str:
+    level = policy.topic or policy.namespace
+    assert level is not None
+    return level.field
 
 
 def _texts() -> dict[str, str]:

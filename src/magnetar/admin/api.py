@@ -13,6 +13,7 @@ from starlette.requests import ClientDisconnect
 
 from magnetar.admin.exchange import AdminRoute, Context, refusal
 from magnetar.admin.handlers import (
+    backlog_quotas,
     brokers,
     clusters,
     namespaces,
@@ -38,7 +39,7 @@ if TYPE_CHECKING:
     from magnetar.admin.service import AdminService
     from magnetar.metadata.resources import Resources
 
-NOUNS = (clusters, tenants, namespaces, topics, policies, subscriptions, protection, schemas, brokers)
+NOUNS = (clusters, tenants, namespaces, topics, policies, backlog_quotas, subscriptions, protection, schemas, brokers)
 """Modules with routes, each with a function ``routes``."""
 
 

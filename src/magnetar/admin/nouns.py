@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from enum import Enum
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
@@ -20,12 +19,14 @@ from magnetar.admin.peeked_entry import PeekedEntry
 from magnetar.base.errors import AdminError
 from magnetar.base.names import NamespaceName, TopicName
 from magnetar.base.position import EARLIEST, LATEST, Position
+from magnetar.metadata.policy.table import Policy
 from magnetar.wire.connection import MAGNETAR_VERSION_PREFIX
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from magnetar.admin.connection import Connection
+    from magnetar.metadata.policy.description import Level
 
 Json = dict[str, Any]
 
@@ -125,49 +126,6 @@ class Namespaces(Noun):
         self._http.post(f"{namespace_path(namespace)}/replication", list(clusters))
 
 
-class Policy(Enum):
-    """A policy of namespaces and topics, with its names in their paths."""
-
-    RETENTION = ("retention", "retention")
-    MESSAGE_TTL = ("messageTTL", "messageTTL")
-    DEDUPLICATION = ("deduplication", "deduplicationEnabled")
-    DEDUPLICATION_SNAPSHOT_INTERVAL = ("deduplicationSnapshotInterval", "deduplicationSnapshotInterval")
-    DELAYED_DELIVERY = ("delayedDelivery", "delayedDelivery")
-    PAUSE_ON_ACK_STATE = ("dispatcherPauseOnAckStatePersistent", "dispatcherPauseOnAckStatePersistent")
-    REPLICATE_SUBSCRIPTION_STATE = ("replicateSubscriptionState", "replicateSubscriptionState")
-    MAX_AT_RISK_MESSAGES = ("maxAtRiskMessages", "maxAtRiskMessages")
-    MAX_AT_RISK_SECONDS = ("maxAtRiskSeconds", "maxAtRiskSeconds")
-    AT_RISK_COPIES = ("atRiskCopies", "atRiskCopies")
-    AT_RISK_ABSENCE_SECONDS = ("atRiskAbsenceSeconds", "atRiskAbsenceSeconds")
-    REPLICATED_SUBSCRIPTIONS_ALLOWED = ("replicatedSubscriptionsAllowed", "replicatedSubscriptionsAllowed")
-    REPLICATED_SUBSCRIPTION_SYNC = ("replicatedSubscriptionSync", "replicatedSubscriptionSync")
-    REPLICATED_SUBSCRIPTIONS_SNAPSHOT_FREQUENCY = (
-        "replicatedSubscriptionsSnapshotFrequencyMillis",
-        "replicatedSubscriptionsSnapshotFrequencyMillis",
-    )
-    REPLICATED_SUBSCRIPTION_ACTIVE_CLUSTER = (
-        "replicatedSubscriptionActiveCluster",
-        "replicatedSubscriptionActiveCluster",
-    )
-    SCHEMA_COMPATIBILITY_STRATEGY = ("schemaCompatibilityStrategy", "schemaCompatibilityStrategy")
-    SCHEMA_VALIDATION_ENFORCED = ("schemaValidationEnforced", "schemaValidationEnforced")
-
-    @property
-    def method(self) -> str:
-        """Method that sets the policy."""
-        return "PUT" if self is Policy.SCHEMA_COMPATIBILITY_STRATEGY else "POST"
-
-    @property
-    def path(self) -> str:
-        """Last part of the path of a namespace's policy."""
-        return self.value[0]
-
-    @property
-    def topic_path(self) -> str:
-        """Last part of the path of a topic's policy."""
-        return self.value[1]
-
-
 class Policies(Noun):
     """Policies of namespaces and topics; those of a topic override those of its namespace."""
 
@@ -180,7 +138,7 @@ class Policies(Noun):
         if policy is Policy.MESSAGE_TTL and isinstance(owner, TopicName) and isinstance(value, int):
             self._http.post(_policy_path(owner, policy), messageTTL=value)
         else:
-            send = self._http.put if policy.method == "PUT" else self._http.post
+            send = self._http.put if level_of(owner, policy).method == "PUT" else self._http.post
             send(_policy_path(owner, policy), value)
 
     def set_retention(self, owner: NamespaceName | TopicName, *, minutes: int, megabytes: int) -> None:
@@ -190,7 +148,8 @@ class Policies(Noun):
 
     def remove(self, owner: NamespaceName | TopicName, policy: Policy) -> None:
         """Remove a policy, so that the value of the level above applies."""
-        self._http.delete(_policy_path(owner, policy))
+        level = level_of(owner, policy)
+        self._http.delete(f"{owner_path(owner)}/{level.removal or level.path}")
 
     def backlog_quotas(self, owner: NamespaceName | TopicName, *, applied: bool = False) -> Json:
         """Return the BacklogQuota by type, ``destination_storage`` and ``message_age``."""
@@ -388,5 +347,12 @@ class Brokers(Noun):
         return self._http.send("GET", "/metrics/").text
 
 
+def level_of(owner: NamespaceName | TopicName, policy: Policy) -> Level:
+    """Return the description of a policy for the type of its owner."""
+    level = policy.topic if isinstance(owner, TopicName) else policy.namespace
+    assert level is not None
+    return level
+
+
 def _policy_path(owner: NamespaceName | TopicName, policy: Policy) -> str:
-    return f"{owner_path(owner)}/{policy.topic_path if isinstance(owner, TopicName) else policy.path}"
+    return f"{owner_path(owner)}/{level_of(owner, policy).path}"

@@ -105,7 +105,8 @@ class Environment:
     def policies_of(self, topic: TopicName) -> EffectivePolicies:
         """Return the current policies of a topic."""
         namespace = self.resources.namespaces.get(topic.namespace_name)
-        return effective(broker_policies(self.config), namespace, self.resources.topic_policies.get(topic))
+        own = self.resources.topic_policies.get(topic)
+        return effective(broker_policies(self.config), namespace, own, cluster=self.cluster)
 
     async def durable(self) -> None:
         """Return when everything written until now is durable; raises StorageError if a write failed."""

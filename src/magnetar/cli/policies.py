@@ -8,11 +8,12 @@ from typing import Annotated
 
 import typer
 
-from magnetar.admin.nouns import Policy
 from magnetar.base.names import NamespaceName, TopicName
 from magnetar.cli.global_options import noun
+from magnetar.cli.plain_policies import set_policy, setters
 from magnetar.cli.session import Session, Topic, command
 from magnetar.cli.units import bounded_seconds, megabytes, minutes, seconds, size
+from magnetar.metadata.policy.table import Policy
 
 Owner = NamespaceName | TopicName
 """Owner of a policy; the noun of the command determines the type."""
@@ -287,14 +288,14 @@ _POLICIES: dict[Policy, tuple[str, Callable[..., None]]] = {
 
 
 def _set(session: Session, owner: Owner, policy: Policy, value: object = None) -> None:
-    before = session.client.policies.get(owner, policy)
-    session.client.policies.set(owner, policy, value)
-    session.changed(owner, _POLICIES[policy][0], before, session.client.policies.get(owner, policy))
+    set_policy(session, owner, (policy, _POLICIES[policy][0]), value)
 
 
 def add_verbs(app: typer.Typer, owner: object) -> None:
     """Add the verbs to a noun; ``owner`` is the annotation of their first argument."""
-    for policy, (name, set_it) in _POLICIES.items():
+    for policy, (name, set_it) in (_POLICIES | setters()).items():
+        if (policy.topic if owner is Topic else policy.namespace) is None:
+            continue
         get = _topic_getter(policy, name) if owner is Topic else _getter(policy, name)
         command(app, f"get-{name}", owner=owner)(get)
         command(app, f"set-{name}", owner=owner)(set_it)

@@ -5,19 +5,20 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
+from magnetar.metadata.policies import Policies
+from magnetar.metadata.policy.table import Policy
 from magnetar.schema.strategy import SchemaCompatibilityStrategy
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from magnetar.metadata.policies import (
+    from magnetar.metadata.policies import TopicPolicies
+    from magnetar.metadata.policy.description import ReplicatedSubscriptionSync
+    from magnetar.metadata.policy.values import (
         BacklogQuota,
         BacklogQuotaType,
         DelayedDeliveryPolicies,
-        Policies,
-        ReplicatedSubscriptionSync,
         RetentionPolicies,
-        TopicPolicies,
     )
 
 
@@ -64,49 +65,43 @@ class EffectivePolicies:
     """Whether a topic with a schema refuses producers without one."""
     schema_auto_update: bool
     """Whether producers and consumers may register new schemas."""
+    max_producers: int
+    """Maximum number of producers of a topic, waiting ones included, without links; 0: no limit."""
+    max_consumers: int
+    """Maximum number of consumers of a topic, over all subscriptions; 0: no limit."""
+    max_consumers_per_subscription: int
+    """Maximum number of consumers of a subscription; 0: no limit."""
+    max_subscriptions: int
+    """Maximum number of subscriptions of a topic; 0: no limit."""
+    max_unacked_per_consumer: int
+    """Maximum number of unacknowledged messages of a Shared or Key_Shared consumer; 0: no limit."""
+    max_unacked_per_subscription: int
+    """The same limit for all consumers of the subscription; 0: no limit."""
 
 
-LEVEL_FIELDS = {
-    "retention": ("retention_policies", "retentionPolicies"),
-    "message_ttl_s": ("message_ttl_in_seconds", "messageTTLInSeconds"),
-    "backlog_quotas": ("backlog_quota_map", "backLogQuotaMap"),
-    "deduplication_enabled": ("deduplicationEnabled", "deduplicationEnabled"),
-    "deduplication_snapshot_interval_s": (
-        "deduplicationSnapshotIntervalSeconds",
-        "deduplicationSnapshotIntervalSeconds",
-    ),
-    "delayed_delivery": ("delayed_delivery_policies", "delayedDeliveryPolicies"),
-    "pause_on_ack_state": (
-        "dispatcherPauseOnAckStatePersistentEnabled",
-        "dispatcherPauseOnAckStatePersistentEnabled",
-    ),
-    "replicate_subscription_state": ("replicate_subscription_state", "replicateSubscriptionState"),
-    "max_at_risk_messages": ("max_at_risk_messages", "maxAtRiskMessages"),
-    "max_at_risk_seconds": ("max_at_risk_seconds", "maxAtRiskSeconds"),
-    "at_risk_copies": ("at_risk_copies", "atRiskCopies"),
-    "at_risk_absence_s": ("at_risk_absence_seconds", "atRiskAbsenceSeconds"),
-    "replicated_subscriptions_allowed": ("replicated_subscriptions_allowed", "replicatedSubscriptionsAllowed"),
-    "replicated_subscription_sync": ("replicated_subscription_sync", "replicatedSubscriptionSync"),
-    "replicated_subscriptions_snapshot_frequency_ms": (
-        "replicated_subscriptions_snapshot_frequency_millis",
-        "replicatedSubscriptionsSnapshotFrequencyMillis",
-    ),
-    "replicated_subscription_active_cluster": (
-        "replicated_subscription_active_cluster",
-        "replicatedSubscriptionActiveCluster",
-    ),
-    "schema_compatibility_strategy": ("schema_compatibility_strategy", "schemaCompatibilityStrategy"),
-    "schema_validation_enforced": ("schema_validation_enforced", "schemaValidationEnforced"),
-}
+LEVEL_FIELDS: dict[str, tuple[str | None, str | None]] = {
+    policy.value.effective: (
+        policy.namespace.field if policy.namespace is not None else None,
+        policy.topic.field if policy.topic is not None else None,
+    )
+    for policy in Policy
+    if policy.value.effective is not None
+} | {"backlog_quotas": ("backlog_quota_map", "backLogQuotaMap")}
 """For each field of EffectivePolicies, the fields of Policies and of TopicPolicies that set it."""
 
+_PER_CLUSTER = frozenset(policy.value.effective for policy in Policy if policy.value.is_per_cluster)
+"""Fields with a value for each cluster in Policies."""
 
-def effective(broker: EffectivePolicies, namespace: Policies | None, topic: TopicPolicies | None) -> EffectivePolicies:
-    """Merge the three levels; a missing level sets nothing."""
+
+def effective(
+    broker: EffectivePolicies, namespace: Policies | None, topic: TopicPolicies | None, *, cluster: str
+) -> EffectivePolicies:
+    """Merge the three levels in a cluster; a missing level sets nothing."""
     found = broker
-    for level, document in enumerate((namespace, topic)):
-        if document is not None:
-            found = _over(found, **{name: getattr(document, fields[level]) for name, fields in LEVEL_FIELDS.items()})
+    if namespace is not None:
+        found = _over(found, {name: own_value(namespace, name, cluster) for name in LEVEL_FIELDS})
+    if topic is not None:
+        found = _over(found, {name: own_value(topic, name, cluster) for name in LEVEL_FIELDS})
     return replace(
         found,
         # The broker can enforce validation, and forbid new schemas, in all topics.
@@ -115,13 +110,23 @@ def effective(broker: EffectivePolicies, namespace: Policies | None, topic: Topi
     )
 
 
-def _over(
-    lower: EffectivePolicies,
-    *,
-    backlog_quotas: Mapping[BacklogQuotaType, BacklogQuota],
-    **fields: Any,  # noqa: ANN401
-) -> EffectivePolicies:
-    """Override with the fields that are not None; quotas are overridden by type."""
-    unset = (None, SchemaCompatibilityStrategy.UNDEFINED)
-    given = {name: value for name, value in fields.items() if value not in unset}
-    return replace(lower, backlog_quotas={**lower.backlog_quotas, **backlog_quotas}, **given)
+def own_value(document: Policies | TopicPolicies, name: str, cluster: str) -> Any:  # noqa: ANN401 - of any policy
+    """Return the value of a field of EffectivePolicies that ``document`` sets; None if it does not."""
+    of_namespace, of_topic = LEVEL_FIELDS[name]
+    is_namespace = isinstance(document, Policies)
+    field = of_namespace if is_namespace else of_topic
+    if field is None:
+        return None
+    value = getattr(document, field)
+    return value.get(cluster) if is_namespace and name in _PER_CLUSTER else value
+
+
+_UNSET: tuple[object, ...] = (None, SchemaCompatibilityStrategy.UNDEFINED, [])
+
+
+def _over(lower: EffectivePolicies, fields: Mapping[str, Any]) -> EffectivePolicies:
+    """Override with the fields that are set; quotas are overridden by type."""
+    given = {name: value for name, value in fields.items() if value not in _UNSET}
+    if quotas := given.pop("backlog_quotas", None):
+        given["backlog_quotas"] = {**lower.backlog_quotas, **quotas}
+    return replace(lower, **given)

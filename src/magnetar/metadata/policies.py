@@ -1,13 +1,31 @@
 """Documents of the metadata store, with Pulsar's field names. Unknown fields are preserved."""
 
-# ruff: noqa: N815 - the fields are named as in Pulsar's JSON
+# ruff: noqa: N815, RUF012 - the fields are named as in Pulsar's JSON, and pydantic copies the defaults
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal, Self
+from typing import Any, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import Field
 
+from magnetar.metadata.policy.description import Copies, Limit, Milliseconds, ReplicatedSubscriptionSync
+from magnetar.metadata.policy.document import Document, Int, Long
+from magnetar.metadata.policy.values import (
+    AutoSubscriptionCreation,
+    AutoTopicCreation,
+    BacklogQuota,
+    BacklogQuotaType,
+    DelayedDeliveryPolicies,
+    DispatchRate,
+    EntryFilters,
+    InactiveTopicPolicies,
+    OffloadPolicies,
+    PersistencePolicies,
+    PublishRate,
+    RetentionPolicies,
+    SubscribeRate,
+    SubscriptionType,
+)
 from magnetar.schema.strategy import SchemaCompatibilityStrategy
 
 DEFAULT_NUMBER_OF_NAMESPACE_BUNDLES = 4
@@ -16,50 +34,7 @@ DEFAULT_NUMBER_OF_NAMESPACE_BUNDLES = 4
 NAMESPACE_BUNDLES_MAX = 2**16
 """Maximum number of bundles. The boundaries of more would be longer than all other policies."""
 
-BacklogQuotaType = Literal["destination_storage", "message_age"]
-"""Types of backlog quotas: in bytes, or in seconds."""
-
-ReplicatedSubscriptionSync = Literal["auto", "exact", "markers"]
-"""Methods of replicating subscriptions: exact progress, PIP-33's snapshots, or the best one of each cluster."""
-
 _HASH_SPACE = 2**32
-
-Limit = Annotated[int, Field(ge=-1, lt=2**31)]
-"""A limit; -1: no limit."""
-
-Copies = Annotated[int, Field(ge=1, lt=2**31)]
-"""A number of clusters."""
-
-Milliseconds = Annotated[int, Field(ge=1, lt=2**31)]
-"""A time between two events."""
-
-_Int = Annotated[int, Field(ge=-(2**31), lt=2**31)]
-
-
-class Document(BaseModel):
-    """A stored JSON object; null means absent in both directions, as in Pulsar."""
-
-    model_config = ConfigDict(extra="allow")
-
-    @model_validator(mode="before")
-    @classmethod
-    def _null_is_absent(cls, data: Any) -> Any:  # noqa: ANN401 - anything may come from outside
-        if isinstance(data, dict):
-            return {key: value for key, value in data.items() if value is not None}
-        return data
-
-    @classmethod
-    def from_json(cls, text: bytes | str) -> Self:
-        """Parse a document; raises pydantic's ValidationError for a wrong type."""
-        return cls.model_validate_json(text)
-
-    def to_json(self) -> dict[str, Any]:
-        """Return the object as JSON values."""
-        return self.model_dump(mode="json", exclude_none=True)
-
-    def to_bytes(self) -> bytes:
-        """Return the stored form of the object."""
-        return self.model_dump_json(exclude_none=True).encode()
 
 
 class ClusterData(Document):
@@ -80,40 +55,6 @@ class TenantInfo(Document):
 
     adminRoles: list[str] = []
     allowedClusters: list[str] = []
-
-
-class RetentionPolicies(Document):
-    """Retention of entries that every subscription has acknowledged; -1: no limit, 0 in both fields: no retention."""
-
-    retentionTimeInMinutes: _Int = 0
-    retentionSizeInMB: _Int = 0
-
-
-class BacklogQuota(Document):
-    """Maximum backlog of a topic, and the policy when it is exceeded.
-
-    ``destination_storage`` limits bytes; ``message_age`` limits the seconds since this cluster stored the oldest
-    unacknowledged message. A limit below 0 is no limit; for seconds, 0 is no limit either.
-    """
-
-    limit: int = 0
-    """Former name of ``limitSize``."""
-    limitSize: int = 0
-    limitTime: int = 0
-    policy: Literal["producer_request_hold", "producer_exception", "consumer_backlog_eviction"]
-
-    @model_validator(mode="after")
-    def _one_size(self) -> Self:
-        self.limit = self.limitSize = self.limitSize or self.limit
-        return self
-
-
-class DelayedDeliveryPolicies(Document):
-    """Whether ``deliver_at_time`` is honoured, the precision, and the maximum delay (0: no limit)."""
-
-    tickTime: Annotated[int, Field(ge=0)] = 1000
-    active: bool = True
-    maxDeliveryDelayInMillis: Annotated[int, Field(ge=0)] = 0
 
 
 class AuthPolicies(Document):
@@ -146,29 +87,47 @@ class Policies(Document):
     bundles: BundlesData = Field(default_factory=BundlesData)
     backlog_quota_map: dict[BacklogQuotaType, BacklogQuota] = {}
     clusterDispatchRate: dict[str, Any] = {}
-    topicDispatchRate: dict[str, Any] = {}
-    subscriptionDispatchRate: dict[str, Any] = {}
-    replicatorDispatchRate: dict[str, Any] = {}
-    clusterSubscribeRate: dict[str, Any] = {}
+    topicDispatchRate: dict[str, DispatchRate] = {}
+    subscriptionDispatchRate: dict[str, DispatchRate] = {}
+    replicatorDispatchRate: dict[str, DispatchRate] = {}
+    clusterSubscribeRate: dict[str, SubscribeRate] = {}
+    persistence: PersistencePolicies | None = None
     deduplicationEnabled: bool | None = None
+    autoTopicCreationOverride: AutoTopicCreation | None = None
+    autoSubscriptionCreationOverride: AutoSubscriptionCreation | None = None
     deduplicationSnapshotIntervalSeconds: int | None = None
-    publishMaxMessageRate: dict[str, Any] = {}
+    publishMaxMessageRate: dict[str, PublishRate] = {}
     latency_stats_sample_rate: dict[str, Any] = {}
     message_ttl_in_seconds: int | None = None
+    subscription_expiration_time_minutes: Int | None = None
     retention_policies: RetentionPolicies | None = None
     deleted: bool = False
     encryption_required: bool = False
     delayed_delivery_policies: DelayedDeliveryPolicies | None = None
-    subscription_auth_mode: str = "None"
-    offload_threshold: int = -1
-    offload_threshold_in_seconds: int = -1
+    inactive_topic_policies: InactiveTopicPolicies | None = None
+    subscription_auth_mode: Literal["None", "Prefix"] = "None"
+    max_producers_per_topic: Int | None = None
+    max_consumers_per_topic: Int | None = None
+    max_consumers_per_subscription: Int | None = None
+    max_unacked_messages_per_consumer: Int | None = None
+    max_unacked_messages_per_subscription: Int | None = None
+    max_subscriptions_per_topic: Int | None = None
+    compaction_threshold: Long | None = None
+    offload_threshold: Long = -1
+    offload_threshold_in_seconds: Long = -1
+    offload_deletion_lag_ms: Long | None = None
+    max_topics_per_namespace: Int | None = None
+    schema_auto_update_compatibility_strategy: str | None = None
     schema_compatibility_strategy: SchemaCompatibilityStrategy = SchemaCompatibilityStrategy.UNDEFINED
     is_allow_auto_update_schema: bool = True
     schema_validation_enforced: bool = False
-    subscription_types_enabled: list[str] = []
+    offload_policies: OffloadPolicies | None = None
+    subscription_types_enabled: list[SubscriptionType] = []
     properties: dict[str, str] = {}
+    resource_group_name: str | None = None
     migrated: bool = False
     dispatcherPauseOnAckStatePersistentEnabled: bool | None = None
+    entryFilters: EntryFilters | None = None
     replicate_subscription_state: bool | None = None
     """From PIP-398."""
     replicated_subscriptions_allowed: bool | None = None
@@ -186,14 +145,34 @@ class TopicPolicies(Document):
     """Policies of a topic, or of all partitions of a partitioned topic. They take precedence over the namespace's."""
 
     backLogQuotaMap: dict[BacklogQuotaType, BacklogQuota] = {}
+    subscriptionTypesEnabled: list[SubscriptionType] = []
+    replicationClusters: list[str] = []
+    persistence: PersistencePolicies | None = None
     retentionPolicies: RetentionPolicies | None = None
     deduplicationEnabled: bool | None = None
-    deduplicationSnapshotIntervalSeconds: int | None = None
     messageTTLInSeconds: int | None = None
+    maxProducerPerTopic: Int | None = None
+    maxConsumerPerTopic: Int | None = None
+    maxConsumersPerSubscription: Int | None = None
+    maxUnackedMessagesOnConsumer: Int | None = None
+    maxUnackedMessagesOnSubscription: Int | None = None
     delayedDeliveryPolicies: DelayedDeliveryPolicies | None = None
-    schemaCompatibilityStrategy: SchemaCompatibilityStrategy | None = None
-    schemaValidationEnforced: bool | None = None
     dispatcherPauseOnAckStatePersistentEnabled: bool | None = None
+    offloadPolicies: OffloadPolicies | None = None
+    inactiveTopicPolicies: InactiveTopicPolicies | None = None
+    dispatchRate: DispatchRate | None = None
+    subscriptionDispatchRate: DispatchRate | None = None
+    compactionThreshold: Long | None = None
+    publishRate: PublishRate | None = None
+    subscribeRate: SubscribeRate | None = None
+    deduplicationSnapshotIntervalSeconds: int | None = None
+    maxMessageSize: Int | None = None
+    maxSubscriptionsPerTopic: Int | None = None
+    replicatorDispatchRate: DispatchRate | None = None
+    schemaCompatibilityStrategy: SchemaCompatibilityStrategy | None = None
+    entryFilters: EntryFilters | None = None
+    autoSubscriptionCreationOverride: AutoSubscriptionCreation | None = None
+    schemaValidationEnforced: bool | None = None
     replicateSubscriptionState: bool | None = None
     """From PIP-398."""
     replicatedSubscriptionsAllowed: bool | None = None

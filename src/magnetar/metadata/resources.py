@@ -10,14 +10,8 @@ from urllib.parse import quote_plus, unquote_plus
 from magnetar.base.errors import CorruptionError, NotFoundError
 from magnetar.base.names import PERSISTENT, NamespaceName, TopicName
 from magnetar.metadata.awaiting import Commit
-from magnetar.metadata.policies import (
-    ClusterData,
-    Document,
-    PartitionedTopicMetadata,
-    Policies,
-    TenantInfo,
-    TopicPolicies,
-)
+from magnetar.metadata.policies import ClusterData, PartitionedTopicMetadata, Policies, TenantInfo, TopicPolicies
+from magnetar.metadata.policy.document import Document
 from magnetar.metadata.store import ABSENT, Delete, Put
 from magnetar.metadata.topic_names import TopicNames
 

@@ -104,7 +104,9 @@ class FakeTopicOperations:
 
     def applied_policies(self, topic: TopicName) -> EffectivePolicies:
         namespace = self._resources.namespaces.get(topic.namespace_name)
-        return effective(broker_policies(BrokerConfig()), namespace, self._resources.topic_policies.get(topic))
+        return effective(
+            broker_policies(BrokerConfig()), namespace, self._resources.topic_policies.get(topic), cluster="A"
+        )
 
     async def create(self, topic: TopicName, properties: Mapping[str, str]) -> None:
         self.held[topic] = FakeTopic()

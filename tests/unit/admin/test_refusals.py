@@ -83,16 +83,9 @@ REFUSED: list[tuple[str, str, Any, int, str]] = [
     (
         "PUT",
         "namespaces/nyc/n",
-        {"max_producers_per_topic": 60},
+        {"resource_group_name": "g"},
         501,
-        "Magnetar does not support the namespace policy max_producers_per_topic",
-    ),
-    (
-        "PUT",
-        "namespaces/nyc/n",
-        {"persistence": {"bookkeeperEnsemble": 3}},
-        501,
-        "Magnetar does not support the namespace policy persistence",
+        "Magnetar does not support the namespace policy resource_group_name",
     ),
     ("DELETE", NAMESPACE, None, 412, "Cannot delete the global namespace nyc/flights. There are still more than one "),
     ("DELETE", f"{NAMESPACE}?force=true", None, 405, "Broker doesn't allow forced deletion of namespaces"),
@@ -267,7 +260,7 @@ def test_an_unwell_broker_says_why(http: httpx.Client, service: FakeAdminService
 
 
 @pytest.mark.parametrize(
-    ("policy", "status", "answer"), [("publishRate", 204, None), ("isAllowAutoUpdateSchema", 200, True)]
+    ("policy", "status", "answer"), [("resourcegroup", 204, None), ("isAllowAutoUpdateSchema", 200, True)]
 )
 def test_policies_that_cannot_be_set_read_as_unset(
     http: httpx.Client, policy: str, status: int, answer: object

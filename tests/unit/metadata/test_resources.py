@@ -10,14 +10,8 @@ from magnetar.base.errors import BadVersionError, NotFoundError
 from magnetar.base.names import NamespaceName, TopicName
 from magnetar.base.real import SystemClock
 from magnetar.metadata.memory import MemoryMetadataStore
-from magnetar.metadata.policies import (
-    BundlesData,
-    ClusterData,
-    PartitionedTopicMetadata,
-    Policies,
-    RetentionPolicies,
-    TenantInfo,
-)
+from magnetar.metadata.policies import BundlesData, ClusterData, PartitionedTopicMetadata, Policies, TenantInfo
+from magnetar.metadata.policy.values import RetentionPolicies
 from magnetar.metadata.resources import Resources, managed_ledger_path
 from tests.kit.stored import put
 

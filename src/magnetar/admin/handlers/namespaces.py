@@ -19,30 +19,17 @@ from magnetar.admin.exchange import (
     route,
     words,
 )
-from magnetar.admin.handlers import policies
+from magnetar.admin.handlers import policies, policy_checks
 from magnetar.base.errors import AdminError
 from magnetar.base.names import NamespaceName, is_named_entity
-from magnetar.metadata.policies import (
-    DEFAULT_NUMBER_OF_NAMESPACE_BUNDLES,
-    NAMESPACE_BUNDLES_MAX,
-    BundlesData,
-    Policies,
-)
+from magnetar.metadata.policies import DEFAULT_NUMBER_OF_NAMESPACE_BUNDLES, NAMESPACE_BUNDLES_MAX, BundlesData, Policies
 
 if TYPE_CHECKING:
     from starlette.requests import Request
     from starlette.responses import Response
 
 _ACTED_ON = policies.ACTED_ON | {"replication_clusters", "bundles"}
-_OTHER_POLICIES = frozenset(
-    words("""
-    allowed_topic_property_keys_for_metrics autoSubscriptionCreationOverride autoTopicCreationOverride
-    compaction_threshold entryFilters inactive_topic_policies max_consumers_per_subscription
-    max_consumers_per_topic max_producers_per_topic max_subscriptions_per_topic max_topics_per_namespace
-    max_unacked_messages_per_consumer max_unacked_messages_per_subscription offload_deletion_lag_ms offload_policies
-    persistence resource_group_name schema_auto_update_compatibility_strategy subscription_expiration_time_minutes
-    """)
-)
+_OTHER_POLICIES = frozenset(words("allowed_topic_property_keys_for_metrics resource_group_name"))
 """Unsupported policies of Pulsar that are null by default."""
 _POLICIES: TypeAdapter[Policies | None] = TypeAdapter(Policies | None)
 _CLUSTERS: TypeAdapter[list[str]] = TypeAdapter(list[str])
@@ -88,7 +75,7 @@ class _Namespaces:
         bundles = _bundles(wanted.bundles)
         clusters = wanted.replication_clusters or [self._context.service.cluster_name]
         self._check_clusters(namespace, clusters)
-        policies.check(wanted)
+        policy_checks.check(wanted)
         if self._namespaces.exists(namespace):
             raise AdminError(HTTPStatus.CONFLICT, "Namespace already exists")
         self._context.check_new_name("namespace", str(namespace))

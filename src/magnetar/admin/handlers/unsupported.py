@@ -19,27 +19,21 @@ if TYPE_CHECKING:
 
 _NAMESPACE_POLICIES: dict[str, Any] = dict.fromkeys(
     words("""
-    autoSubscriptionCreation autoTopicCreation compactionThreshold dispatchRate entryFilters inactiveTopicPolicies
-    maxConsumersPerSubscription maxConsumersPerTopic maxProducersPerTopic maxSubscriptionsPerTopic
-    maxTopicsPerNamespace maxUnackedMessagesPerConsumer maxUnackedMessagesPerSubscription offloadPolicies
-    persistence publishRate replicatorDispatchRate resourcegroup subscribeRate subscriptionDispatchRate
+    autoSubscriptionCreation autoTopicCreation dispatchRate entryFilters inactiveTopicPolicies maxTopicsPerNamespace
+    publishRate replicatorDispatchRate resourcegroup subscribeRate subscriptionDispatchRate
     subscriptionExpirationTime
     """)
 ) | {
     "allowedClusters": [],
     "encryptionRequired": False,
-    "offloadThreshold": -1,
     "properties": {},
     "subscriptionTypesEnabled": [],
 }
 """Unsupported policies, with Pulsar's answer if they are not set (None: 204)."""
 
 _TOPIC_POLICIES = words("""
-    autoSubscriptionCreation compactionThreshold dispatchRate entryFilters inactiveTopicPolicies maxConsumers
-    maxConsumersPerSubscription maxMessageSize maxProducers maxSubscriptionsPerTopic maxUnackedMessagesOnConsumer
-    maxUnackedMessagesOnSubscription offloadPolicies persistence publishRate replication
-    replicatorDispatchRate shadowTopics subscribeRate subscriptionDispatchRate
-    subscriptionTypesEnabled
+    autoSubscriptionCreation dispatchRate entryFilters inactiveTopicPolicies maxMessageSize publishRate replication
+    replicatorDispatchRate shadowTopics subscribeRate subscriptionDispatchRate subscriptionTypesEnabled
 """)
 
 

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from magnetar.base.world import Clock
-    from magnetar.metadata.policies import DelayedDeliveryPolicies
+    from magnetar.metadata.policy.values import DelayedDeliveryPolicies
 
 CLOCK_CHECK_S = 5.0
 """Longest wait before the clock is checked again, since it may have jumped."""

@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from magnetar.broker.delayed.thread import StoreThread
     from magnetar.broker.delayed.window import DueWindow
     from magnetar.ledger.managed_ledger import ManagedLedger
-    from magnetar.metadata.policies import DelayedDeliveryPolicies
+    from magnetar.metadata.policy.values import DelayedDeliveryPolicies
     from magnetar.wire.proto import pulsar_api_pb2 as pb
 
 log = structlog.get_logger(__name__)

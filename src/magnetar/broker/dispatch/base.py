@@ -50,6 +50,10 @@ class Dispatcher(Protocol):
         """Record that entries were acknowledged, by a consumer of this subscription or elsewhere (None)."""
         ...
 
+    def limits_changed(self) -> None:
+        """Apply the limits of the topic's policies, which may have changed."""
+        ...
+
     def dispatch(self) -> None:
         """Send the entries that can be sent, at most one read; notify the topic if there are more.
 

@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from magnetar.broker.dispatch.selectors import Selector
     from magnetar.broker.settings.config import BrokerConfig
     from magnetar.cursor.ranges import Range
+    from magnetar.metadata.effective import EffectivePolicies
 
 
 class DrainingHash(NamedTuple):
@@ -143,7 +144,7 @@ class KeySharedDispatcher(MultipleConsumersDispatcher[WaitingEntries["Consumer"]
         self._reassign()
         if self._dispatch_waiting(limit):
             return True
-        look_ahead_max, reason = _look_ahead_max(self._config, len(self.consumers))
+        look_ahead_max, reason = _look_ahead_max(self._config, self._unread.topic.policies, len(self.consumers))
         room = min(limit, look_ahead_max - self._waiting())
         if room <= 0:
             if self._is_looking_ahead:
@@ -297,13 +298,13 @@ def _selector(policy: KeySharedPolicy, config: BrokerConfig) -> Selector[Consume
     return HashRangeAutoSplitSelector()
 
 
-def _look_ahead_max(config: BrokerConfig, consumers: int) -> tuple[int, Limit]:
+def _look_ahead_max(config: BrokerConfig, policies: EffectivePolicies, consumers: int) -> tuple[int, Limit]:
     """Return the maximum number of waiting entries, as Pulsar computes it, and the limit that sets it."""
     of_consumers = config.keySharedLookAheadMsgInReplayThresholdPerConsumer * consumers
     of_subscription = config.keySharedLookAheadMsgInReplayThresholdPerSubscription
     if not of_consumers and not of_subscription:
-        of_consumers = config.maxUnackedMessagesPerConsumer * consumers
-        of_subscription = config.maxUnackedMessagesPerSubscription
+        of_consumers = policies.max_unacked_per_consumer * consumers
+        of_subscription = policies.max_unacked_per_subscription
     if of_consumers and of_consumers <= (of_subscription or sys.maxsize):
         return of_consumers, Limit.LOOK_AHEAD_PER_CONSUMER
     return of_subscription or sys.maxsize, Limit.LOOK_AHEAD_PER_SUBSCRIPTION

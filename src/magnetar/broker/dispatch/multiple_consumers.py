@@ -190,6 +190,16 @@ class MultipleConsumersDispatcher(Part, ABC, Generic[R]):
             else:
                 held.discard(ranges)
 
+    def limits_changed(self) -> None:
+        """Unblock what is below the present limits of unacknowledged messages, and block what has reached them."""
+        policies = self._unread.topic.policies
+        for consumer in self.consumers:
+            consumer.blocked &= consumer.unacked_messages >= policies.max_unacked_per_consumer
+            self._check_consumer(consumer)
+        self._blocked &= self._unacked_messages >= policies.max_unacked_per_subscription
+        self._check_blocked()
+        self._unread.topic.notify()
+
     def dispatch(self) -> None:
         """Send one read while a consumer is ready."""
         if self._returning:
@@ -295,14 +305,14 @@ class MultipleConsumersDispatcher(Part, ABC, Generic[R]):
 
     def _room(self, consumer: Consumer) -> int:
         """Return how many messages a ready consumer may get before the next check of limits; at least 1."""
-        limit, room = self._config.maxUnackedMessagesPerConsumer, min(consumer.permits, self._room_in_all())
+        limit, room = self._unread.topic.policies.max_unacked_per_consumer, min(consumer.permits, self._room_in_all())
         if limit:
             room = min(room, limit - consumer.unacked_messages)
         return max(room, 1)
 
     def _room_in_all(self) -> int:
         """Return how many messages may be sent before all consumers together hold too many."""
-        limit = self._config.maxUnackedMessagesPerSubscription
+        limit = self._unread.topic.policies.max_unacked_per_subscription
         return limit - self._unacked_messages if limit else sys.maxsize
 
     def _limit_of_due(self, limit: int) -> int:
@@ -315,20 +325,20 @@ class MultipleConsumersDispatcher(Part, ABC, Generic[R]):
         return is_held or position in self._replay or any(held[position] for held in self._returning)
 
     def _check_consumer(self, consumer: Consumer) -> None:
-        limit = self._config.maxUnackedMessagesPerConsumer
+        limit = self._unread.topic.policies.max_unacked_per_consumer
         if limit and consumer.unacked_messages >= limit:
             if not consumer.blocked:
                 consumer.blocked = True
                 self._unread.environment.limit_hits.hit(Limit.UNACKED_PER_CONSUMER)
-        elif consumer.unacked_messages <= limit // 2:
+        elif not limit or consumer.unacked_messages <= limit // 2:
             consumer.blocked = False
 
     def _check_blocked(self) -> None:
-        limit = self._config.maxUnackedMessagesPerSubscription
+        limit = self._unread.topic.policies.max_unacked_per_subscription
         unacked = self._unacked_messages
         if limit and unacked >= limit:
             if not self._blocked:
                 self._blocked = True
                 self._unread.environment.limit_hits.hit(Limit.UNACKED_PER_SUBSCRIPTION)
-        elif unacked < max(1, limit // 2):
+        elif not limit or unacked < max(1, limit // 2):
             self._blocked = False

@@ -109,6 +109,9 @@ class SingleActiveDispatcher(Part):
         if by is not None:
             by.messages_acked += sum([each.entries for each in ranges]) * by.messages_per_entry
 
+    def limits_changed(self) -> None:
+        """Do nothing: the limits concern held entries, which are not tracked here."""
+
     def rewind(self) -> None:
         """Read again from the first unacknowledged entry."""
         self._read_position = self._unread.first()

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from magnetar.broker.environment import Environment
     from magnetar.geo.origins.annotation import Annotation
     from magnetar.ledger.managed_ledger import ManagedLedger
-    from magnetar.metadata.policies import RetentionPolicies
+    from magnetar.metadata.policy.values import RetentionPolicies
 
     Durable = Callable[[Position, StorageError | None], None]
     """Called with the position of the first entry of a durable run, or with the error if the write failed."""

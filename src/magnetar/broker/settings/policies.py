@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from magnetar.metadata.effective import EffectivePolicies
-from magnetar.metadata.policies import BacklogQuota, DelayedDeliveryPolicies, RetentionPolicies
+from magnetar.metadata.policy.values import BacklogQuota, DelayedDeliveryPolicies, RetentionPolicies
 from magnetar.schema.strategy import SchemaCompatibilityStrategy
 
 if TYPE_CHECKING:
@@ -46,4 +46,10 @@ def broker_policies(config: BrokerConfig) -> EffectivePolicies:
         schema_compatibility_strategy=SchemaCompatibilityStrategy(config.schemaCompatibilityStrategy),
         schema_validation_enforced=config.isSchemaValidationEnforced,
         schema_auto_update=config.isAllowAutoUpdateSchemaEnabled,
+        max_producers=config.maxProducersPerTopic,
+        max_consumers=config.maxConsumersPerTopic,
+        max_consumers_per_subscription=config.maxConsumersPerSubscription,
+        max_subscriptions=config.maxSubscriptionsPerTopic,
+        max_unacked_per_consumer=config.maxUnackedMessagesPerConsumer,
+        max_unacked_per_subscription=config.maxUnackedMessagesPerSubscription,
     )

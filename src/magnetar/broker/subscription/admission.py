@@ -10,7 +10,7 @@ from magnetar.base.limits import Limit
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sized
 
-    from magnetar.broker.settings.config import BrokerConfig
+    from magnetar.metadata.effective import EffectivePolicies
 
 
 class Consumed(Protocol):
@@ -22,12 +22,14 @@ class Consumed(Protocol):
         ...
 
 
-def check_room_for_consumer(config: BrokerConfig, subscriptions: Iterable[Consumed], subscription: Consumed) -> None:
+def check_room_for_consumer(
+    policies: EffectivePolicies, subscriptions: Iterable[Consumed], subscription: Consumed
+) -> None:
     """Raise RequestError with ConsumerBusy if the topic or the subscription has reached its limit of consumers.
 
     ``subscriptions`` are all those of the topic.
     """
-    of_topic, of_subscription = config.maxConsumersPerTopic, config.maxConsumersPerSubscription
+    of_topic, of_subscription = policies.max_consumers, policies.max_consumers_per_subscription
     if of_topic and sum(len(each.consumers) for each in subscriptions) >= of_topic:
         message = "Topic reached max consumers limit (maxConsumersPerTopic)"
         raise RequestError(ServerError.ConsumerBusy, message, Limit.CONSUMERS_OF_TOPIC)

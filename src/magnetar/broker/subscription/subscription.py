@@ -179,6 +179,8 @@ class Subscription(Part):
         if self.ack_state.apply(pauses=self.topic.policies.pause_on_ack_state):
             self.flushes.soon()
             self.topic.notify()
+        if self.consumers.dispatcher is not None:
+            self.consumers.dispatcher.limits_changed()
 
     def dispatch(self) -> None:
         """Dispatch as much as one turn allows."""
@@ -197,7 +199,7 @@ class Subscription(Part):
                 f"{self.environment.cluster}: see the policy replicated-subscription-active-cluster"
             )
             raise RequestError(ServerError.ConsumerBusy, message)
-        check_room_for_consumer(self.environment.config, self.topic.subscriptions.values(), self)
+        check_room_for_consumer(self.topic.policies, self.topic.subscriptions.values(), self)
         self.consumers.check_can_add(options)
 
     async def waiting(self, event: Awaitable[None]) -> None:

@@ -44,7 +44,7 @@ def check_room_for_producer(topic: EnteredTopic, producers: EnteredProducers) ->
     Raises RequestError with ServiceNotReady if there is no memory for a producer.
     """
     topic.environment.objects.check()
-    limit = topic.environment.config.maxProducersPerTopic
+    limit = topic.policies.max_producers
     if not limit:
         return
     connected = sum(isinstance(each, LocalProducer) for each in producers.values())
@@ -59,7 +59,7 @@ def check_room_for_subscription(topic: EnteredTopic) -> None:
     Raises RequestError with ServiceNotReady if there is no memory for a subscription.
     """
     topic.environment.objects.check()
-    limit = topic.environment.config.maxSubscriptionsPerTopic
+    limit = topic.policies.max_subscriptions
     if limit and len(topic.subscriptions) >= limit:
         message = f"Exceed the maximum number of subscriptions of the topic: {topic.name} (maxSubscriptionsPerTopic)"
         raise RequestError(ServerError.NotAllowedError, message, Limit.SUBSCRIPTIONS)

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from magnetar.broker.subscription.subscription import Subscription
     from magnetar.broker.topic.producers import TopicProducers
     from magnetar.cursor.cursor import Cursor
-    from magnetar.metadata.policies import BacklogQuota, BacklogQuotaType
+    from magnetar.metadata.policy.values import BacklogQuota, BacklogQuotaType
 
 log = structlog.get_logger(__name__)
 

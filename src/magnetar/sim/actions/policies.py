@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from magnetar.metadata.policies import BacklogQuota, RetentionPolicies
+from magnetar.metadata.policy.values import BacklogQuota, RetentionPolicies
 from magnetar.sim.simulation import Action, ActionGroup
 
 if TYPE_CHECKING:

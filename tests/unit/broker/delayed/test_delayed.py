@@ -22,7 +22,7 @@ from magnetar.broker.delayed.positions import PositionSet
 from magnetar.broker.dispatch.shared import SharedDispatcher
 from magnetar.broker.housekeeping.maintenance import measuring
 from magnetar.ledger.rollover import ManagedLedgerConfig
-from magnetar.metadata.policies import DelayedDeliveryPolicies
+from magnetar.metadata.policy.values import DelayedDeliveryPolicies
 from magnetar.sim.cluster import TOPIC, Client, Cluster, Exclusive, entry
 from magnetar.sim.pipe import Pipe
 from magnetar.sim.virtual.loop import HandLoop

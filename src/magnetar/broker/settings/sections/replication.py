@@ -8,7 +8,7 @@ from typing import Literal
 
 from pydantic import BaseModel, Field
 
-from magnetar.metadata.policies import ReplicatedSubscriptionSync
+from magnetar.metadata.policy.description import ReplicatedSubscriptionSync
 
 
 class ReplicationSettings(BaseModel):
