@@ -14,7 +14,7 @@ import typer
 
 from magnetar.base.errors import ConfigurationError, MagnetarError
 from magnetar.base.log_limit import LogLimit
-from magnetar.cli.broker_log import configure_log
+from magnetar.cli.broker_log import configure_log, log_problems
 from magnetar.cli.ignored_keys import listed, log_ignored
 from magnetar.cli.output import say
 
@@ -64,7 +64,7 @@ def broker(
 
     from magnetar.broker.service import Broker  # noqa: PLC0415
     from magnetar.broker.settings.config import BrokerConfig  # noqa: PLC0415
-    from magnetar.broker.settings.loading import load  # noqa: PLC0415
+    from magnetar.broker.settings.loading import load, log_format  # noqa: PLC0415
 
     gc.enable()
     if list_settings:
@@ -73,7 +73,14 @@ def broker(
     if not __debug__:
         message = "the broker does not run under python -O\nhint: omit -O; the broker's assertions protect the data"
         raise ConfigurationError(message)
-    loaded = load(config, os.environ, _flags(context.args), acknowledge_all=acknowledge_ignored)
+    flags = _flags(context.args)
+    try:
+        loaded = load(config, os.environ, flags, acknowledge_all=acknowledge_ignored)
+    except ConfigurationError as error:
+        if log_format(config, os.environ, flags) == "json":
+            log_problems(error)
+            raise typer.Exit(1) from None
+        raise
     if check_config:
         say("\n".join([f"the configuration of cluster {loaded.config.clusterName} is valid", *listed(loaded.ignored)]))
         return

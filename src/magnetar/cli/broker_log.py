@@ -51,6 +51,20 @@ def configure_log(settings: LogSettings, log_limit: structlog.typing.Processor) 
     sys.unraisablehook = _log_unraisable
 
 
+def log_problems(error: ConfigurationError) -> None:
+    """Write the problems of a configuration that cannot be loaded to stderr, as one line of JSON."""
+    text, _, hint = str(error).partition("\nhint: ")
+    summary, *problems = text.split("\n  ")
+    line = {"error": summary, "problems": problems, "hint": hint}
+    processors: list[structlog.typing.Processor] = [
+        structlog.processors.add_log_level,
+        structlog.processors.TimeStamper(fmt="iso"),
+        structlog.processors.JSONRenderer(),
+    ]
+    problem_log = structlog.wrap_logger(structlog.PrintLogger(sys.stderr), processors=processors)
+    problem_log.critical("configuration_invalid", **{name: value for name, value in line.items() if value})
+
+
 def _renderer(settings: LogSettings) -> structlog.typing.Processor:
     is_terminal = not settings.logFile and sys.stderr.isatty()
     if settings.logFormat == "json" or (settings.logFormat == "auto" and not is_terminal):

@@ -25,7 +25,7 @@ def misspelt_variables(app: Typer, environment: Mapping[str, str]) -> Iterator[s
     for name in candidates:
         meant = None if name in known else _similar(name, known)
         if meant is not None:
-            yield f"warning: the environment variable {name} is not known; did you mean {meant}?"
+            yield f"the environment variable {name} is not known; did you mean {meant}?"
 
 
 def _similar(name: str, known: set[str]) -> str | None:

@@ -14,6 +14,7 @@ from structlog.testing import capture_logs
 from magnetar.base.errors import ConfigurationError
 from magnetar.broker.settings.sections.log import LogSettings
 from magnetar.cli.broker_log import ForwardToLog, RotatedFile, configure_log
+from magnetar.cli.main import ExitCode, main
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -131,3 +132,39 @@ def test_the_reason_why_a_broker_does_not_start_is_json_too(tmp_path: Path) -> N
     (failed,) = map(json.loads, done.stderr.splitlines())
     assert (done.returncode, failed["event"], failed["level"]) == (1, "broker_failed", "critical")
     assert "cannot use dataDirectory" in failed["error"]
+
+
+@pytest.mark.parametrize("source", ["flag", "variable", "file"])
+def test_the_problems_of_a_configuration_are_json_too(
+    source: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "broker.conf"
+    file.write_text("brokerServicePort=70000\nnoSuchKey=secret\nauthenticationEnabled=true\n")
+    flags: tuple[str, ...] = ()
+    if source == "flag":
+        flags = ("--logFormat", "json")
+    elif source == "variable":
+        monkeypatch.setenv("MAGNETAR_logFormat", "json")
+    else:
+        file.write_text(file.read_text() + "logFormat=json\n")
+    assert main(["broker", "--config", str(file), *flags]) == ExitCode.FAILED
+    (line,) = map(json.loads, capsys.readouterr().err.splitlines())
+    assert (line["event"], line["level"], line["error"]) == (
+        "configuration_invalid",
+        "critical",
+        "invalid configuration",
+    )
+    assert sorted(problem.partition(":")[0].partition("=")[0] for problem in line["problems"]) == [
+        "authenticationEnabled",
+        "brokerServicePort",
+        "noSuchKey",
+    ]
+    assert "--acknowledge-ignored" in line["hint"]
+
+
+def test_a_file_that_cannot_be_read_is_reported_as_json_too(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    none = tmp_path / "none.conf"
+    assert main(["broker", "--config", str(none), "--logFormat=json", "--check-config"]) == ExitCode.FAILED
+    assert str(none) in json.loads(capsys.readouterr().err)["error"]
+    assert main(["broker", "--config", str(none), "--logFormat=text"]) == ExitCode.FAILED
+    assert capsys.readouterr().err.startswith("error: ")

@@ -90,6 +90,17 @@ def load(
     return LoadedSettings(config, tuple(sorting.ignored.values()))
 
 
+def log_format(file: Path | None, environment: Mapping[str, str], flags: Mapping[str, str]) -> str:
+    """Return the value of ``logFormat``, whether or not the settings are valid; empty if it is not given."""
+    for source in (flags, dict(_from_environment(environment, []).values())):
+        if "logFormat" in source:
+            return source["logFormat"]
+    try:
+        return _read(file).get("logFormat", "") if file else ""
+    except ConfigurationError:
+        return ""
+
+
 class _Sorting:
     """Divides configured keys into settings, ignored keys, and problems."""
 
