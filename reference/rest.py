@@ -30,7 +30,7 @@ def page() -> str:
 
 
 def _title(noun: ModuleType) -> str:
-    return noun.__name__.rpartition(".")[2].capitalize()
+    return noun.__name__.rpartition(".")[2].replace("_", " ").capitalize()
 
 
 def _paths(routes: Sequence[Route]) -> str:

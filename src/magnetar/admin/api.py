@@ -25,6 +25,7 @@ from magnetar.admin.handlers import (
     topics,
     unsupported,
 )
+from magnetar.admin.handlers.operations import logs, namespace_operations, non_persistent
 from magnetar.admin.pulsar_api.routes import specificity
 from magnetar.base.errors import AdminError, BadVersionError, MagnetarError
 
@@ -39,7 +40,21 @@ if TYPE_CHECKING:
     from magnetar.admin.service import AdminService
     from magnetar.metadata.resources import Resources
 
-NOUNS = (clusters, tenants, namespaces, topics, policies, backlog_quotas, subscriptions, protection, schemas, brokers)
+NOUNS = (
+    clusters,
+    tenants,
+    namespaces,
+    namespace_operations,
+    topics,
+    logs,
+    non_persistent,
+    policies,
+    backlog_quotas,
+    subscriptions,
+    protection,
+    schemas,
+    brokers,
+)
 """Modules with routes, each with a function ``routes``."""
 
 

@@ -18,6 +18,7 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Match, Route
 
 from magnetar.admin.models.model import Model, to_json
+from magnetar.admin.service import topic_not_found
 from magnetar.base.errors import AdminError, RequestError
 from magnetar.base.limits import BODY_SIZE_MAX, BODY_VALUES_MAX, Limit
 from magnetar.base.names import (
@@ -87,6 +88,27 @@ class Context:
         name = topic_name(request)
         self.check_lives_here(name.namespace_name)
         return name
+
+    def existing(self, request: Request) -> TopicName:
+        """Return the topic in a path, which may be partitioned; refuses with ``topic_not_found``."""
+        topic = self.topic(request)
+        if self.service.topics.partitions_of(topic) is None:
+            raise topic_not_found(topic)
+        return topic
+
+    def single(self, request: Request, refusal: str) -> TopicName:
+        """Return the topic in a path; refuses with 405 a partitioned topic, for which ``refusal`` is the reason."""
+        topic = self.existing(request)
+        if self.service.topics.partitions_of(topic):
+            raise AdminError(HTTPStatus.METHOD_NOT_ALLOWED, refusal)
+        return topic
+
+    def unpartitioned(self, request: Request) -> TopicName:
+        """Return the topic in a path; refuses a partitioned topic with ``topic_not_found``."""
+        topic = self.topic(request)
+        if self.service.topics.partitions_of(topic) != 0:
+            raise topic_not_found(topic)
+        return topic
 
     def check_lives_here(self, namespace: NamespaceName) -> None:
         """Refuse with 404 or 412 unless the namespace exists and may have topics in this cluster."""
@@ -255,6 +277,11 @@ def _validated(kind: TypeAdapter[Kind], content: bytearray) -> Kind:
 def refusal(status: int, reason: str) -> JSONResponse:
     """Return the answer that refuses a request."""
     return JSONResponse({"reason": reason}, status)
+
+
+def text_answer(text: str) -> Response:
+    """Return plain text with Pulsar's content type."""
+    return Response(text, media_type="application/json")
 
 
 class AdminRoute(Route):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from http import HTTPStatus
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
 from magnetar.base.errors import AdminError
@@ -11,20 +12,21 @@ from magnetar.base.errors import AdminError
 if TYPE_CHECKING:
     from collections.abc import Collection, Generator, Iterator, Mapping, Sequence
 
+    from magnetar.admin.log_service import LogOperations
     from magnetar.admin.models.internal import PersistentTopicInternalStats
     from magnetar.admin.models.protection import SubscriptionProtection
     from magnetar.admin.models.topics import MessageId, TopicStats
+    from magnetar.admin.schema_service import SchemaOperations
     from magnetar.base.histogram import Histogram
     from magnetar.base.limits import Limit
     from magnetar.base.memory_share import Share
     from magnetar.base.names import NamespaceName, TopicName
     from magnetar.base.position import Position
     from magnetar.metadata.effective import EffectivePolicies
-    from magnetar.metadata.schemas import StoredSchema
-    from magnetar.schema.info import SchemaInfo
-    from magnetar.schema.strategy import SchemaCompatibilityStrategy
 
 Result = TypeVar("Result")
+
+NO_PROPERTIES: Mapping[str, str] = MappingProxyType({})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,6 +64,13 @@ class TopicOperations(Protocol):
         """Return the number of partitions of a partitioned topic, 0 for a topic, None if neither exists."""
         ...
 
+    async def partitions_for_client(self, topic: TopicName) -> int:
+        """Return the number of partitions for a client; a missing topic is created if that is allowed.
+
+        Refuses with ``topic_not_found``.
+        """
+        ...
+
     def applied_policies(self, topic: TopicName) -> EffectivePolicies:
         """Return the policies in effect for a topic, or for the partitions of a partitioned topic."""
         ...
@@ -75,6 +84,10 @@ class TopicOperations(Protocol):
 
         If the topic exists with the same number of partitions, missing ones are created.
         """
+        ...
+
+    async def update_properties(self, topic: TopicName, properties: Mapping[str, str]) -> None:
+        """Set properties of a partitioned topic; the others stay."""
         ...
 
     async def update_partitioned(self, topic: TopicName, partitions: int) -> None:
@@ -106,6 +119,10 @@ class TopicOperations(Protocol):
 
     async def internal_stats(self, topic: TopicName) -> PersistentTopicInternalStats:
         """Return the state of a topic's managed ledger."""
+        ...
+
+    def is_loaded(self, topic: TopicName) -> bool:
+        """Return whether the topic is in memory."""
         ...
 
     def open_names(self) -> list[TopicName]:
@@ -153,7 +170,15 @@ class SubscriptionOperations(Protocol):
         """Return the names of the subscriptions, without the cursors of replication and deduplication."""
         ...
 
-    async def create(self, topic: TopicName, subscription: str, position: Position, *, replicated: bool) -> None:
+    async def create(
+        self,
+        topic: TopicName,
+        subscription: str,
+        position: Position,
+        *,
+        replicated: bool,
+        properties: Mapping[str, str] = NO_PROPERTIES,
+    ) -> None:
         """Create a subscription whose first message is at or after ``position``; EARLIEST and LATEST are valid.
 
         Refuses with ``subscription_exists``.
@@ -184,6 +209,18 @@ class SubscriptionOperations(Protocol):
         """Acknowledge all entries older than ``seconds``."""
         ...
 
+    async def expire_through(self, topic: TopicName, subscription: str, position: Position) -> None:
+        """Acknowledge all entries up to and including ``position``."""
+        ...
+
+    async def properties(self, topic: TopicName, subscription: str) -> Mapping[str, str]:
+        """Return the properties of a subscription."""
+        ...
+
+    async def set_properties(self, topic: TopicName, subscription: str, properties: Mapping[str, str]) -> None:
+        """Replace the properties of a subscription."""
+        ...
+
     async def set_replicated(self, topic: TopicName, subscription: str, *, replicated: bool) -> None:
         """Start or stop the replication of a subscription."""
         ...
@@ -194,26 +231,6 @@ class SubscriptionOperations(Protocol):
 
     async def peek(self, topic: TopicName, subscription: str, message: int) -> tuple[Position, bytes]:
         """Return the ``message``-th (from 1) unacknowledged entry; refuses with ``message_not_found`` without one."""
-        ...
-
-
-class SchemaOperations(Protocol):
-    """Operations on the schemas of topics, which need not exist. Methods raise SchemaError for refused schemas."""
-
-    async def versions(self, topic: TopicName) -> list[StoredSchema]:
-        """Return all versions, oldest first."""
-        ...
-
-    async def register(self, topic: TopicName, schema: SchemaInfo) -> int:
-        """Return the version of a schema; store it if it is new."""
-        ...
-
-    async def check(self, topic: TopicName, schema: SchemaInfo, strategy: SchemaCompatibilityStrategy) -> None:
-        """Return if a schema could be registered."""
-        ...
-
-    async def delete(self, topic: TopicName, *, force: bool) -> int | None:
-        """Delete all versions; return that of the deletion, None with ``force``, after which 0 is the next one."""
         ...
 
 
@@ -228,6 +245,11 @@ class AdminService(Protocol):
     @property
     def subscriptions(self) -> SubscriptionOperations:
         """Operations on subscriptions."""
+        ...
+
+    @property
+    def logs(self) -> LogOperations:
+        """Operations on the logs and properties of topics."""
         ...
 
     @property

@@ -130,6 +130,11 @@ class Cursor(Part):
             self.properties[name] = value
         self._change.properties = True
 
+    def set_subscription_properties(self, properties: Mapping[str, str], on_durable: OnDurable) -> None:
+        """Replace the properties of the subscription; ``on_durable`` is called when that is durable."""
+        self._info.subscription_properties = dict(properties)
+        self._info.save(on_durable)
+
     def attach(self, data: bytes) -> None:
         """Have the next flush write ``data`` of the owner with it; there must be an owner."""
         assert self._owner is not None, f"cursor {self.name} has no owner to attach for"

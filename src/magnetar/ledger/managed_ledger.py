@@ -90,6 +90,11 @@ class ManagedLedger(LogPositions):
         return self._listed.failure
 
     @property
+    def list_version(self) -> int:
+        """The version of the list of ledgers."""
+        return self._listed.version
+
+    @property
     def is_being_listed(self) -> bool:
         """Whether a change of the list of ledgers is on its way to the disk."""
         return self._listed.pending > 0
@@ -189,6 +194,10 @@ class ManagedLedger(LogPositions):
         self.save()
         return self.first_position
 
+    def close_current(self) -> None:
+        """Close the ledger that takes appends, so that it can be trimmed; the next append begins another one."""
+        self._rollover.close_current(int(self._clock.now() * 1000))
+
     def create(self) -> None:
         """Let the topic exist before its first entry; it is fenced if that cannot be stored.
 
@@ -214,6 +223,11 @@ class ManagedLedger(LogPositions):
 
         self.properties[key] = value
         self._listed.commit(self, stored, along_with)
+
+    def remove_property(self, key: str) -> None:
+        """Remove a property, like ``set_property``."""
+        if self.properties.pop(key, None) is not None:
+            self._listed.commit(self, self._require_stored)
 
     def note_property(self, key: str, value: str) -> None:
         """Set a property that may be lost in a crash; if it cannot be stored now, it is stored with the next list."""

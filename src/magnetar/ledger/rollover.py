@@ -103,6 +103,11 @@ class Rollover:
         if self._current is not None:
             self._close(self._current, now_ms)
 
+    def close_current(self, now_ms: int) -> None:
+        """Close the current ledger, also an empty one."""
+        if self._current is not None:
+            self._close(self._current, now_ms)
+
     def close_if_old(self, now_ms: int) -> None:
         """Close the current ledger if it has reached its greatest age, also an empty one."""
         current = self._current

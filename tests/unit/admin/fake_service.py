@@ -9,11 +9,14 @@ from typing import TYPE_CHECKING, TypeVar
 import httpx
 
 from magnetar.admin.api import build_app
+from magnetar.admin.log_service import no_entries
 from magnetar.admin.models.internal import CursorStats, PersistentTopicInternalStats
+from magnetar.admin.models.logs import AnalyzedBacklog, ManagedLedgerInfo
 from magnetar.admin.models.protection import ClusterProtection, SubscriptionProtection
 from magnetar.admin.models.subscriptions import AckHole, SubscriptionStats
 from magnetar.admin.models.topics import MessageId, ReplicatorStats, SnapshotStats, TopicStats
 from magnetar.admin.service import (
+    NO_PROPERTIES,
     message_id_not_found,
     message_not_found,
     subscription_exists,
@@ -61,6 +64,7 @@ class FakeSubscription:
     position: Position
     replicated: bool = False
     consumers: int = 0
+    properties: dict[str, str] = field(default_factory=dict)
 
 
 @dataclass
@@ -70,6 +74,7 @@ class FakeTopic:
     producers: int = 0
     unloads: int = 0
     snapshots: list[list[str]] = field(default_factory=list)
+    properties: dict[str, str] = field(default_factory=dict)
     skipped: list[tuple[str, Position]] = field(default_factory=list)
 
 
@@ -102,6 +107,9 @@ class FakeTopicOperations:
             return metadata.partitions
         return 0 if topic in self.held else None
 
+    async def partitions_for_client(self, topic: TopicName) -> int:
+        return self.partitions_of(topic) or 0
+
     def applied_policies(self, topic: TopicName) -> EffectivePolicies:
         namespace = self._resources.namespaces.get(topic.namespace_name)
         return effective(
@@ -116,6 +124,10 @@ class FakeTopicOperations:
             raise topic_exists()
         self._resources.partitioned_topics.create(topic, PartitionedTopicMetadata(partitions=partitions))
         self.held |= {topic.partition(index): FakeTopic() for index in range(partitions)}
+
+    async def update_properties(self, topic: TopicName, properties: Mapping[str, str]) -> None:
+        added = {"properties": dict(properties)}
+        self._resources.partitioned_topics.update(topic, lambda stored: stored.model_copy(update=added))
 
     async def update_partitioned(self, topic: TopicName, partitions: int) -> None:
         self._resources.partitioned_topics.update(topic, lambda _: PartitionedTopicMetadata(partitions=partitions))
@@ -165,6 +177,9 @@ class FakeTopicOperations:
             )
             for name in self.of(topic).subscriptions
         }
+
+    def is_loaded(self, topic: TopicName) -> bool:
+        return topic in self.held
 
     def open_names(self) -> list[TopicName]:
         return list(self.held)
@@ -230,11 +245,19 @@ class FakeSubscriptionOperations:
     async def names(self, topic: TopicName) -> list[str]:
         return list(self._topics.of(topic).subscriptions)
 
-    async def create(self, topic: TopicName, subscription: str, position: Position, *, replicated: bool) -> None:
+    async def create(
+        self,
+        topic: TopicName,
+        subscription: str,
+        position: Position,
+        *,
+        replicated: bool,
+        properties: Mapping[str, str] = NO_PROPERTIES,
+    ) -> None:
         subscriptions = self._topics.of(topic).subscriptions
         if subscription in subscriptions:
             raise subscription_exists()
-        subscriptions[subscription] = FakeSubscription(position, replicated)
+        subscriptions[subscription] = FakeSubscription(position, replicated, properties=dict(properties))
 
     async def delete(self, topic: TopicName, subscription: str, *, force: bool) -> None:
         if self._subscription(topic, subscription).consumers and not force:
@@ -258,6 +281,15 @@ class FakeSubscriptionOperations:
     async def expire(self, topic: TopicName, subscription: str, seconds: int) -> None:
         self._subscription(topic, subscription).position = Position(3, -seconds)
 
+    async def expire_through(self, topic: TopicName, subscription: str, position: Position) -> None:
+        self._subscription(topic, subscription).position = position
+
+    async def properties(self, topic: TopicName, subscription: str) -> Mapping[str, str]:
+        return self._subscription(topic, subscription).properties
+
+    async def set_properties(self, topic: TopicName, subscription: str, properties: Mapping[str, str]) -> None:
+        self._subscription(topic, subscription).properties = dict(properties)
+
     async def set_replicated(self, topic: TopicName, subscription: str, *, replicated: bool) -> None:
         self._subscription(topic, subscription).replicated = replicated
 
@@ -276,6 +308,48 @@ class FakeSubscriptionOperations:
         if found is None:
             raise subscription_not_found(topic, subscription)
         return found
+
+
+class FakeLogOperations:
+    """Logs that are never trimmed."""
+
+    def __init__(self, topics: FakeTopicOperations) -> None:
+        self._topics = topics
+
+    async def properties(self, topic: TopicName) -> Mapping[str, str]:
+        return self._topics.of(topic).properties
+
+    async def update_properties(self, topic: TopicName, properties: Mapping[str, str]) -> None:
+        self._topics.of(topic).properties |= properties
+
+    async def remove_property(self, topic: TopicName, key: str) -> None:
+        self._topics.of(topic).properties.pop(key, None)
+
+    async def info(self, topic: TopicName) -> ManagedLedgerInfo:
+        self._topics.of(topic)
+        return ManagedLedgerInfo(version=1)
+
+    async def examine(self, topic: TopicName, number: int, *, from_latest: bool) -> tuple[Position, bytes]:
+        entries = self._topics.of(topic).entries
+        if not entries:
+            raise no_entries()
+        index = len(entries) - number if from_latest else number - 1
+        return Position(3, index), entries[index]
+
+    async def analyze(self, topic: TopicName, subscription: str, start: Position | None) -> AnalyzedBacklog:
+        entries = len(self._topics.of(topic).entries)
+        return AnalyzedBacklog(entries=entries)
+
+    async def backlog_size(self, topic: TopicName, start: Position) -> int:
+        return sum(map(len, self._topics.of(topic).entries[start.entry_id + 1 :]))
+
+    async def trim(self, topic: TopicName) -> None:
+        self._topics.of(topic)
+
+    async def truncate(self, topic: TopicName) -> None:
+        found = self._topics.of(topic)
+        for each in found.subscriptions.values():
+            each.position = Position(3, len(found.entries) - 1)
 
 
 class FakeSchemaOperations:
@@ -315,6 +389,7 @@ class FakeAdminService:
         self.resources = resources
         self.topics = FakeTopicOperations(resources)
         self.subscriptions = FakeSubscriptionOperations(self.topics)
+        self.logs = FakeLogOperations(self.topics)
         self.schemas = FakeSchemaOperations()
         self.healthy = True
         self.unloadable: dict[TopicName, str] = {}

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from starlette.responses import PlainTextResponse, RedirectResponse, Response, StreamingResponse
 
-from magnetar.admin.exchange import AdminRoute, Context, path_text, route
+from magnetar.admin.exchange import AdminRoute, Context, path_text, route, text_answer
 from magnetar.admin.metrics import CONTENT_TYPE, exposition
 from magnetar.base.errors import AdminError
 from magnetar.base.tasks import start_task
@@ -60,13 +60,13 @@ class _Brokers:
 
     async def health(self, _: Request) -> Response:
         await self._service.health()
-        return _text("ok")
+        return text_answer("ok")
 
     def ready(self, _: Request) -> Response:
-        return _text("ok")
+        return text_answer("ok")
 
     def version(self, _: Request) -> Response:
-        return _text(self._service.version)
+        return text_answer(self._service.version)
 
     def runtime_configuration(self, _: Request) -> dict[str, str]:
         return self._service.runtime_configuration()
@@ -102,8 +102,3 @@ class _Brokers:
 async def _each(chunks: list[bytes]) -> AsyncIterator[bytes]:
     for chunk in chunks:
         yield chunk
-
-
-def _text(text: str) -> Response:
-    """Return plain text with Pulsar's content type."""
-    return Response(text, media_type="application/json")

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from http import HTTPStatus
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Literal
 
-from pydantic import BaseModel, Field, TypeAdapter
+from pydantic import TypeAdapter
 
 from magnetar.admin.exchange import AdminRoute, Context, body, flag, path_text, route
 from magnetar.admin.messages import entry_response
-from magnetar.admin.service import message_not_found, topic_not_found
+from magnetar.admin.models.positions import MESSAGE_ID, MessageIdData
+from magnetar.admin.service import message_not_found
 from magnetar.base.errors import AdminError
 from magnetar.base.position import EARLIEST, LATEST, LONG_MAX, Position
 
@@ -22,22 +23,9 @@ if TYPE_CHECKING:
     from magnetar.base.names import TopicName
 
 
-_Long = Annotated[int, Field(ge=-1, lt=2**63)]
-
-
-class _ResetCursorData(BaseModel):
-    ledgerId: _Long  # noqa: N815 - Pulsar's name
-    entryId: _Long  # noqa: N815 - Pulsar's name
-    isExcluded: bool = False  # noqa: N815 - Pulsar's name
-
-    @property
-    def position(self) -> Position:
-        return Position(self.ledgerId, self.entryId)
-
-
-_Place = Literal["earliest", "latest"] | _ResetCursorData
+_Place = Literal["earliest", "latest"] | MessageIdData
 _START: TypeAdapter[_Place | None] = TypeAdapter(_Place | None)
-_RESET: TypeAdapter[_ResetCursorData] = TypeAdapter(_ResetCursorData)
+_PROPERTIES: TypeAdapter[dict[str, str] | None] = TypeAdapter(dict[str, str] | None)
 _REPLICATED: TypeAdapter[bool] = TypeAdapter(bool)
 
 
@@ -55,6 +43,9 @@ def routes(context: Context) -> list[AdminRoute]:
         route("POST", f"{one}/resetcursor", handlers.reset_to_position),
         route("POST", f"{one}/resetcursor/{{timestamp:int}}", handlers.reset_to_time),
         route("POST", f"{one}/expireMessages/{{seconds:int}}", handlers.expire),
+        route("POST", f"{one}/expireMessages", handlers.expire_through),
+        route("GET", f"{one}/properties", handlers.properties),
+        route("PUT", f"{one}/properties", handlers.set_properties),
         route("POST", f"{topic}/all_subscription/expireMessages/{{seconds:int}}", handlers.expire_all),
         route("GET", f"{one}/replicatedSubscriptionStatus", handlers.replicated),
         route("POST", f"{one}/replicatedSubscriptionStatus", handlers.set_replicated),
@@ -76,23 +67,26 @@ class _Subscriptions:
 
     async def create(self, request: Request) -> None:
         start = await body(request, _START)
+        properties: dict[str, str] = {}
         match start:
             case "earliest":
                 position = EARLIEST
-            case _ResetCursorData():
-                position = start.position
+            case MessageIdData():
+                position, properties = start.position, start.properties or {}
             case _:
                 position = LATEST
         replicated = flag(request, "replicated")
         async for part in self._parts(request):
-            await self._service.subscriptions.create(part, _name(request), position, replicated=replicated)
+            await self._service.subscriptions.create(
+                part, _name(request), position, replicated=replicated, properties=properties
+            )
 
     async def delete(self, request: Request) -> None:
         async for part in self._parts(request):
             await self._service.subscriptions.delete(part, _name(request), force=flag(request, "force"))
 
     async def skip(self, request: Request) -> None:
-        topic = self._single(request, "Skip messages on a partitioned topic is not allowed")
+        topic = self._context.single(request, "Skip messages on a partitioned topic is not allowed")
         await self._service.subscriptions.skip(topic, _name(request), request.path_params["count"])
 
     async def skip_all(self, request: Request) -> None:
@@ -100,8 +94,8 @@ class _Subscriptions:
             await self._service.subscriptions.skip_all(part, _name(request))
 
     async def reset_to_position(self, request: Request) -> None:
-        data = await body(request, _RESET)
-        topic = self._single(request, "Reset-cursor at position is not allowed for partitioned-topic")
+        data = await body(request, MESSAGE_ID)
+        topic = self._context.single(request, "Reset-cursor at position is not allowed for partitioned-topic")
         await self._service.subscriptions.reset(topic, _name(request), data.position, is_excluded=data.isExcluded)
 
     async def reset_to_time(self, request: Request) -> None:
@@ -117,6 +111,22 @@ class _Subscriptions:
             for subscription in await self._service.subscriptions.names(part):
                 await self._service.subscriptions.expire(part, subscription, request.path_params["seconds"])
 
+    async def expire_through(self, request: Request) -> None:
+        data = await body(request, MESSAGE_ID)
+        topic = self._context.single(request, "Expire message at position is not supported for partitioned-topic")
+        await self._service.subscriptions.expire_through(topic, _name(request), data.position)
+
+    async def properties(self, request: Request) -> dict[str, str]:
+        found: dict[str, str] = {}
+        async for part in self._parts(request):
+            found |= await self._service.subscriptions.properties(part, _name(request))
+        return found
+
+    async def set_properties(self, request: Request) -> None:
+        properties = await body(request, _PROPERTIES) or {}
+        async for part in self._parts(request):
+            await self._service.subscriptions.set_properties(part, _name(request), properties)
+
     async def replicated(self, request: Request) -> dict[str, bool]:
         name = _name(request)
         return {
@@ -130,7 +140,7 @@ class _Subscriptions:
             await self._service.subscriptions.set_replicated(part, _name(request), replicated=replicated)
 
     async def peek(self, request: Request) -> Response:
-        topic = self._single(request, "Peek messages on a partitioned topic is not allowed")
+        topic = self._context.single(request, "Peek messages on a partitioned topic is not allowed")
         message = request.path_params["message"]
         if message < 1:
             raise AdminError(HTTPStatus.BAD_REQUEST, "Message position must be at least 1")
@@ -138,26 +148,14 @@ class _Subscriptions:
         return entry_response(position, entry)
 
     async def read_entry(self, request: Request) -> Response:
-        topic = self._single(request, "Get message by id on a partitioned topic is not allowed")
+        topic = self._context.single(request, "GetMessageById is not allowed on partitioned-topic")
         position = Position(request.path_params["ledger"], request.path_params["entry"])
         if max(position) > LONG_MAX:
             raise message_not_found()
         return entry_response(position, await self._service.topics.read_entry(topic, position))
 
     def _parts(self, request: Request) -> AsyncIterator[TopicName]:
-        topic = self._context.topic(request)
-        if self._service.topics.partitions_of(topic) is None:
-            raise topic_not_found(topic)
-        return self._context.in_turn(self._context.parts(topic))
-
-    def _single(self, request: Request, refusal: str) -> TopicName:
-        topic = self._context.topic(request)
-        partitions = self._service.topics.partitions_of(topic)
-        if partitions is None:
-            raise topic_not_found(topic)
-        if partitions > 0:
-            raise AdminError(HTTPStatus.METHOD_NOT_ALLOWED, refusal)
-        return topic
+        return self._context.in_turn(self._context.parts(self._context.existing(request)))
 
 
 def _name(request: Request) -> str:

@@ -5,14 +5,14 @@ from __future__ import annotations
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Any
 
-from pydantic import BaseModel, TypeAdapter
+from pydantic import TypeAdapter
 
 from magnetar.admin.exchange import AdminRoute, Context, body, entity_name, flag, large_answer, namespace_name, route
+from magnetar.admin.models.positions import MESSAGE_ID
 from magnetar.admin.partitioned import PartitionedTopicStats
-from magnetar.admin.service import StatsOptions, check_not_fewer, topic_exists, topic_not_found
+from magnetar.admin.service import StatsOptions, check_not_fewer, topic_exists
 from magnetar.base.errors import AdminError
 from magnetar.base.limits import Limit
-from magnetar.base.position import Position
 from magnetar.metadata.policies import PartitionedTopicMetadata
 
 if TYPE_CHECKING:
@@ -25,20 +25,13 @@ if TYPE_CHECKING:
     from magnetar.admin.models.topics import MessageId, TopicStats
     from magnetar.base.names import TopicName
 
+_SHADOW_SOURCE = "PULSAR.SHADOW_SOURCE"
+"""Property with which Pulsar's tools create a shadow topic."""
+
 PARTITIONS_MAX = 10_000
 """Maximum number of partitions of a topic, since each has a log."""
 
 
-class _Through(BaseModel):
-    ledgerId: int  # noqa: N815 - Pulsar's name
-    entryId: int  # noqa: N815 - Pulsar's name
-
-    @property
-    def position(self) -> Position:
-        return Position(self.ledgerId, self.entryId)
-
-
-_THROUGH: TypeAdapter[_Through] = TypeAdapter(_Through)
 _PROPERTIES: TypeAdapter[dict[str, str] | None] = TypeAdapter(dict[str, str] | None)
 _CLUSTERS: TypeAdapter[list[str] | None] = TypeAdapter(list[str] | None)
 _PARTITIONS: TypeAdapter[int] = TypeAdapter(int)
@@ -66,6 +59,7 @@ def routes(context: Context) -> list[AdminRoute]:
         route("PUT", f"{one}/partitions", handlers.create_partitioned),
         route("POST", f"{one}/partitions", handlers.update_partitioned),
         route("DELETE", f"{one}/partitions", handlers.delete_partitioned),
+        route("POST", f"{one}/createMissedPartitions", handlers.create_missed_partitions),
         route("GET", f"{one}/partitioned-stats", handlers.partitioned_stats),
         route("GET", f"{one}/partitioned-internalStats", handlers.partitioned_internal_stats),
     ]
@@ -91,6 +85,8 @@ class _Topics:
     async def create(self, request: Request) -> None:
         topic = self._context.topic(request)
         properties = await body(request, _PROPERTIES) or {}
+        if _SHADOW_SOURCE in properties:
+            raise AdminError(HTTPStatus.NOT_IMPLEMENTED, "Magnetar does not support shadow topics yet")
         whole = topic.partitioned_topic
         if topic != whole and topic.partition_index >= (self._service.topics.partitions_of(whole) or 0):
             raise AdminError(
@@ -108,8 +104,8 @@ class _Topics:
         await self._service.topics.begin_snapshot(topic, without or [])
 
     async def skip_entries(self, request: Request) -> None:
-        topic = self._single(request)
-        through = await body(request, _THROUGH)
+        topic = self._context.single(request, "Name a partition of the topic")
+        through = await body(request, MESSAGE_ID)
         await self._service.topics.skip_entries(topic, entity_name(request, "cluster"), through.position)
 
     async def delete(self, request: Request) -> None:
@@ -123,32 +119,36 @@ class _Topics:
         await self._service.topics.delete(topic, force=flag(request, "force"))
 
     async def unload(self, request: Request) -> None:
-        topic = self._existing(request)
+        topic = self._context.existing(request)
         async for part in self._context.in_turn(self._context.parts(topic)):
             await self._service.topics.unload(part)
 
     @large_answer
     async def stats(self, request: Request) -> Response:
-        topic = self._context.topic(request)
-        if self._service.topics.partitions_of(topic) != 0:
-            raise topic_not_found(topic)
+        topic = self._context.unpartitioned(request)
         return await self._context.answer(await self._service.topics.stats(topic, _stats_options(request)))
 
     @large_answer
     async def internal_stats(self, request: Request) -> Response:
-        topic = self._context.topic(request)
-        if self._service.topics.partitions_of(topic) != 0:
-            raise topic_not_found(topic)
+        topic = self._context.unpartitioned(request)
         return await self._context.answer(await self._service.topics.internal_stats(topic))
 
     async def last_message_id(self, request: Request) -> MessageId:
-        return await self._service.topics.last_message_id(self._single(request))
+        return await self._service.topics.last_message_id(self._context.unpartitioned(request))
 
     async def message_id_by_time(self, request: Request) -> MessageId:
-        return await self._service.topics.message_id_by_time(self._single(request), request.path_params["timestamp"])
+        topic = self._context.single(
+            request,
+            "Get message ID by timestamp on a partitioned topic is not allowed, please try do it on specific topic "
+            "partition",
+        )
+        return await self._service.topics.message_id_by_time(topic, request.path_params["timestamp"])
 
-    def partitions(self, request: Request) -> dict[str, Any]:
-        topic = self._existing(request)
+    async def partitions(self, request: Request) -> dict[str, Any]:
+        topic = self._context.topic(request)
+        if flag(request, "checkAllowAutoCreation"):
+            return {"partitions": await self._service.topics.partitions_for_client(topic), "deleted": False}
+        topic = self._context.existing(request)
         stored = self._context.resources.partitioned_topics.get(topic)
         return (stored or PartitionedTopicMetadata(partitions=self._partitions(topic))).to_json()
 
@@ -168,6 +168,13 @@ class _Topics:
         _check_partitions(wanted)
         check_not_fewer(wanted, self._partitions(topic))
         await self._service.topics.update_partitioned(topic, wanted)
+
+    async def create_missed_partitions(self, request: Request) -> None:
+        topic = self._context.topic(request)
+        partitions = self._partitions(topic)
+        if not partitions:
+            raise AdminError(HTTPStatus.NOT_FOUND, f"Topic {topic} does not exist")
+        await self._service.topics.update_partitioned(topic, partitions)
 
     async def delete_partitioned(self, request: Request) -> None:
         topic = self._partitioned(request)
@@ -198,18 +205,6 @@ class _Topics:
             stats[str(part)] = await self._service.topics.internal_stats(part)
         metadata = {"partitions": len(stats), "deleted": False}
         return await self._context.answer({"metadata": metadata, "partitions": stats})
-
-    def _existing(self, request: Request) -> TopicName:
-        topic = self._context.topic(request)
-        if self._service.topics.partitions_of(topic) is None:
-            raise topic_not_found(topic)
-        return topic
-
-    def _single(self, request: Request) -> TopicName:
-        topic = self._existing(request)
-        if self._partitions(topic) > 0:
-            raise AdminError(HTTPStatus.METHOD_NOT_ALLOWED, f"{topic} is a partitioned topic: name a partition of it")
-        return topic
 
     def _partitioned(self, request: Request) -> TopicName:
         topic = self._context.topic(request)

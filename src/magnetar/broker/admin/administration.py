@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 import magnetar
 from magnetar.base.errors import AdminError, StorageError
+from magnetar.broker.admin.logs import LogOperations
 from magnetar.broker.admin.schemas import SchemaOperations
 from magnetar.broker.admin.subscriptions import SubscriptionOperations
 from magnetar.broker.admin.topics import TopicOperations
@@ -37,6 +38,7 @@ class Administration:
         self._admin_url = admin_url
         self.topics = TopicOperations(environment, topics)
         self.subscriptions = SubscriptionOperations(environment, topics)
+        self.logs = LogOperations(environment, topics)
         self.schemas = SchemaOperations(environment)
 
     @property

@@ -7,6 +7,7 @@ from http import HTTPStatus
 from typing import TYPE_CHECKING
 
 from magnetar.admin.service import (
+    NO_PROPERTIES,
     message_not_found,
     subscription_exists,
     subscription_in_use,
@@ -16,10 +17,12 @@ from magnetar.base.names import check_length
 from magnetar.base.position import EARLIEST
 from magnetar.broker.admin.finding import Finder, refusals
 from magnetar.broker.environment import settle
+from magnetar.broker.settings.properties import check_properties
 from magnetar.broker.topic.admission import check_room_for_subscription
 
 if TYPE_CHECKING:
     import asyncio
+    from collections.abc import Mapping
 
     from magnetar.base.names import TopicName
     from magnetar.base.position import Position
@@ -41,7 +44,15 @@ class SubscriptionOperations:
         """Return the names of the subscriptions."""
         return sorted((await self._found.topic(topic)).subscriptions)
 
-    async def create(self, topic: TopicName, subscription: str, position: Position, *, replicated: bool) -> None:
+    async def create(
+        self,
+        topic: TopicName,
+        subscription: str,
+        position: Position,
+        *,
+        replicated: bool,
+        properties: Mapping[str, str] = NO_PROPERTIES,
+    ) -> None:
         """Create a subscription whose first message is at or after ``position``."""
         found = await self._found.topic_or_new(topic)
         if subscription in found.subscriptions:
@@ -50,8 +61,10 @@ class SubscriptionOperations:
             _check_replication_allowed(found)
         with refusals(topic):
             check_length("subscription", subscription, self._environment.config.maxNameLength)
+            check_properties(properties, self._environment.config)
             check_room_for_subscription(found)
-            created = found.create_subscription(subscription, _mark_delete_before(found, position))
+            mark_delete = _mark_delete_before(found, position)
+            created = found.create_subscription(subscription, mark_delete, properties=dict(properties))
         if replicated:
             found.set_replicated(created, replicated=True)
         await created.flushes.durable()
@@ -95,6 +108,27 @@ class SubscriptionOperations:
         found = await self._found.subscription(topic, subscription)
         found.expire_through(found.topic.ledger.position_older_than(seconds), self._environment.clock.now())
         await found.flushes.durable()
+
+    async def expire_through(self, topic: TopicName, subscription: str, position: Position) -> None:
+        """Acknowledge all entries up to and including ``position``."""
+        found = await self._found.subscription(topic, subscription)
+        last = min(position, found.topic.ledger.last_confirmed_entry)
+        with refusals(topic):
+            found.expire_through(last, self._environment.clock.now())
+        await found.flushes.durable()
+
+    async def properties(self, topic: TopicName, subscription: str) -> Mapping[str, str]:
+        """Return the properties of a subscription."""
+        return (await self._found.subscription(topic, subscription)).cursor.subscription_properties
+
+    async def set_properties(self, topic: TopicName, subscription: str, properties: Mapping[str, str]) -> None:
+        """Replace the properties of a subscription."""
+        found = await self._found.subscription(topic, subscription)
+        with refusals(topic):
+            check_properties(properties, self._environment.config)
+        stored: asyncio.Future[None] = self._environment.loop.create_future()
+        found.cursor.set_subscription_properties(properties, partial(settle, stored))
+        await stored
 
     async def set_replicated(self, topic: TopicName, subscription: str, *, replicated: bool) -> None:
         """Start or stop the replication of a subscription."""

@@ -22,7 +22,7 @@ from magnetar.broker.admin.finding import Finder, refusals
 from magnetar.broker.admin.stats import internal_stats_steps, topic_stats_steps
 from magnetar.broker.environment import settle
 from magnetar.broker.replication.protection import subscription_protection
-from magnetar.broker.settings.properties import check_properties
+from magnetar.broker.settings.properties import check_topic_properties
 from magnetar.wire.entries import entry as wire_entry
 
 if TYPE_CHECKING:
@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from magnetar.broker.environment import Environment
     from magnetar.broker.topic.registry import TopicRegistry
     from magnetar.metadata.effective import EffectivePolicies
+    from magnetar.metadata.policies import PartitionedTopicMetadata
 
 
 _CHEAP = StatsOptions(exclude_publishers=True, exclude_consumers=True)
@@ -66,6 +67,13 @@ class TopicOperations:
     def partitions_of(self, topic: TopicName) -> int | None:
         """Return the number of partitions of a partitioned topic, 0 for a topic, None if neither exists."""
         return self._topics.partitions_of(topic)
+
+    async def partitions_for_client(self, topic: TopicName) -> int:
+        """Return the number of partitions for a client; a missing topic is created if that is allowed."""
+        with refusals(topic):
+            partitions = self._topics.partitions_for_client(topic, create=True)
+        await self._environment.recorded()
+        return partitions
 
     def applied_policies(self, topic: TopicName) -> EffectivePolicies:
         """Return the policies in effect for a topic."""
@@ -97,6 +105,17 @@ class TopicOperations:
             with refusals(topic):
                 await self._environment.slices.run(partitioned.creation(topic, partitions, properties))
                 await self._environment.recorded()
+
+    async def update_properties(self, topic: TopicName, properties: Mapping[str, str]) -> None:
+        """Set properties of a partitioned topic; the others stay."""
+
+        def update(stored: PartitionedTopicMetadata) -> PartitionedTopicMetadata:
+            combined = {**(stored.properties or {}), **properties}
+            check_topic_properties(combined, self._environment.config)
+            return stored.model_copy(update={"properties": combined})
+
+        with refusals(topic):
+            await self._environment.resources.partitioned_topics.update(topic, update)
 
     async def update_partitioned(self, topic: TopicName, partitions: int) -> None:
         """Add partitions with the subscriptions of partition 0, and create missing ones."""
@@ -162,6 +181,10 @@ class TopicOperations:
         """Return the state of a topic's managed ledger."""
         return await self._environment.slices.run(internal_stats_steps(await self._found.topic(topic)))
 
+    def is_loaded(self, topic: TopicName) -> bool:
+        """Return whether the topic is in memory."""
+        return topic in self._topics.loaded
+
     def open_names(self) -> list[TopicName]:
         """Return the loaded topics."""
         return list(self._topics.loaded)
@@ -213,7 +236,7 @@ class TopicOperations:
         """Refuse a topic whose name or properties are too long."""
         with refusals(name):
             self._topics.check_length(name)
-            check_properties(properties, self._environment.config)
+            check_topic_properties(properties, self._environment.config)
 
     def _partitions(self, topic: TopicName) -> int:
         """Return the number of partitions; refuses a topic that is not partitioned."""

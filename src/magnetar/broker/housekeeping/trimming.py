@@ -6,8 +6,10 @@ from typing import TYPE_CHECKING
 
 import structlog
 
+from magnetar.metadata.policy.values import RetentionPolicies
+
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Generator
 
     from magnetar.base.errors import StorageError
     from magnetar.base.position import Position
@@ -16,11 +18,15 @@ if TYPE_CHECKING:
 log = structlog.get_logger(__name__)
 
 
-def trimming(topic: Topic, *, by_age: bool = True) -> Iterator[None]:
+_NO_RETENTION = RetentionPolicies(retentionTimeInMinutes=0, retentionSizeInMB=0)
+
+
+def trimming(topic: Topic, *, by_age: bool = True, is_retained: bool = True) -> Generator[None, None, None]:
     """Delete ledgers that all subscriptions have acknowledged and that retention does not keep, in steps.
 
-    Without ``by_age``, ledgers whose retention time is over stay. Ledgers are deleted after the last step, when all
-    claims on their entries are durable: after the deletion, the index of origins no longer contains them.
+    Without ``by_age``, ledgers whose retention time is over stay; without ``is_retained``, there is no retention.
+    Ledgers are deleted after the last step, when all claims on their entries are durable: after the deletion, the index
+    of origins no longer contains them.
     """
     topic.deduplication.snapshot()
     consumed = topic.consumed_through(topic.all_cursors())
@@ -28,14 +34,15 @@ def trimming(topic: Topic, *, by_age: bool = True) -> Iterator[None]:
         if subscription.flushes.is_unwritten:
             subscription.flushes.now()
         yield
-    topic.log.barrier(lambda error: _trim(topic, consumed, by_age=by_age) if error is None else None)
+    retention = topic.policies.retention if is_retained else _NO_RETENTION
+    topic.log.barrier(lambda error: _trim(topic, consumed, retention, by_age=by_age) if error is None else None)
 
 
-def _trim(topic: Topic, consumed: Position, *, by_age: bool) -> None:
+def _trim(topic: Topic, consumed: Position, retention: RetentionPolicies, *, by_age: bool) -> None:
     # A subscription may have been created, or moved back, in the meantime.
     consumed = min(consumed, topic.consumed_through(topic.all_cursors()))
     now_ms = int(topic.environment.clock.now() * 1000)
-    first = topic.log.trim(consumed, now_ms, topic.policies.retention, by_age=by_age)
+    first = topic.log.trim(consumed, now_ms, retention, by_age=by_age)
     if first is not None:
         topic.environment.metadata.barrier(lambda error: _trimmed(topic, first, error))
 

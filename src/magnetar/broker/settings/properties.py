@@ -20,6 +20,10 @@ LINK_METADATA_SIZE_MAX: Final = 16 * 1024
 """Maximum number of characters of the metadata of a link's producer or consumer, in any configuration."""
 
 
+_RESERVED: Final = ("magnetar.", "pulsar.topic.")
+"""Prefixes of properties that the broker stores with a topic."""
+
+
 def producer_metadata(pairs: Sequence[pb.KeyValue], config: BrokerConfig, *, is_link: bool) -> dict[str, str]:
     """Return the metadata of a producer; raises RequestError with MetadataError if it is too large."""
     if is_link:
@@ -48,6 +52,23 @@ def check_properties(properties: Mapping[str, str], config: BrokerConfig) -> Non
     size = sum(len(key) + len(value) for key, value in properties.items())
     if size > config.maxPropertiesSize:
         raise _too_large(config.maxPropertiesSize, Limit.PROPERTIES_SIZE)
+
+
+def own_properties(stored: Mapping[str, str]) -> dict[str, str]:
+    """Return the properties that clients have set for a topic, which are stored with those of the broker."""
+    return {key: value for key, value in stored.items() if not _is_reserved(key)}
+
+
+def check_topic_properties(properties: Mapping[str, str], config: BrokerConfig) -> None:
+    """Raise RequestError for properties of a topic that are too large, or that the broker uses itself."""
+    check_properties(properties, config)
+    reserved = next(filter(_is_reserved, properties), None)
+    if reserved is not None:
+        raise RequestError(ServerError.NotAllowedError, f"The property {reserved} is reserved for the broker")
+
+
+def _is_reserved(key: str) -> bool:
+    return key.startswith(_RESERVED)
 
 
 def _within(pairs: Sequence[pb.KeyValue], size_max: int, limit: Limit) -> dict[str, str]:

@@ -1,0 +1,1 @@
+"""Handlers of operations on topics, brokers and clusters."""

@@ -1,0 +1,140 @@
+"""``/admin/v2/persistent``: the logs and properties of topics."""
+
+from __future__ import annotations
+
+from http import HTTPStatus
+from typing import TYPE_CHECKING, Any
+
+from pydantic import TypeAdapter
+from starlette.responses import Response
+
+from magnetar.admin.exchange import AdminRoute, Context, body, path_text, route
+from magnetar.admin.messages import entry_response
+from magnetar.admin.models.positions import MESSAGE_ID, OPTIONAL_MESSAGE_ID
+from magnetar.base.errors import AdminError
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Mapping
+
+    from starlette.requests import Request
+
+    from magnetar.admin.models.logs import AnalyzedBacklog
+    from magnetar.base.names import TopicName
+    from magnetar.metadata.policies import PartitionedTopicMetadata
+
+_PROPERTIES: TypeAdapter[dict[str, str] | None] = TypeAdapter(dict[str, str] | None)
+
+_NOT_OFFLOADED = {"ledgerId": -1, "entryId": -1, "partitionIndex": -1, "batchIndex": -1, "batchSize": 0}
+
+
+def routes(context: Context) -> list[AdminRoute]:
+    """Handlers for the logs of topics."""
+    handlers = _Logs(context)
+    one = "/admin/v2/persistent/{tenant}/{namespace}/{topic}"
+    return [
+        route("GET", f"{one}/properties", handlers.properties),
+        route("PUT", f"{one}/properties", handlers.update_properties),
+        route("DELETE", f"{one}/properties", handlers.remove_property),
+        route("GET", f"{one}/internal-info", handlers.info),
+        route("GET", f"{one}/examinemessage", handlers.examine),
+        route("POST", f"{one}/subscription/{{subscription}}/analyzeBacklog", handlers.analyze),
+        route("PUT", f"{one}/backlogSize", handlers.backlog_size),
+        route("POST", f"{one}/trim", handlers.trim),
+        route("DELETE", f"{one}/truncate", handlers.truncate),
+        route("GET", f"{one}/offload", handlers.offload_status),
+        route("GET", f"{one}/compaction", handlers.compaction_status),
+    ]
+
+
+class _Logs:
+    def __init__(self, context: Context) -> None:
+        self._context = context
+        self._logs = context.service.logs
+
+    async def properties(self, request: Request) -> Mapping[str, str] | Response:
+        topic = self._context.existing(request)
+        stored = self._context.resources.partitioned_topics.get(topic)
+        if stored is None:
+            return await self._logs.properties(topic)
+        return Response(status_code=HTTPStatus.OK) if stored.properties is None else stored.properties
+
+    async def update_properties(self, request: Request) -> None:
+        topic = self._context.existing(request)
+        added = await body(request, _PROPERTIES) or {}
+        if self._context.resources.partitioned_topics.exists(topic):
+            await self._context.service.topics.update_properties(topic, added)
+        else:
+            await self._logs.update_properties(topic, added)
+
+    async def remove_property(self, request: Request) -> None:
+        topic, key = self._context.existing(request), request.query_params.get("key", "")
+        partitioned = self._context.resources.partitioned_topics
+        if partitioned.exists(topic):
+            await partitioned.update(topic, lambda stored: _without(stored, key))
+        else:
+            await self._logs.remove_property(topic, key)
+
+    async def info(self, request: Request) -> Response:
+        topic = self._context.existing(request)
+        if not self._context.resources.partitioned_topics.exists(topic):
+            return await self._context.answer(await self._logs.info(topic))
+        partitions = {str(part): await self._logs.info(part) async for part in self._parts(topic)}
+        return await self._context.answer({"version": 0, "partitions": partitions})
+
+    async def examine(self, request: Request) -> Response:
+        topic = self._context.single(
+            request,
+            "Examine messages on a partitioned topic is not allowed, please try examine message on specific topic "
+            "partition",
+        )
+        number = max(_number(request, "messagePosition", 1), 1)
+        from_latest = request.query_params.get("initialPosition") != "earliest"
+        return entry_response(*await self._logs.examine(topic, number, from_latest=from_latest))
+
+    async def analyze(self, request: Request) -> AnalyzedBacklog:
+        start = await body(request, OPTIONAL_MESSAGE_ID)
+        topic = self._context.single(
+            request,
+            "Analyze backlog on a partitioned topic is not allowed, please try do it on specific topic partition",
+        )
+        position = None if start is None else start.position
+        return await self._logs.analyze(topic, path_text(request, "subscription"), position)
+
+    async def backlog_size(self, request: Request) -> int:
+        start = await body(request, MESSAGE_ID)
+        topic = self._context.single(request, "calculate backlog size is not allowed for partitioned-topic")
+        return await self._logs.backlog_size(topic, start.position)
+
+    async def trim(self, request: Request) -> Response:
+        async for part in self._parts(self._context.existing(request)):
+            await self._logs.trim(part)
+        return Response(status_code=HTTPStatus.OK)
+
+    async def truncate(self, request: Request) -> None:
+        async for part in self._parts(self._context.existing(request)):
+            await self._logs.truncate(part)
+
+    def offload_status(self, request: Request) -> dict[str, Any]:
+        self._context.unpartitioned(request)
+        return {"status": "NOT_RUN", "lastError": "", "firstUnoffloadedMessage": _NOT_OFFLOADED}
+
+    def compaction_status(self, request: Request) -> dict[str, Any]:
+        self._context.unpartitioned(request)
+        return {"status": "NOT_RUN", "lastError": ""}
+
+    def _parts(self, topic: TopicName) -> AsyncIterator[TopicName]:
+        return self._context.in_turn(self._context.parts(topic))
+
+
+def _without(stored: PartitionedTopicMetadata, key: str) -> PartitionedTopicMetadata:
+    left = {name: value for name, value in (stored.properties or {}).items() if name != key}
+    return stored.model_copy(update={"properties": left})
+
+
+def _number(request: Request, name: str, default: int) -> int:
+    """Return a number in the query; refuses other text with 400."""
+    value = request.query_params.get(name)
+    try:
+        return default if value is None else int(value)
+    except ValueError:
+        raise AdminError(HTTPStatus.BAD_REQUEST, f"{name}={value!r} is not a number") from None

@@ -1,0 +1,64 @@
+"""Interface between the handlers and the broker for the logs of topics."""
+
+from __future__ import annotations
+
+from http import HTTPStatus
+from typing import TYPE_CHECKING, Protocol
+
+from magnetar.base.errors import AdminError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from magnetar.admin.models.logs import AnalyzedBacklog, ManagedLedgerInfo
+    from magnetar.base.names import TopicName
+    from magnetar.base.position import Position
+
+
+class LogOperations(Protocol):
+    """Operations on the logs and properties of topics, except partitioned ones; refusals as in ``TopicOperations``."""
+
+    async def properties(self, topic: TopicName) -> Mapping[str, str]:
+        """Return the properties that clients have set."""
+        ...
+
+    async def update_properties(self, topic: TopicName, properties: Mapping[str, str]) -> None:
+        """Set properties; the others stay."""
+        ...
+
+    async def remove_property(self, topic: TopicName, key: str) -> None:
+        """Remove a property, if it exists."""
+        ...
+
+    async def info(self, topic: TopicName) -> ManagedLedgerInfo:
+        """Return the list of ledgers and cursors."""
+        ...
+
+    async def examine(self, topic: TopicName, number: int, *, from_latest: bool) -> tuple[Position, bytes]:
+        """Return the ``number``-th entry (from 1) from either end of the log; the farthest one if there are fewer.
+
+        Refuses with ``no_entries``.
+        """
+        ...
+
+    async def analyze(self, topic: TopicName, subscription: str, start: Position | None) -> AnalyzedBacklog:
+        """Count the unacknowledged entries of a subscription, beginning at ``start`` if it is given."""
+        ...
+
+    async def backlog_size(self, topic: TopicName, start: Position) -> int:
+        """Return the bytes of the entries after ``start``."""
+        ...
+
+    async def trim(self, topic: TopicName) -> None:
+        """Delete the ledgers that are consumed and that retention does not keep, now."""
+        ...
+
+    async def truncate(self, topic: TopicName) -> None:
+        """Acknowledge all entries for all subscriptions, and delete the ledgers that no link needs any more."""
+        ...
+
+
+def no_entries() -> AdminError:
+    """Return the refusal to examine an empty log."""
+    message = "Could not examine messages due to the total message is zero"
+    return AdminError(HTTPStatus.PRECONDITION_FAILED, message)

@@ -1,0 +1,68 @@
+"""Answers about the log of a topic: its list of ledgers, and the analysis of a backlog."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from magnetar.admin.models.model import Model
+
+if TYPE_CHECKING:
+    from magnetar.base.position import Position
+
+
+def position_json(position: Position) -> dict[str, int]:
+    """Return a position as Pulsar shows it in the list of ledgers."""
+    return {"ledgerId": position.ledger_id, "entryId": position.entry_id}
+
+
+@dataclass(slots=True, kw_only=True)
+class ListedLedger(Model):
+    """A ledger in the list. Pulsar omits the entries and bytes of the ledger that takes appends."""
+
+    ledger_id: int
+    entries: int | None = None
+    size: int | None = None
+    timestamp: int = 0
+    """Time of the closing in milliseconds; of the beginning, if the ledger is not closed."""
+    is_offloaded: bool = False
+
+
+@dataclass(slots=True, kw_only=True)
+class ListedCursor(Model):
+    """A cursor in the list."""
+
+    version: int = 0
+    cursors_ledger_id: int = -1
+    mark_delete: dict[str, int]
+
+
+@dataclass(slots=True, kw_only=True)
+class ManagedLedgerInfo(Model):
+    """The stored list of ledgers and cursors of a topic."""
+
+    version: int
+    creation_date: str | None = None
+    modification_date: str | None = None
+    ledgers: list[ListedLedger] = field(default_factory=list)
+    terminated_position: dict[str, int] | None = None
+    cursors: dict[str, ListedCursor] = field(default_factory=dict)
+    properties: dict[str, str] | None = None
+
+
+@dataclass(slots=True, kw_only=True)
+class AnalyzedBacklog(Model):
+    """Counts of the entries and messages that a subscription has not acknowledged. There are no filters of entries."""
+
+    entries: int = 0
+    messages: int = 0
+    filter_rejected_entries: int = 0
+    filter_accepted_entries: int = 0
+    filter_rescheduled_entries: int = 0
+    filter_rejected_messages: int = 0
+    filter_accepted_messages: int = 0
+    filter_rescheduled_messages: int = 0
+    aborted: bool = False
+    """Whether the backlog was too large to read all of it."""
+    first_message_id: str | None = None
+    last_message_id: str | None = None

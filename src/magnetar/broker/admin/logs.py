@@ -1,0 +1,179 @@
+"""Operations on the logs and properties of topics."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from magnetar.admin.log_service import no_entries
+from magnetar.admin.models.logs import AnalyzedBacklog, ListedCursor, ListedLedger, ManagedLedgerInfo, position_json
+from magnetar.admin.models.model import iso_time
+from magnetar.base.errors import DamagedEntriesError
+from magnetar.base.position import Position
+from magnetar.broker.admin.finding import Finder, refusals
+from magnetar.broker.housekeeping.trimming import trimming
+from magnetar.broker.log.topic_log import SCAN_BYTES, SCAN_ENTRIES
+from magnetar.broker.settings.properties import check_topic_properties, own_properties
+from magnetar.wire.entries.entry import parse_without_lists
+
+if TYPE_CHECKING:
+    from collections.abc import Generator, Mapping
+
+    from magnetar.base.names import TopicName
+    from magnetar.broker.environment import Environment
+    from magnetar.broker.subscription.subscription import Subscription
+    from magnetar.broker.topic.registry import TopicRegistry
+    from magnetar.broker.topic.topic import Topic
+    from magnetar.cursor.ranges import Range
+    from magnetar.ledger.chain import ChainLedger
+
+ANALYZED_ENTRIES_MAX = 10_000
+"""Entries that the analysis of a backlog reads (Pulsar: ``subscriptionBacklogScanMaxEntries``)."""
+
+
+class LogOperations:
+    """See ``magnetar.admin.log_service.LogOperations``."""
+
+    def __init__(self, environment: Environment, topics: TopicRegistry) -> None:
+        """Operate on ``topics``."""
+        self._environment = environment
+        self._found = Finder(topics)
+
+    # -- properties ---------------------------------------------------------------------------------------------
+
+    async def properties(self, topic: TopicName) -> Mapping[str, str]:
+        """Return the properties that clients have set."""
+        return own_properties((await self._found.topic(topic)).ledger.properties)
+
+    async def update_properties(self, topic: TopicName, properties: Mapping[str, str]) -> None:
+        """Set properties; the others stay."""
+        ledger = (await self._found.topic(topic)).ledger
+        with refusals(topic):
+            check_topic_properties({**own_properties(ledger.properties), **properties}, self._environment.config)
+        for key, value in properties.items():
+            ledger.set_property(key, value)
+        await self._environment.recorded()
+
+    async def remove_property(self, topic: TopicName, key: str) -> None:
+        """Remove a property, if it exists."""
+        ledger = (await self._found.topic(topic)).ledger
+        if key in own_properties(ledger.properties):
+            ledger.remove_property(key)
+            await self._environment.recorded()
+
+    # -- reading ------------------------------------------------------------------------------------------------
+
+    async def info(self, topic: TopicName) -> ManagedLedgerInfo:
+        """Return the list of ledgers and cursors."""
+        return await self._environment.slices.run(_info(await self._found.topic(topic)))
+
+    async def examine(self, topic: TopicName, number: int, *, from_latest: bool) -> tuple[Position, bytes]:
+        """Return the ``number``-th entry from either end of the log; the farthest one if there are fewer."""
+        found = await self._found.topic(topic)
+        entries = found.ledger.entries
+        if not entries:
+            raise no_entries()
+        index = min(number, entries) - 1
+        position = found.ledger.position_at(found.ledger.first_position, entries - 1 - index if from_latest else index)
+        with refusals(topic):
+            return position, await found.log.read_entry(position)
+
+    async def analyze(self, topic: TopicName, subscription: str, start: Position | None) -> AnalyzedBacklog:
+        """Count the unacknowledged entries and messages of a subscription."""
+        found = await self._found.subscription(topic, subscription)
+        answer = AnalyzedBacklog()
+        first = found.unread.first() if start is None else start
+        while ranges := found.unread.undeleted(first, SCAN_ENTRIES):
+            for each in ranges:
+                if answer.entries >= ANALYZED_ENTRIES_MAX:
+                    answer.aborted = True
+                    return answer
+                await self._count(found, each, answer)
+            first = found.topic.ledger.next_position(ranges[-1].last)
+        return answer
+
+    async def _count(self, subscription: Subscription, entries: Range, answer: AnalyzedBacklog) -> None:
+        """Add the entries of one range."""
+        ledger, first = subscription.topic.ledger, entries.first
+        while first <= entries.last:
+            limit = min(SCAN_ENTRIES, entries.last.entry_id - first.entry_id + 1)
+            async with self._environment.searching:
+                try:
+                    read = await ledger.read(first, limit, SCAN_BYTES)
+                except DamagedEntriesError as error:
+                    subscription.topic.log.note_damage(error)
+                    first = Position(error.ledger_id, error.end)
+                    continue
+                await self._environment.slices.run(_add_each(subscription, read, answer))
+            if not read:  # the rest was trimmed meanwhile
+                break
+            first = ledger.next_position(read[-1][0])
+
+    async def backlog_size(self, topic: TopicName, start: Position) -> int:
+        """Return the bytes of the entries after ``start``."""
+        return (await self._found.topic(topic)).ledger.size_after(start)
+
+    # -- deleting -----------------------------------------------------------------------------------------------
+
+    async def trim(self, topic: TopicName) -> None:
+        """Delete the ledgers that are consumed and that retention does not keep."""
+        await self._trim(await self._found.topic(topic))
+
+    async def truncate(self, topic: TopicName) -> None:
+        """Acknowledge all entries for all subscriptions, and delete the ledgers that no link needs any more."""
+        found = await self._found.topic(topic)
+        last = found.ledger.last_confirmed_entry
+        with refusals(topic):
+            for subscription in found.each_subscription():
+                subscription.acknowledge_through(last)
+                await subscription.flushes.durable()
+        found.ledger.close_current()
+        await self._trim(found, is_retained=False)
+
+    async def _trim(self, topic: Topic, *, is_retained: bool = True) -> None:
+        await self._environment.slices.run(trimming(topic, is_retained=is_retained))
+        await self._environment.durable()
+        await self._environment.recorded()
+
+
+def _info(topic: Topic) -> Generator[None, None, ManagedLedgerInfo]:
+    ledger = topic.ledger
+    listed = ledger.ledgers()
+    answer = ManagedLedgerInfo(
+        version=ledger.list_version,
+        ledgers=[_listed(each) for each in listed],
+        properties=dict(own_properties(ledger.properties)) or None,
+    )
+    if listed:
+        answer.creation_date = iso_time(listed[0].created_ms)
+        answer.modification_date = iso_time(max(each.closed_ms or each.created_ms for each in listed))
+    for cursor in topic.all_cursors():
+        answer.cursors[cursor.name] = ListedCursor(
+            cursors_ledger_id=cursor.ledger_id if cursor.ledger_id is not None else -1,
+            mark_delete=position_json(cursor.state.mark_delete_position),
+        )
+        yield
+    return answer
+
+
+def _listed(ledger: ChainLedger) -> ListedLedger:
+    if ledger.closed_ms is None:
+        return ListedLedger(ledger_id=ledger.ledger_id, timestamp=int(ledger.created_ms))
+    return ListedLedger(
+        ledger_id=ledger.ledger_id, entries=ledger.entries, size=ledger.size, timestamp=int(ledger.closed_ms)
+    )
+
+
+def _add_each(
+    subscription: Subscription, read: list[tuple[Position, bytes]], answer: AnalyzedBacklog
+) -> Generator[None, None, None]:
+    for position, entry in read:
+        answer.entries += 1
+        answer.filter_accepted_entries += 1
+        remaining = subscription.cursor.state.remaining(position)
+        messages = parse_without_lists(entry).num_messages_in_batch if remaining is None else remaining.bit_count()
+        answer.messages += messages
+        answer.filter_accepted_messages += messages
+        if answer.first_message_id is None:
+            answer.first_message_id = str(position)
+        answer.last_message_id = str(position)
+        yield
