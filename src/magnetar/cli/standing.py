@@ -59,6 +59,11 @@ def protections(found: dict[str, dict[str, Any]], *, details: bool) -> Iterator[
                 yield {**row, "why": "; ".join(each["reasons"])}
 
 
+def unprotected(found: dict[str, dict[str, Any]]) -> int:
+    """Return the number of subscriptions that are not protected, of all topics."""
+    return sum(each["status"] != "protected" for subscriptions in found.values() for each in subscriptions.values())
+
+
 def holes(stats: dict[str, Any]) -> Iterator[dict[str, Any]]:
     """Yield the oldest unacknowledged entries before acknowledged ones, with the consumers that hold them."""
     for name, each in stats["subscriptions"].items():

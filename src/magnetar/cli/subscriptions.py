@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
+import time
 from typing import Annotated
 
 import typer
 
 from magnetar.base.names import NamespaceName, TopicName
+from magnetar.cli.failures import ExitCode, FailedError, Failure
 from magnetar.cli.global_options import noun
 from magnetar.cli.output import say
 from magnetar.cli.session import Namespace, Session, Topic, command
 from magnetar.cli.session import namespace as read_namespace
 from magnetar.cli.session import topic as read_topic
-from magnetar.cli.standing import holes, protections, standings, unavailable
+from magnetar.cli.standing import holes, protections, standings, unavailable, unprotected
+from magnetar.cli.units import seconds
+
+POLL_SECONDS = 0.5
+"""Interval of the checks of ``protection --wait``."""
 
 app = noun("Overviews of subscriptions. To change a subscription, see: magnetar topics --help")
 
@@ -49,14 +55,31 @@ def protection(
         NamespaceName | None,
         typer.Option("--namespace", "-n", parser=read_namespace, metavar="NAMESPACE", help="A whole tenant/namespace."),
     ] = None,
+    wait: Annotated[
+        int | None,
+        typer.Option(
+            "--wait", "-w", parser=seconds, metavar="TIME", help="Wait this long until all are protected: 90s, 10m."
+        ),
+    ] = None,
 ) -> None:
-    """Show whether consumers of each subscription could continue in another cluster now, since when, and why not."""
+    """Show whether consumers of each subscription could continue in another cluster now, since when, and why not.
+
+    With --wait, the exit code is 1 if a subscription is still not protected at the end of the time.
+    """
     if (topic is None) == (namespace is None):
         message = "give either TOPIC or --namespace"
         raise typer.BadParameter(message)
     owner = topic if topic is not None else namespace
     assert owner is not None
-    session.rows(list(protections(session.client.subscriptions.protection(owner), details=session.is_json)))
+    deadline = time.monotonic() + (wait or 0)
+    found = session.client.subscriptions.protection(owner)
+    while wait is not None and unprotected(found) and time.monotonic() < deadline:
+        time.sleep(POLL_SECONDS)
+        found = session.client.subscriptions.protection(owner)
+    session.rows(list(protections(found, details=session.is_json)))
+    if wait is not None and (count := unprotected(found)):
+        message = f"{count} subscriptions are not protected after {wait} s"
+        raise FailedError(Failure(ExitCode.FAILED, message, "consumers that move now get some messages again"))
 
 
 @command(app, "holes")

@@ -10,8 +10,9 @@ import httpx
 import pytest
 
 from magnetar.admin.client import AdminClient
+from magnetar.admin.models.protection import SubscriptionProtection
 from magnetar.base.position import LATEST, Position
-from magnetar.cli import session
+from magnetar.cli import session, subscriptions
 from magnetar.cli.main import ExitCode, main
 from tests.unit.admin.fake_service import AppTransport, FakeAdminService, FakeSubscription
 from tests.unit.cli.fake_cluster import OBS, TOPIC
@@ -19,6 +20,7 @@ from tests.unit.cli.fake_cluster import OBS, TOPIC
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from magnetar.base.names import TopicName
     from tests.unit.cli.fake_cluster import Run
 
 
@@ -192,6 +194,25 @@ def test_protection(run: Run, capsys: pytest.CaptureFixture[str]) -> None:
     assert "B: the progress link is down" in shown
     for both_or_none in ("", f"{TOPIC} -n nyc/flights"):
         assert main(["subscriptions", "protection", *both_or_none.split()]) is ExitCode.USAGE
+
+
+def test_waiting_for_protection_ends_with_it_or_fails(
+    run: Run, service: FakeAdminService, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert main(["subscriptions", "protection", TOPIC, "--wait", "0s"]) is ExitCode.FAILED
+    captured = capsys.readouterr()
+    assert "at risk" in captured.out
+    assert "1 subscriptions are not protected after 0 s" in captured.err
+    statuses = iter(["at risk", "protected"])
+
+    async def next_protection(_topic: TopicName) -> dict[str, SubscriptionProtection]:
+        return {"sub": SubscriptionProtection(status=next(statuses), since="2026-01-02T03:04:05.000Z")}
+
+    monkeypatch.setattr(service.topics, "protection", next_protection)
+    monkeypatch.setattr(subscriptions, "POLL_SECONDS", 0)
+    (row,) = run(f"subscriptions protection {TOPIC} --wait 1m")
+    assert row["status"] == "protected"
+    assert next(statuses, None) is None
 
 
 def test_a_missing_feature_of_another_system_is_reported_once(
