@@ -13,6 +13,7 @@ from magnetar.ledger.ledger_list import LedgerList
 from magnetar.ledger.log_positions import LogPositions
 from magnetar.ledger.retention import count_unneeded
 from magnetar.ledger.rollover import Rollover
+from magnetar.ledger.statistics import LedgerStatistics
 from magnetar.metadata.store import ABSENT
 
 if TYPE_CHECKING:
@@ -47,6 +48,7 @@ class ManagedLedger(LogPositions):
         """What the topic keeps with its list of ledgers; changed by ``set_property``."""
         self.entries_added = 0
         """Entries that became durable since the topic was opened."""
+        self.statistics = LedgerStatistics()
         self._store = store
         self._listed = listed
         self._rollover = Rollover(store, listed, self, config, clock)
@@ -119,13 +121,16 @@ class ManagedLedger(LogPositions):
         held until the next one is listed.
         """
         ledger = self._rollover.ledger_for_append()
-        count, size = len(entries), sum(map(len, entries))
+        sizes = list(map(len, entries))
+        count, size, began = len(entries), sum(sizes), self._clock.monotonic()
 
         def report(error: StorageError | None) -> None:
             if error is None:
                 self.last_confirmed_entry = Position(first.ledger_id, first.entry_id + count - 1)
                 self.entries_added += count
-                self.times.note(first, self._clock.monotonic())
+                now = self._clock.monotonic()
+                self.times.note(first, now)
+                self.statistics.written(sizes, now - began)
             else:
                 self.chain.change(ledger, -count, -size)
             on_durable(first, error)

@@ -211,6 +211,7 @@ def measuring(topic: Topic, now: float) -> Iterator[None]:
     """Update the rates and compact the delayed entries, in steps; ``now`` in monotonic seconds."""
     for arrivals in (topic.arrivals, *topic.producers.sources.values()):
         arrivals.rates.update(now, arrivals.messages_in, arrivals.bytes_in)
+    topic.ledger.statistics.refresh(now, topic.ledger.entries_added)
     for producer in tuple(topic.producers.local()):
         producer.rates.update(now, producer.messages_in, producer.bytes_in)
         yield

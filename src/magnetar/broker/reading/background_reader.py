@@ -161,6 +161,7 @@ class BackgroundReader(Part, ABC, Generic[WantedT, FetchedT]):
                 return
             self._task = None
             self._fetched = fetched
+            self._ledger.statistics.cache_misses += len(fetched)
         self._ask()
         if self._fetched:  # from now on it may be dropped for others
             self._keep(self._fetched)

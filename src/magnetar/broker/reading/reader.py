@@ -62,6 +62,8 @@ class EntryReader(BackgroundReader[Position, list[tuple[Position, bytes]]]):
             entries = self._fitting(entries)
         if entries and is_fetched:
             self._keep(self._fetched[skipped + len(entries) :])
+        elif entries:
+            self._ledger.statistics.cache_hits += len(entries)
         return entries
 
     def read_ranges(self, ranges: Sequence[Range], limit: int) -> list[tuple[Position, bytes]] | None:

@@ -52,10 +52,13 @@ class RunReader(BackgroundReader["Sequence[Position]", dict[Position, bytes]]):
         for first, count in runs_of(positions):
             if first.ledger_id != positions[0].ledger_id or size >= self._max_bytes:
                 break
-            run = self._fetched_run(first, count) or self._ledger.read_cached(first, count, self._max_bytes - size)
-            entries += run or []
-            size += sum([len(entry) for _, entry in run or []])
-            if len(run or []) < count:
+            run = self._fetched_run(first, count)
+            if not run:
+                run = self._ledger.read_cached(first, count, self._max_bytes - size) or []
+                self._ledger.statistics.cache_hits += len(run)
+            entries += run
+            size += sum([len(entry) for _, entry in run])
+            if len(run) < count:
                 break
         return entries
 

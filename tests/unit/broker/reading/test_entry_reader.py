@@ -15,6 +15,7 @@ from magnetar.broker.resources.memory import MemoryBudget
 from magnetar.broker.resources.memory_limits import memory_limits
 from magnetar.broker.settings.config import BrokerConfig
 from magnetar.cursor.ranges import ranges_of
+from magnetar.ledger.statistics import LedgerStatistics
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -30,6 +31,7 @@ class ReadLedger:
     name = "orders"
 
     def __init__(self, *, cached: bool) -> None:
+        self.statistics = LedgerStatistics()
         self.cached = cached
         self.reads = 0
 

@@ -13,6 +13,7 @@ from magnetar.broker.reading.run_reader import RunReader
 from magnetar.broker.resources.memory import MemoryBudget
 from magnetar.broker.resources.memory_limits import memory_limits
 from magnetar.broker.settings.config import BrokerConfig
+from magnetar.ledger.statistics import LedgerStatistics
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Sequence
@@ -37,6 +38,9 @@ class DiskLedger:
     """Entries of one ledger on the disk."""
 
     name = "orders"
+
+    def __init__(self) -> None:
+        self.statistics = LedgerStatistics()
 
     def read_cached(self, first: Position, max_entries: int, max_bytes: int) -> None:
         del first, max_entries, max_bytes
