@@ -7,31 +7,41 @@ from typing import TYPE_CHECKING, Any
 
 from prometheus_client.parser import text_string_to_metric_families
 
-from magnetar.admin.metrics import exposition
-from magnetar.admin.topic_metrics import PROGRESS, REPLICATION, SUBSCRIPTION, TOPIC
+from magnetar.admin.metrics.clients import CONSUMER, PRODUCER
+from magnetar.admin.metrics.exposition import exposition
+from magnetar.admin.metrics.links import LINK
+from magnetar.admin.metrics.subscriptions import PROGRESS, SUBSCRIPTION
+from magnetar.admin.metrics.topics import ENTRY_SIZE, TOPIC, WRITE_LATENCY
 from reference.broker import administration
 from reference.markdown import code, table
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from magnetar.admin.topic_metrics import Metric
+    from magnetar.admin.metrics.table import Metric
 
 _TOPIC = "`cluster`, `namespace`, `topic`"
 
 _OF_TOPICS: Sequence[tuple[str, str, Sequence[Metric[Any]]]] = (
     ("Topics", _TOPIC, TOPIC),
+    ("Entries that topics wrote in the last 10 seconds", _TOPIC, (*WRITE_LATENCY, *ENTRY_SIZE)),
     ("Subscriptions", f"{_TOPIC}, `subscription`", SUBSCRIPTION),
-    ("Links: topics and remote clusters", f"{_TOPIC}, `remote_cluster`", REPLICATION),
+    ("Links: topics and remote clusters", f"{_TOPIC}, `remote_cluster`", LINK),
     ("Replicated subscriptions and remote clusters", f"{_TOPIC}, `subscription`, `remote_cluster`", PROGRESS),
+    ("Consumers", f"{_TOPIC}, `subscription`, `consumer_name`, `consumer_id`", CONSUMER),
+    ("Producers", f"{_TOPIC}, `producer_name`, `producer_id`", PRODUCER),
 )
 
 _ABOUT = """\
 `GET /metrics` on the web service port returns Prometheus text. Unknown values have no sample. Metrics whose names start
-with `pulsar_` are those of Apache Pulsar, with its labels.
-"""
+with `pulsar_` are those of Apache Pulsar, with its labels and units. As there, metrics of topics are gauges, including
+those that only grow. Rates are those of the last 10 seconds.
 
-_PULSARS = "as in Apache Pulsar"
+Each loaded topic has samples. With `exposeTopicLevelMetricsInPrometheus=false`, the topics of a namespace are combined:
+the samples have no labels `topic` and `subscription`, and metrics for which this has no meaning are omitted. Metrics of
+consumers and producers are exposed with `exposeConsumerLevelMetricsInPrometheus` and
+`exposeProducerLevelMetricsInPrometheus`. `splitTopicAndPartitionLabelInPrometheus` adds the label `partition`.
+"""
 
 
 def page() -> str:
@@ -55,4 +65,4 @@ def _families() -> list[tuple[str, str, str]]:
 
 
 def _table(metrics: Iterable[tuple[str, str, str]]) -> str:
-    return table(("metric", "kind", "meaning"), [(code(name), kind, text or _PULSARS) for name, kind, text in metrics])
+    return table(("metric", "kind", "meaning"), [(code(name), kind, text) for name, kind, text in metrics])

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Generator, Iterator, Mapping, Sequence
 
     from magnetar.admin.log_service import LogOperations
+    from magnetar.admin.metrics.options import MetricsOptions
     from magnetar.admin.models.internal import PersistentTopicInternalStats
     from magnetar.admin.models.protection import SubscriptionProtection
     from magnetar.admin.models.topics import MessageId, TopicStats
@@ -129,11 +130,8 @@ class TopicOperations(Protocol):
         """Return the loaded topics, in no particular order."""
         ...
 
-    def open_stats(self, topic: TopicName) -> Generator[None, None, TopicStats | None]:
-        """Gather the statistics of a topic for metrics, one subscription per step; None if it is not loaded.
-
-        Producers and consumers are only counted.
-        """
+    def open_stats(self, topic: TopicName, options: StatsOptions) -> Generator[None, None, TopicStats | None]:
+        """Gather the statistics of a topic for metrics, one subscription per step; None if it is not loaded."""
         ...
 
     async def skip_entries(self, topic: TopicName, cluster: str, through: Position) -> None:
@@ -280,6 +278,11 @@ class AdminService(Protocol):
     @property
     def version(self) -> str:
         """Version of the broker."""
+        ...
+
+    @property
+    def metrics_options(self) -> MetricsOptions:
+        """Selection of the exposed metrics."""
         ...
 
     async def in_slices(self, steps: Generator[None, None, Result]) -> Result:

@@ -10,6 +10,8 @@ import httpx
 
 from magnetar.admin.api import build_app
 from magnetar.admin.log_service import no_entries
+from magnetar.admin.metrics.options import MetricsOptions
+from magnetar.admin.models.clients import ConsumerStats, PublisherStats
 from magnetar.admin.models.internal import CursorStats, PersistentTopicInternalStats
 from magnetar.admin.models.logs import AnalyzedBacklog, ManagedLedgerInfo
 from magnetar.admin.models.protection import ClusterProtection, SubscriptionProtection
@@ -37,6 +39,7 @@ from magnetar.broker.loop.slices import at_once
 from magnetar.broker.resources.limit_hits import LimitHits
 from magnetar.broker.settings.config import BrokerConfig
 from magnetar.broker.settings.policies import broker_policies
+from magnetar.ledger.statistics import LedgerStatistics
 from magnetar.metadata.effective import EffectivePolicies, effective
 from magnetar.metadata.memory import MemoryMetadataStore
 from magnetar.metadata.policies import ClusterData, PartitionedTopicMetadata, Policies, TenantInfo
@@ -184,9 +187,17 @@ class FakeTopicOperations:
     def open_names(self) -> list[TopicName]:
         return list(self.held)
 
-    def open_stats(self, topic: TopicName) -> Generator[None, None, TopicStats | None]:
+    def open_stats(self, topic: TopicName, options: StatsOptions) -> Generator[None, None, TopicStats | None]:
         yield
-        return self._stats(self.held[topic]) if topic in self.held else None
+        stats = self._stats(self.held[topic]) if topic in self.held else None
+        if stats is not None and not options.exclude_publishers:
+            stats.publishers = [
+                PublisherStats(producer_name="p", producer_id=3, msg_rate_in=2.0, average_msg_size=10.0)
+            ]
+        if stats is not None and not options.exclude_consumers:
+            for each in stats.subscriptions.values():
+                each.consumers = [ConsumerStats(consumer_name="c", consumer_id=7, msg_rate_out=1.5, unacked_messages=6)]
+        return stats
 
     async def read_entry(self, topic: TopicName, position: Position) -> bytes:
         entries = self.of(topic).entries
@@ -209,6 +220,8 @@ class FakeTopicOperations:
         subscriptions = {
             name: SubscriptionStats(
                 msg_backlog=len(topic.entries) - 1 - each.position.entry_id,
+                message_ack_rate=1.25,
+                last_acked_timestamp=1_700_000_000_000,
                 is_replicated=each.replicated,
                 is_blocked_on_ack_state_persistent=True,
                 non_contiguous_deleted_messages_ranges=12,
@@ -222,7 +235,15 @@ class FakeTopicOperations:
             )
             for name, each in topic.subscriptions.items()
         }
+        log = LedgerStatistics()
+        log.written([100, 5000], 0.0125)
+        log.refresh(0, 0)
+        log.cache_hits, log.cache_misses = 30, 10
+        log.refresh(10, 20)
+        log.written([100, 5000], 0.0125)
+        log.refresh(10, 20)
         return TopicStats(
+            log=log,
             msg_in_counter=len(topic.entries),
             msg_rate_in=2.0,
             msg_throughput_in=20.0,
@@ -233,7 +254,7 @@ class FakeTopicOperations:
             deduplicated_entries=4,
             deduplication_producers=9,
             subscriptions=subscriptions,
-            replication={"B": ReplicatorStats(replication_backlog=7, connected=True, handovers=3)},
+            replication={"B": ReplicatorStats(msg_rate_in=0.5, replication_backlog=7, connected=True, handovers=3)},
             owner_broker="127.0.0.1:18080",
         )
 
@@ -386,6 +407,7 @@ class FakeAdminService:
     name_length_max = NAME_LENGTH_MAX
 
     def __init__(self, resources: Resources) -> None:
+        self.metrics_options = MetricsOptions()
         self.resources = resources
         self.topics = FakeTopicOperations(resources)
         self.subscriptions = FakeSubscriptionOperations(self.topics)
@@ -412,7 +434,7 @@ class FakeAdminService:
         self.hits.hit(limit)
 
     def memory(self) -> dict[str, tuple[int, int]]:
-        return {"total": (70, 1000), "publishes": (3, 60)}
+        return {"total": (70, 1000), "publishes": (3, 60), "caches": (9, 80)}
 
     def storage_refuses(self) -> tuple[bool, bool]:
         return not self.healthy, False

@@ -10,7 +10,8 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from magnetar.admin.api import build_app
 from magnetar.admin.handlers import brokers
-from magnetar.admin.metrics import exposition
+from magnetar.admin.metrics.exposition import exposition
+from magnetar.admin.metrics.options import MetricsOptions
 from magnetar.base.limits import Limit
 from magnetar.base.names import TopicName
 from magnetar.base.position import Position
@@ -25,14 +26,23 @@ SUBSCRIPTION = {**TOPIC, "subscription": "sub"}
 LINK = {**TOPIC, "remote_cluster": "B"}
 
 
-@pytest.fixture(scope="module")
-def samples() -> list[tuple[str, dict[str, str], float]]:
+Sample = tuple[str, dict[str, str], float]
+
+
+def exposed(options: MetricsOptions, *topics: TopicName) -> list[Sample]:
     service = new_service()
-    service.topics.held[OBS] = FakeTopic([b""] * 5, {"sub": FakeSubscription(Position(3, 1), replicated=True)})
+    service.metrics_options = options
+    for name in topics:
+        service.topics.held[name] = FakeTopic([b""] * 5, {"sub": FakeSubscription(Position(3, 1), replicated=True)})
     service.hits.hit(Limit.HANDSHAKE_FRAME_SIZE)
     service.unloadable[TopicName.parse("persistent://nyc/flights/lost")] = "the log ends at 3:8"
     families = text_string_to_metric_families(b"".join(asyncio.run(exposition(service))).decode())
     return [(sample.name, sample.labels, sample.value) for family in families for sample in family.samples]
+
+
+@pytest.fixture(scope="module")
+def samples() -> list[Sample]:
+    return exposed(MetricsOptions(), OBS)
 
 
 @pytest.mark.parametrize(
@@ -41,7 +51,28 @@ def samples() -> list[tuple[str, dict[str, str], float]]:
         ("pulsar_broker_topics_count", BROKER, 1),
         ("pulsar_broker_msg_backlog", BROKER, 3),
         ("pulsar_topics_count", NAMESPACE, 1),
-        ("pulsar_rate_in", TOPIC, 2),
+        ("pulsar_rate_in", TOPIC, 1.5),
+        ("pulsar_broker_rate_in", BROKER, 1.5),
+        ("pulsar_broker_storage_read_rate", BROKER, 4),
+        ("pulsar_storage_write_rate", TOPIC, 2),
+        ("pulsar_storage_read_rate", TOPIC, 4),
+        ("pulsar_storage_read_cache_misses_rate", TOPIC, 1),
+        ("pulsar_ml_cache_hits_rate", BROKER, 3),
+        ("pulsar_ml_cache_misses_rate", BROKER, 1),
+        ("pulsar_ml_cache_used_size", BROKER, 9),
+        ("pulsar_storage_write_latency_le_10", TOPIC, 0),
+        ("pulsar_storage_write_latency_le_20", TOPIC, 2),
+        ("pulsar_storage_write_latency_le_50", TOPIC, 0),
+        ("pulsar_storage_write_latency_count", TOPIC, 2),
+        ("pulsar_storage_write_latency_sum", TOPIC, 25_000),
+        ("pulsar_entry_size_le_128", TOPIC, 1),
+        ("pulsar_entry_size_le_16_kb", TOPIC, 1),
+        ("pulsar_entry_size_count", TOPIC, 2),
+        ("pulsar_entry_size_sum", TOPIC, 5100),
+        ("pulsar_version_info", {**BROKER, "version": "4.0.7"}, 1),
+        ("pulsar_subscription_msg_ack_rate", SUBSCRIPTION, 1.25),
+        ("pulsar_subscription_last_acked_timestamp", SUBSCRIPTION, 1_700_000_000_000),
+        ("pulsar_replication_rate_in", LINK, 0.5),
         ("pulsar_in_messages_total", TOPIC, 5),
         ("pulsar_msg_backlog", TOPIC, 3),
         ("pulsar_storage_backlog_age_seconds", TOPIC, -1),
@@ -82,10 +113,66 @@ def samples() -> list[tuple[str, dict[str, str], float]]:
         ("magnetar_memory_limit_bytes", {**BROKER, "share": "publishes"}, 60),
     ],
 )
-def test_exposed(
-    samples: list[tuple[str, dict[str, str], float]], name: str, labels: dict[str, str], value: float
-) -> None:
+def test_exposed(samples: list[Sample], name: str, labels: dict[str, str], value: float) -> None:
     assert (name, labels, value) in samples
+
+
+def names_of(samples: list[Sample]) -> set[str]:
+    return {name for name, _, _ in samples}
+
+
+def test_unknown_values_are_absent(samples: list[Sample]) -> None:
+    assert "pulsar_subscription_last_consumed_timestamp" not in names_of(samples)
+    clusters = {labels["remote_cluster"] for name, labels, _ in samples if name == "magnetar_progress_lost_entries"}
+    assert clusters == {"B"}
+
+
+def test_the_process(samples: list[Sample]) -> None:
+    values = {name: value for name, labels, value in samples if labels == BROKER}
+    assert values["process_resident_memory_bytes"] > 0
+    assert values["process_cpu_seconds_total"] > 0
+    assert values["process_open_fds"] > 0
+
+
+def test_every_metric_has_a_help_text_and_its_samples_are_consecutive() -> None:
+    service = new_service()
+    service.topics.held[OBS] = FakeTopic([], {"sub": FakeSubscription(Position(3, 1), replicated=True)})
+    families = list(text_string_to_metric_families(b"".join(asyncio.run(exposition(service))).decode()))
+    assert len({family.name for family in families}) == len(families)
+    assert [family.name for family in families if not family.documentation] == []
+
+
+def test_producers_and_consumers_on_request() -> None:
+    without = names_of(exposed(MetricsOptions(), OBS))
+    assert not [name for name in without if name.startswith(("pulsar_consumer_", "pulsar_producer_"))]
+    samples = exposed(MetricsOptions(by_consumer=True, by_producer=True), OBS)
+    consumer = {**SUBSCRIPTION, "consumer_name": "c", "consumer_id": "7"}
+    producer = {**TOPIC, "producer_name": "p", "producer_id": "3"}
+    assert ("pulsar_consumer_msg_rate_out", consumer, 1.5) in samples
+    assert ("pulsar_consumer_unacked_messages", consumer, 6) in samples
+    assert ("pulsar_producer_msg_rate_in", producer, 2) in samples
+    assert ("pulsar_producer_msg_average_Size", producer, 10) in samples
+
+
+def test_a_partition_with_its_index_as_a_label() -> None:
+    samples = exposed(MetricsOptions(split_partition=True), OBS, OBS.partition(4))
+    assert ("pulsar_rate_in", {**TOPIC, "partition": "-1"}, 1.5) in samples
+    assert ("pulsar_rate_in", {**TOPIC, "partition": "4"}, 1.5) in samples
+
+
+def test_topics_of_a_namespace_are_combined() -> None:
+    samples = exposed(MetricsOptions(by_topic=False), OBS, TopicName.parse("persistent://nyc/flights/other"))
+    link = {**NAMESPACE, "remote_cluster": "B"}
+    assert ("pulsar_topics_count", NAMESPACE, 2) in samples
+    assert ("pulsar_rate_in", NAMESPACE, 3) in samples
+    assert ("pulsar_out_messages_total", NAMESPACE, 0) in samples
+    assert ("pulsar_entry_size_count", NAMESPACE, 4) in samples
+    assert ("pulsar_replication_backlog", link, 14) in samples
+    assert ("magnetar_progress_age_seconds", link, 1.5) in samples
+    assert ("pulsar_broker_rate_in", BROKER, 3) in samples
+    of_topics = {name for name, labels, _ in samples if "topic" in labels}
+    assert of_topics == {"magnetar_topic_load_failed"}
+    assert "pulsar_subscription_last_acked_timestamp" not in names_of(samples)
 
 
 def test_those_who_ask_while_metrics_are_gathered_share_what_is_gathered_next(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -111,3 +198,25 @@ def test_those_who_ask_while_metrics_are_gathered_share_what_is_gathered_next(mo
     assert len(set(together)) <= 2
     assert alone == str(len(scrapes) - 1)
     assert len(scrapes) == len(set(together)) + 1
+
+
+def test_a_stored_answer_is_reused_on_request(monkeypatch: pytest.MonkeyPatch) -> None:
+    service, scrapes = new_service(), list[int]()
+    service.metrics_options = MetricsOptions(reused_s=10)
+
+    async def gather(_service: object) -> list[bytes]:
+        scrapes.append(len(scrapes))
+        return [f"{scrapes[-1]}".encode()]
+
+    monkeypatch.setattr(brokers, "exposition", gather)
+
+    async def ask() -> list[str]:
+        transport = httpx.ASGITransport(build_app(service, service.resources))
+        answers = []
+        async with httpx.AsyncClient(transport=transport, base_url="http://broker") as client:
+            for now in (100.0, 109.9, 110.0):
+                monkeypatch.setattr(brokers, "monotonic", lambda now=now: now)
+                answers.append((await client.get("/metrics/")).text)
+        return answers
+
+    assert asyncio.run(ask()) == ["0", "0", "1"]

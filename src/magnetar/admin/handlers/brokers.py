@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import asyncio
 from http import HTTPStatus
+from time import monotonic
 from typing import TYPE_CHECKING
 
 from starlette.responses import PlainTextResponse, RedirectResponse, Response, StreamingResponse
 
 from magnetar.admin.exchange import AdminRoute, Context, path_text, route, text_answer
-from magnetar.admin.metrics import CONTENT_TYPE, exposition
+from magnetar.admin.metrics.exposition import CONTENT_TYPE, exposition
 from magnetar.base.errors import AdminError
 from magnetar.base.tasks import start_task
 
@@ -44,6 +45,8 @@ class _Brokers:
         self._context = context
         self._service = context.service
         self._scraping = asyncio.Lock()
+        self._last: tuple[float, list[bytes]] | None = None
+        """Monotonic time and answer of the last scrape, if answers are reused."""
         self._next_scrape: asyncio.Task[list[bytes]] | None = None
         """The next scrape, shared by the requests that arrive before it starts; None if there is none."""
 
@@ -89,7 +92,13 @@ class _Brokers:
         """Gather the metrics after the current scrape; requests that arrive meanwhile share the result."""
         async with self._scraping:
             self._next_scrape = None
-            return await exposition(self._service)
+            reused_s, now = self._service.metrics_options.reused_s, monotonic()
+            if self._last is not None and now < self._last[0] + reused_s:
+                return self._last[1]
+            chunks = await exposition(self._service)
+            if reused_s:
+                self._last = now, chunks
+            return chunks
 
     def status(self, _: Request) -> Response:
         return PlainTextResponse("OK")

@@ -1,36 +1,34 @@
 """``/metrics``: statistics as Prometheus text, with Pulsar's names and labels.
 
-Only measured values are exposed: a metric of Pulsar that is missing here is unknown, not zero. As in Pulsar, all
-metrics are gauges, including those that only grow.
+Only measured values are exposed: a metric of Pulsar that is missing here is unknown, not zero. As in Pulsar, metrics of
+topics are gauges, including those that only grow.
 """
 
 from __future__ import annotations
 
-from collections import Counter
 from typing import TYPE_CHECKING
 
 from prometheus_client import CollectorRegistry, generate_latest
-from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, SummaryMetricFamily
-from prometheus_client.utils import floatToGoString
 
-from magnetar.admin.topic_metrics import TOTALLED, TopicMetrics
+from magnetar.admin.metrics.broker import BrokerMetrics
+from magnetar.admin.metrics.clients import CONSUMER, PRODUCER
+from magnetar.admin.metrics.links import LINK
+from magnetar.admin.metrics.subscriptions import PROGRESS, SUBSCRIPTION
+from magnetar.admin.metrics.table import Table, label
+from magnetar.admin.metrics.topics import ENTRY_SIZE, TOPIC, WRITE_LATENCY
+from magnetar.admin.service import StatsOptions
 
 if TYPE_CHECKING:
-    from collections.abc import Generator, Iterator
+    from collections.abc import Generator, Iterable, Iterator
 
-    from prometheus_client import Metric
-
-    from magnetar.admin.models.topics import SnapshotStats, TopicStats
+    from magnetar.admin.metrics.options import MetricsOptions
+    from magnetar.admin.metrics.table import Metric, Stats
+    from magnetar.admin.models.subscriptions import SubscriptionStats
+    from magnetar.admin.models.topics import TopicStats
     from magnetar.admin.service import AdminService
-    from magnetar.base.histogram import Histogram
     from magnetar.base.names import TopicName
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
-
-_STORAGE = {
-    "magnetar_storage_failed": "1 after a failed write or sync: nothing is confirmed until the broker is restarted",
-    "magnetar_storage_full": "1 while publishing is paused because the disk is full",
-}
 
 
 async def exposition(service: AdminService) -> list[bytes]:
@@ -42,17 +40,15 @@ async def exposition(service: AdminService) -> list[bytes]:
 
 
 def _chunks(service: AdminService) -> Generator[None, None, list[bytes]]:
-    topics, broker = TopicMetrics(service.cluster_name), _BrokerMetrics(service)
+    options = service.metrics_options
+    of_each = StatsOptions(exclude_publishers=not options.by_producer, exclude_consumers=not options.by_consumer)
+    broker, topics = BrokerMetrics(service), TopicMetrics(service.cluster_name, options)
     for name in service.topics.open_names():
         yield
-        stats = yield from service.topics.open_stats(name)
-        if stats is None:
-            continue
-        broker.add_topic(name, stats)
-        labels = topics.add_topic(str(name.namespace_name), str(name), stats)
-        for subscription, its_stats in stats.subscriptions.items():
-            yield
-            topics.add_subscription(labels, subscription, its_stats)
+        stats = yield from service.topics.open_stats(name, of_each)
+        if stats is not None:
+            broker.add_topic(name, stats)
+            yield from topics.add(name, stats)
     registry = CollectorRegistry(auto_describe=False)
     registry.register(broker)
     chunks = [generate_latest(registry)]
@@ -62,116 +58,71 @@ def _chunks(service: AdminService) -> Generator[None, None, list[bytes]]:
     return chunks
 
 
-class _BrokerMetrics:
-    """Collector of prometheus_client for the metrics of the whole broker."""
+class TopicMetrics:
+    """Samples of all topics with their subscriptions, links and clients; or, by option, of the namespaces."""
 
-    def __init__(self, service: AdminService) -> None:
-        self._cluster = service.cluster_name
-        self._storage = service.storage_refuses()
-        self._stalls = service.loop_stalls()
-        self._commit_times = service.commit_times()
-        self._metadata_commit_times = service.metadata_commit_times()
-        self._unloadable = service.load_failures()
-        self._limit_hits = service.limit_hits()
-        self._memory = service.memory()
-        self._topics: Counter[str] = Counter()
-        """Number of topics by namespace."""
-        self._totals = dict.fromkeys(TOTALLED, 0.0)
-        self._found_snapshots: list[SnapshotStats] = []
+    def __init__(self, cluster: str, options: MetricsOptions) -> None:
+        """Begin without samples."""
+        self._cluster = label("cluster", cluster)
+        self._options = options
+        self._topics = self._table(TOPIC)
+        self._write_latencies = self._table(WRITE_LATENCY)
+        self._entry_sizes = self._table(ENTRY_SIZE)
+        self._links = self._table(LINK)
+        self._subscriptions = self._table(SUBSCRIPTION)
+        self._progress = self._table(PROGRESS)
+        self._consumers = Table(CONSUMER)
+        self._producers = Table(PRODUCER)
 
-    def add_topic(self, name: TopicName, stats: TopicStats) -> None:
-        """Count a topic."""
-        self._topics[str(name.namespace_name)] += 1
-        for total, value_of in TOTALLED.items():
-            self._totals[total] += value_of(stats)
-        if stats.replicated_subscription_snapshots is not None:
-            self._found_snapshots.append(stats.replicated_subscription_snapshots)
+    def _table(self, metrics: Iterable[Metric[Stats]]) -> Table[Stats]:
+        by_topic = self._options.by_topic
+        return Table(metric for metric in metrics if by_topic or metric.combine is not None)
 
-    def collect(self) -> Iterator[Metric]:
-        yield from self._broker()
-        yield from self._snapshots()
-        unloadable = GaugeMetricFamily(
-            "magnetar_topic_load_failed",
-            "1 for each topic that could not be loaded; its stats state the reason",
-            labels=("cluster", "namespace", "topic"),
-        )
-        for failed in sorted(self._unloadable):
-            unloadable.add_metric((self._cluster, str(failed.namespace_name), str(failed)), 1)
-        yield unloadable
+    def add(self, name: TopicName, stats: TopicStats) -> Iterator[None]:
+        """Add a topic, in steps."""
+        labels = self._labels(name)
+        self._topics.add(labels, stats)
+        if stats.log.entry_sizes.row:
+            self._write_latencies.add_values(labels, stats.log.write_latencies.row)
+            self._entry_sizes.add_values(labels, stats.log.entry_sizes.row)
+        for remote, link in stats.replication.items():
+            self._links.add(f"{labels},{label('remote_cluster', remote)}", link)
+        for subscription, its_stats in stats.subscriptions.items():
+            self._add_subscription(labels, subscription, its_stats)
+            yield
+        for producer in stats.publishers:
+            its_name = label("producer_name", producer.producer_name or "")
+            self._producers.add(f'{labels},{its_name},producer_id="{producer.producer_id}"', producer)
+            yield
 
-    def _histogram(self, name: str, text: str, durations: Histogram) -> Metric:
-        family = HistogramMetricFamily(name, text, labels=("cluster",))
-        buckets = [(floatToGoString(bound), count) for bound, count in durations.buckets()]  # type: ignore[no-untyped-call]
-        family.add_metric((self._cluster,), buckets, durations.sum_s)
-        return family
+    def _add_subscription(self, labels: str, name: str, stats: SubscriptionStats) -> None:
+        if self._options.by_topic:
+            labels = f"{labels},{label('subscription', name)}"
+        self._subscriptions.add(labels, stats)
+        for remote in stats.progress_unconfirmed or ():
+            self._progress.add(f"{labels},{label('remote_cluster', remote)}", (stats, remote))
+        for consumer in stats.consumers:
+            its_name = label("consumer_name", consumer.consumer_name or "")
+            self._consumers.add(f'{labels},{its_name},consumer_id="{consumer.consumer_id}"', consumer)
 
-    def _snapshots(self) -> Iterator[Metric]:
-        """Yield Pulsar's metrics of snapshots, for the whole broker."""
-        snapshots = self._found_snapshots
-        name = "pulsar_replicated_subscriptions_{}".format
-        pending = GaugeMetricFamily(
-            name("pending_snapshots"), "Snapshots for replicated subscriptions in progress", labels=("cluster",)
-        )
-        pending.add_metric((self._cluster,), sum(each.pending for each in snapshots))
-        timed_out = CounterMetricFamily(
-            name("timedout_snapshots"), "Snapshots that timed out because a cluster did not answer", labels=("cluster",)
-        )
-        timed_out.add_metric((self._cluster,), sum(each.timed_out for each in snapshots))
-        took = SummaryMetricFamily(
-            name("snapshot_ms"), "Duration of complete snapshots, in milliseconds", labels=("cluster",)
-        )
-        completed = sum(each.completed for each in snapshots)
-        took.add_metric((self._cluster,), completed, sum(each.took_ms for each in snapshots))
-        yield from (pending, timed_out, took)
+    def _labels(self, name: TopicName) -> str:
+        namespace = f"{self._cluster},{label('namespace', str(name.namespace_name))}"
+        if not self._options.by_topic:
+            return namespace
+        if not self._options.split_partition:
+            return f"{namespace},{label('topic', str(name))}"
+        topic = name if name.partition_index < 0 else name.partitioned_topic
+        return f'{namespace},{label("topic", str(topic))},partition="{name.partition_index}"'
 
-    def _broker(self) -> Iterator[Metric]:
-        topics = GaugeMetricFamily("pulsar_broker_topics_count", "", labels=("cluster",))
-        topics.add_metric((self._cluster,), self._topics.total())
-        yield topics
-        for name, value in self._totals.items():
-            total = GaugeMetricFamily(f"pulsar_broker_{name}", "", labels=("cluster",))
-            total.add_metric((self._cluster,), value)
-            yield total
-        for name, text, is_so in zip(_STORAGE, _STORAGE.values(), self._storage, strict=True):
-            storage = GaugeMetricFamily(name, text, labels=("cluster",))
-            storage.add_metric((self._cluster,), is_so)
-            yield storage
-        hits = CounterMetricFamily(
-            "magnetar_limit_hits",
-            "Number of times that a limit was reached since the start of the broker",
-            labels=("cluster", "limit"),
-        )
-        for limit, count in self._limit_hits.items():
-            hits.add_metric((self._cluster, limit), count)
-        yield hits
-        held = GaugeMetricFamily(
-            "magnetar_memory_bytes",
-            "Memory in use, by share of memoryLimitMB; total is the resident memory of the process",
-            labels=("cluster", "share"),
-        )
-        allowed = GaugeMetricFamily(
-            "magnetar_memory_limit_bytes", "Maximum memory of each share", labels=("cluster", "share")
-        )
-        for share, (used, most) in self._memory.items():
-            held.add_metric((self._cluster, share), used)
-            allowed.add_metric((self._cluster, share), most)
-        yield from (held, allowed)
-        yield self._histogram(
-            "magnetar_loop_stall_seconds",
-            "Delay of the event loop: the time that a client waits because of others. Measured 50 times a second",
-            self._stalls,
-        )
-        yield self._histogram(
-            "magnetar_storage_commit_seconds",
-            "Duration of writing and syncing a group of entries; a receipt waits for one or two groups",
-            self._commit_times,
-        )
-        yield self._histogram(
-            "magnetar_metadata_commit_seconds",
-            "Duration of writing and syncing a group of metadata changes; requests that change metadata wait for it",
-            self._metadata_commit_times,
-        )
-        per_namespace = GaugeMetricFamily("pulsar_topics_count", "", labels=("cluster", "namespace"))
-        for namespace, count in self._topics.items():
-            per_namespace.add_metric((self._cluster, namespace), count)
-        yield per_namespace
+    def chunks(self) -> Iterator[bytes]:
+        """Yield the text in chunks."""
+        yield from self._topics.chunks()
+        yield from self._write_latencies.chunks()
+        yield from self._entry_sizes.chunks()
+        yield from self._subscriptions.chunks()
+        yield from self._links.chunks()
+        yield from self._progress.chunks()
+        if self._options.by_consumer:
+            yield from self._consumers.chunks()
+        if self._options.by_producer:
+            yield from self._producers.chunks()

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
-from magnetar.admin.models.model import Model, iso_time
+from magnetar.admin.models.model import NOT_SHOWN, Model, iso_time
 
 
 @dataclass(slots=True, kw_only=True)
@@ -47,6 +47,7 @@ class ConsumerStats(Model):
     message_ack_rate: float = 0.0
     chunked_message_rate: float = 0.0
     consumer_name: str | None = None
+    consumer_id: int = field(default=0, metadata=NOT_SHOWN)
     available_permits: int = 0
     unacked_messages: int = 0
     avg_messages_per_entry: int = 0

@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from magnetar.base.names import TopicName
     from magnetar.base.position import Position
 from magnetar.admin.models.model import NOT_SHOWN, Model
+from magnetar.ledger.statistics import LedgerStatistics
 
 
 @dataclass(slots=True, kw_only=True)
@@ -147,6 +148,8 @@ class TopicStats(Model):
     replicated_subscription_snapshots: SnapshotStats | None = None
     """Ours. None: no subscription and no other cluster needs snapshots."""
     owner_broker: str | None = None
+    log: LedgerStatistics = field(default_factory=LedgerStatistics, metadata=NOT_SHOWN)
+    """Statistics of the topic's log."""
 
 
 @dataclass(slots=True, kw_only=True)

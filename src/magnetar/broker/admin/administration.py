@@ -6,11 +6,13 @@ from http import HTTPStatus
 from typing import TYPE_CHECKING, TypeVar
 
 import magnetar
+from magnetar.admin.metrics.options import MetricsOptions
 from magnetar.base.errors import AdminError, StorageError
 from magnetar.broker.admin.logs import LogOperations
 from magnetar.broker.admin.schemas import SchemaOperations
 from magnetar.broker.admin.subscriptions import SubscriptionOperations
 from magnetar.broker.admin.topics import TopicOperations
+from magnetar.broker.housekeeping.maintenance import RATE_INTERVAL_S
 from magnetar.broker.housekeeping.storage_watch import reason_against
 from magnetar.broker.resources.process import resident_bytes
 
@@ -65,6 +67,19 @@ class Administration:
     def version(self) -> str:
         """Version of the broker."""
         return magnetar.__version__
+
+    @property
+    def metrics_options(self) -> MetricsOptions:
+        """See AdminService."""
+        config = self._environment.config
+        by_topic = config.exposeTopicLevelMetricsInPrometheus
+        return MetricsOptions(
+            by_topic=by_topic,
+            by_consumer=by_topic and config.exposeConsumerLevelMetricsInPrometheus,
+            by_producer=by_topic and config.exposeProducerLevelMetricsInPrometheus,
+            split_partition=config.splitTopicAndPartitionLabelInPrometheus,
+            reused_s=RATE_INTERVAL_S if config.metricsBufferResponse else 0.0,
+        )
 
     async def in_slices(self, steps: Generator[None, None, Result]) -> Result:
         """See AdminService."""

@@ -108,6 +108,7 @@ def _topic_stats(
         ),
         replicated_subscription_snapshots=topic.snapshots.stats() if topic.snapshots is not None else None,
         owner_broker=topic.environment.config.advertisedAddress,
+        log=topic.ledger.statistics,
     )
 
 
@@ -138,6 +139,7 @@ def _consumer_stats(consumer: Consumer) -> ConsumerStats:
         bytes_out_counter=consumer.bytes_sent,
         msg_out_counter=consumer.messages_sent,
         consumer_name=consumer.name,
+        consumer_id=consumer.consumer_id,
         available_permits=consumer.permits,
         unacked_messages=consumer.unacked_messages,
         blocked_consumer_on_unacked_msgs=consumer.blocked,

@@ -40,9 +40,6 @@ if TYPE_CHECKING:
     from magnetar.metadata.policies import PartitionedTopicMetadata
 
 
-_CHEAP = StatsOptions(exclude_publishers=True, exclude_consumers=True)
-
-
 class TopicOperations:
     """See ``magnetar.admin.service.TopicOperations``."""
 
@@ -189,10 +186,10 @@ class TopicOperations:
         """Return the loaded topics."""
         return list(self._topics.loaded)
 
-    def open_stats(self, topic: TopicName) -> Generator[None, None, TopicStats | None]:
+    def open_stats(self, topic: TopicName, options: StatsOptions) -> Generator[None, None, TopicStats | None]:
         """See the protocol."""
         found = self._topics.loaded.get(topic)
-        return None if found is None else (yield from topic_stats_steps(found, _CHEAP))
+        return None if found is None else (yield from topic_stats_steps(found, options))
 
     async def begin_snapshot(self, topic: TopicName, without: Collection[str]) -> None:
         """Start a snapshot for replicated subscriptions."""

@@ -11,6 +11,7 @@ from magnetar.broker.settings.sections.connections import ConnectionSettings
 from magnetar.broker.settings.sections.deduplication import DeduplicationSettings
 from magnetar.broker.settings.sections.dispatch import DelayedDeliverySettings, DispatchSettings
 from magnetar.broker.settings.sections.log import LogSettings
+from magnetar.broker.settings.sections.metrics import MetricsSettings
 from magnetar.broker.settings.sections.replication import ReplicationSettings
 from magnetar.broker.settings.sections.retention import RetentionSettings
 from magnetar.broker.settings.sections.schemas import SchemaSettings
@@ -30,11 +31,13 @@ SECTIONS: Final[tuple[type[BaseModel], ...]] = (
     DelayedDeliverySettings,
     ReplicationSettings,
     LogSettings,
+    MetricsSettings,
 )
 """In the order of the reference page."""
 
 
 class BrokerConfig(
+    MetricsSettings,
     LogSettings,
     ReplicationSettings,
     DelayedDeliverySettings,

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from magnetar.admin.metrics import exposition
+from magnetar.admin.metrics.exposition import exposition
 from magnetar.admin.service import StatsOptions
 from magnetar.base.names import TopicName
 from magnetar.broker.admin.administration import Administration
@@ -232,8 +232,8 @@ def test_metrics_are_gathered_in_slices(monkeypatch: pytest.MonkeyPatch) -> None
 
     assert turns_taken(cluster, scrape()) >= 3 * TOPICS // 4
     of_topic = f'{{cluster="ewr",namespace="public/default",topic="{client.topic}"}}'
-    assert f"pulsar_consumers_count{of_topic} {TOPICS}.0\n" in texts[0]
-    assert f"pulsar_producers_count{of_topic} 1.0\n" in texts[0]
+    assert f"pulsar_consumers_count{of_topic} {TOPICS}\n" in texts[0]
+    assert f"pulsar_producers_count{of_topic} 1\n" in texts[0]
     assert f'pulsar_broker_subscriptions_count{{cluster="ewr"}} {TOPICS}.0\n' in texts[0]
     assert f'pulsar_topics_count{{cluster="ewr",namespace="public/default"}} {TOPICS + 1}.0\n' in texts[0]
     assert texts[0].count("pulsar_subscription_consumers_count{") == TOPICS

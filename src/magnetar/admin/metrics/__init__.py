@@ -1,0 +1,1 @@
+"""Metrics of the broker as Prometheus text, with Pulsar's names and labels."""

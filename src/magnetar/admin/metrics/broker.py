@@ -1,0 +1,191 @@
+"""Metrics of the whole broker."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import TYPE_CHECKING
+
+from prometheus_client import ProcessCollector
+from prometheus_client.core import (
+    CounterMetricFamily,
+    GaugeMetricFamily,
+    HistogramMetricFamily,
+    Metric,
+    SummaryMetricFamily,
+)
+from prometheus_client.utils import floatToGoString
+
+from magnetar.admin.metrics.topics import SUMMED
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from magnetar.admin.models.topics import SnapshotStats, TopicStats
+    from magnetar.admin.service import AdminService
+    from magnetar.base.histogram import Histogram
+    from magnetar.base.names import TopicName
+
+_STORAGE = {
+    "magnetar_storage_failed": "1 after a failed write or sync: nothing is confirmed until the broker is restarted",
+    "magnetar_storage_full": "1 while publishing is paused because the disk is full",
+}
+
+
+class BrokerMetrics:
+    """Collector of prometheus_client for the metrics of the whole broker."""
+
+    def __init__(self, service: AdminService) -> None:
+        """Take the figures of the broker; those of topics are added."""
+        self._cluster = service.cluster_name
+        self._version = service.version
+        self._storage = service.storage_refuses()
+        self._stalls = service.loop_stalls()
+        self._commit_times = service.commit_times()
+        self._metadata_commit_times = service.metadata_commit_times()
+        self._unloadable = service.load_failures()
+        self._limit_hits = service.limit_hits()
+        self._memory = service.memory()
+        self._topics: Counter[str] = Counter()
+        """Number of topics by namespace."""
+        self._sums = [0.0] * len(SUMMED)
+        self._bytes_in = self._bytes_out = 0
+        self._cache_hits = 0.0
+        self._found_snapshots: list[SnapshotStats] = []
+
+    def add_topic(self, name: TopicName, stats: TopicStats) -> None:
+        """Count a topic."""
+        self._topics[str(name.namespace_name)] += 1
+        self._sums = [total + (each.value_of(stats) or 0) for total, each in zip(self._sums, SUMMED, strict=True)]
+        self._bytes_in += stats.bytes_in_counter
+        self._bytes_out += stats.bytes_out_counter
+        self._cache_hits += stats.log.rates.per_second[1]
+        if stats.replicated_subscription_snapshots is not None:
+            self._found_snapshots.append(stats.replicated_subscription_snapshots)
+
+    def collect(self) -> Iterator[Metric]:
+        """Yield all metrics."""
+        yield from self._process()
+        yield from self._of_topics()
+        yield from self._of_storage()
+        yield from self._of_limits()
+        yield from self._histograms()
+        yield from self._snapshots()
+
+    def _gauge(self, name: str, text: str, value: float, **labels: str) -> Metric:
+        family = GaugeMetricFamily(name, text, labels=("cluster", *labels))
+        family.add_metric((self._cluster, *labels.values()), value)
+        return family
+
+    def _process(self) -> Iterator[Metric]:
+        """Yield the version, and the usual metrics of a process."""
+        yield self._gauge("pulsar_version_info", "1; the version is a label", 1, version=self._version)
+        for family in ProcessCollector(registry=None).collect():
+            labeled = Metric(family.name, family.documentation, family.type)
+            for sample in family.samples:
+                labeled.add_sample(sample.name, {"cluster": self._cluster}, sample.value)
+            yield labeled
+
+    def _of_topics(self) -> Iterator[Metric]:
+        yield self._gauge("pulsar_broker_topics_count", "Loaded topics", self._topics.total())
+        for metric, value in zip(SUMMED, self._sums, strict=True):
+            yield self._gauge(f"pulsar_broker_{metric.name}", f"{metric.documentation}; sum of the topics", value)
+        yield self._gauge(
+            "pulsar_broker_in_bytes_total",
+            "Bytes published to the loaded topics since they were loaded",
+            self._bytes_in,
+            system_topic="false",
+        )
+        yield self._gauge(
+            "pulsar_broker_out_bytes_total",
+            "Bytes sent from the loaded topics since they were loaded",
+            self._bytes_out,
+            system_subscription="false",
+        )
+        per_namespace = GaugeMetricFamily(
+            "pulsar_topics_count", "Loaded topics of the namespace", labels=("cluster", "namespace")
+        )
+        for namespace, count in self._topics.items():
+            per_namespace.add_metric((self._cluster, namespace), count)
+        yield per_namespace
+        unloadable = GaugeMetricFamily(
+            "magnetar_topic_load_failed",
+            "1 for each topic that could not be loaded; its stats state the reason",
+            labels=("cluster", "namespace", "topic"),
+        )
+        for failed in sorted(self._unloadable):
+            unloadable.add_metric((self._cluster, str(failed.namespace_name), str(failed)), 1)
+        yield unloadable
+
+    def _of_storage(self) -> Iterator[Metric]:
+        for name, text, is_so in zip(_STORAGE, _STORAGE.values(), self._storage, strict=True):
+            yield self._gauge(name, text, is_so)
+        misses = self._sums[[metric.name for metric in SUMMED].index("storage_read_cache_misses_rate")]
+        yield self._gauge("pulsar_ml_count", "Open logs of topics", self._topics.total())
+        yield self._gauge("pulsar_ml_cache_used_size", "Bytes in the caches of the log", self._memory["caches"][0])
+        yield self._gauge("pulsar_ml_cache_hits_rate", "Entries read per second from memory", self._cache_hits)
+        yield self._gauge("pulsar_ml_cache_misses_rate", "Entries read per second from the disk", misses)
+
+    def _of_limits(self) -> Iterator[Metric]:
+        hits = CounterMetricFamily(
+            "magnetar_limit_hits",
+            "Number of times that a limit was reached since the start of the broker",
+            labels=("cluster", "limit"),
+        )
+        for limit, count in self._limit_hits.items():
+            hits.add_metric((self._cluster, limit), count)
+        yield hits
+        held = GaugeMetricFamily(
+            "magnetar_memory_bytes",
+            "Memory in use, by share of memoryLimitMB; total is the resident memory of the process",
+            labels=("cluster", "share"),
+        )
+        allowed = GaugeMetricFamily(
+            "magnetar_memory_limit_bytes", "Maximum memory of each share", labels=("cluster", "share")
+        )
+        for share, (used, most) in self._memory.items():
+            held.add_metric((self._cluster, share), used)
+            allowed.add_metric((self._cluster, share), most)
+        yield from (held, allowed)
+
+    def _histograms(self) -> Iterator[Metric]:
+        yield self._histogram(
+            "magnetar_loop_stall_seconds",
+            "Delay of the event loop: the time that a client waits because of others. Measured 50 times a second",
+            self._stalls,
+        )
+        yield self._histogram(
+            "magnetar_storage_commit_seconds",
+            "Duration of writing and syncing a group of entries; a receipt waits for one or two groups",
+            self._commit_times,
+        )
+        yield self._histogram(
+            "magnetar_metadata_commit_seconds",
+            "Duration of writing and syncing a group of metadata changes; requests that change metadata wait for it",
+            self._metadata_commit_times,
+        )
+
+    def _histogram(self, name: str, text: str, durations: Histogram) -> Metric:
+        family = HistogramMetricFamily(name, text, labels=("cluster",))
+        buckets = [(floatToGoString(bound), count) for bound, count in durations.buckets()]  # type: ignore[no-untyped-call]
+        family.add_metric((self._cluster,), buckets, durations.sum_s)
+        return family
+
+    def _snapshots(self) -> Iterator[Metric]:
+        """Yield Pulsar's metrics of snapshots, for the whole broker."""
+        snapshots = self._found_snapshots
+        name = "pulsar_replicated_subscriptions_{}".format
+        yield self._gauge(
+            name("pending_snapshots"),
+            "Snapshots for replicated subscriptions in progress",
+            sum(each.pending for each in snapshots),
+        )
+        timed_out = CounterMetricFamily(
+            name("timedout_snapshots"), "Snapshots that timed out because a cluster did not answer", labels=("cluster",)
+        )
+        timed_out.add_metric((self._cluster,), sum(each.timed_out for each in snapshots))
+        took = SummaryMetricFamily(
+            name("snapshot_ms"), "Duration of complete snapshots, in milliseconds", labels=("cluster",)
+        )
+        completed = sum(each.completed for each in snapshots)
+        took.add_metric((self._cluster,), completed, sum(each.took_ms for each in snapshots))
+        yield from (timed_out, took)
