@@ -23,7 +23,7 @@ from tests.kit.broker import Broker
 if TYPE_CHECKING:
     import asyncio
 
-    from magnetar.base.log_limit import LogLimit
+    from magnetar.base.logs.log_limit import LogLimit
     from magnetar.base.world import Clock
     from magnetar.broker.settings.config import BrokerConfig
 

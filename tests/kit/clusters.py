@@ -102,7 +102,7 @@ class Up(Group):
         super().__init__()
         base_port = free_base_port(len(names))
         options = ["--clusters", ",".join(names), "--data", str(directory / "data"), "--base-port", str(base_port)]
-        command = [*MAGNETAR, "up", *options, "--output", "json", *arguments]
+        command = [*MAGNETAR, "up", *options, "--no-profiles", "--output", "json", *arguments]
         self.process = ChildProcess(command, directory, "up")
         try:
             wait_until(self._says_ready, UP_TIMEOUT_S, what="magnetar up ready", interval_s=0.1)

@@ -23,7 +23,7 @@ from tests.kit.broker import Broker
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from magnetar.base.log_limit import LogLimit
+    from magnetar.base.logs.log_limit import LogLimit
     from magnetar.broker.settings.config import BrokerConfig
 
 FAULTS_VARIABLE = "MAGNETAR_TEST_FAULTS"

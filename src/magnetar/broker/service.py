@@ -58,7 +58,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from magnetar.base.life import Life
-    from magnetar.base.log_limit import LogLimit
+    from magnetar.base.logs.log_limit import LogLimit
     from magnetar.base.world import Clock, Files
     from magnetar.broker.resources.memory_limits import MemoryLimits
     from magnetar.broker.settings.config import BrokerConfig

@@ -13,7 +13,7 @@ import structlog
 import typer
 
 from magnetar.base.errors import ConfigurationError, MagnetarError
-from magnetar.base.log_limit import LogLimit
+from magnetar.base.logs.log_limit import LogLimit
 from magnetar.cli.broker_log import configure_log, log_problems
 from magnetar.cli.ignored_keys import listed, log_ignored
 from magnetar.cli.output import say

@@ -44,6 +44,9 @@ def replicate(
     ] = limits.LEASE_SECONDS,
     master: Annotated[str | None, typer.Option(help="Spark master; default: Spark runs in this process.")] = None,
     work_dir: Annotated[Path | None, typer.Option(help="Directory of Spark's temporary files.")] = None,
+    spark_log: Annotated[
+        Path | None, typer.Option(help="File of Spark's own output, which is rotated; default: stderr.")
+    ] = None,
     namespaces: Annotated[
         str,
         typer.Option(
@@ -62,7 +65,7 @@ def replicate(
     from magnetar.pipeline.driver.replicate import Replication, Settings  # noqa: PLC0415
 
     always = tuple(str(NamespaceName.parse(name)) for name in names(namespaces))
-    settings = Settings(addresses(clusters), lease_seconds, master, work_dir, always)
+    settings = Settings(addresses(clusters), lease_seconds, master, work_dir, spark_log, always)
     stop = threading.Event()
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, lambda *_: stop.set())
@@ -93,13 +96,15 @@ def _json_lines() -> Callable[[Event], None]:
 
 
 def _table() -> Callable[[Event], None]:
-    from magnetar.pipeline.driver.replicate import Moved, Progress, QueryEnded, Ready, Rival  # noqa: PLC0415
+    from magnetar.pipeline.driver.replicate import Moved, Progress, QueryEnded, Ready, Rival, SparkStarted  # noqa: PLC0415
 
     live = Live(Text("Starting Spark …"), auto_refresh=False)
     live.start(refresh=True)
 
     def show(event: Event) -> None:
         match event:
+            case SparkStarted():
+                live.update(Text("Spark has started; the links are being attached …"), refresh=True)
             case Ready():
                 live.update(Text("All links are attached. Press Ctrl-C to stop."), refresh=True)
             case QueryEnded(turn, reason, seconds):

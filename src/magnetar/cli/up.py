@@ -14,8 +14,10 @@ import typer
 
 from magnetar.base.errors import ConfigurationError
 from magnetar.cli.output import Output, say, show_lines, show_table
+from magnetar.cli.profile_store import Profile, load_profiles, save_profiles
 from magnetar.cli.session import names
-from magnetar.ops.layout import hold, lay_out, require_free_ports
+from magnetar.cli.start_steps import StartSteps
+from magnetar.ops.layout import LocalCluster, hold, lay_out, require_free_ports
 from magnetar.ops.local_clusters import Host, LocalClusters
 from magnetar.ops.spark import require_spark
 
@@ -24,15 +26,23 @@ app = typer.Typer()
 
 @app.command()
 def up(
+    *,
     clusters: Annotated[str, typer.Option(help="Names of the clusters, separated by commas.")] = "ewr,jfk,lga",
     data: Annotated[Path, typer.Option(help="Directory of all data, configuration and logs.")] = Path("build/up"),
     base_port: Annotated[
         int, typer.Option(help="First port; each cluster uses two, 10 after those of the previous one.")
     ] = 16650,
     pipeline: Annotated[bool, typer.Option(help="Replicate between the clusters.")] = True,
-    output: Annotated[Output, typer.Option("--output", "-o", help="Output format of the endpoints.")] = Output.TEXT,
+    profiles: Annotated[bool, typer.Option(help="Add the clusters to your profiles.")] = True,
+    output: Annotated[
+        Output, typer.Option("--output", "-o", help="Output format of the endpoints and messages.")
+    ] = Output.TEXT,
 ) -> None:
-    """Start clusters and their pipeline on this machine, and keep them running until Ctrl-C."""
+    """Start clusters and their pipeline on this machine, and keep them running until Ctrl-C.
+
+    The progress of the start is shown on a terminal, and written to stderr as JSON lines otherwise. Each process has a
+    file in DATA/logs, and Spark another one. The files are rotated like the logFile of a broker.
+    """
     cluster_names = names(clusters)
     with_pipeline = pipeline and len(cluster_names) > 1  # a single cluster has no target
     if with_pipeline:
@@ -41,12 +51,20 @@ def up(
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, lambda *_: stop_request.set())
     laid_out = lay_out(cluster_names, data, base_port)
+    tell = _tell_json if output is Output.JSON else say
     with hold(data):
         require_free_ports(laid_out)
-        local = LocalClusters(laid_out, Host(stop_request, say), with_pipeline=with_pipeline)
+        steps = StartSteps()
+        local = LocalClusters(laid_out, Host(stop_request, tell, steps.show), with_pipeline=with_pipeline)
         try:
-            local.start()
-            _announce(local, output, laid_out[0].directory.parent)
+            with steps:
+                local.start()
+            _announce(local, output)
+            if profiles:
+                for line in add_profiles(laid_out):
+                    tell(line)
+            if output is Output.TEXT:
+                say(f"Logs are in {laid_out[0].directory.parent / 'logs'}. Press Ctrl-C to stop; the data is kept.")
             local.supervise()
         finally:
             local.stop()
@@ -60,7 +78,7 @@ def _require_spark() -> None:
         raise ConfigurationError(message) from None
 
 
-def _announce(local: LocalClusters, output: Output, root: Path) -> None:
+def _announce(local: LocalClusters, output: Output) -> None:
     if output is Output.JSON:
         show_lines([json.dumps(local.endpoints())])
     else:
@@ -68,5 +86,34 @@ def _announce(local: LocalClusters, output: Output, root: Path) -> None:
             {"cluster": each.name, "clients connect to": each.service_url, "admin REST API": each.admin_url}
             for each in local.clusters
         )
-        say(f"Logs are in {root / 'logs'}. Press Ctrl-C to stop; the data is kept.")
     sys.stdout.flush()
+
+
+def _tell_json(text: str) -> None:
+    sys.stderr.write(json.dumps({"event": "message", "message": text}) + "\n")
+
+
+def add_profiles(clusters: tuple[LocalCluster, ...]) -> list[str]:
+    """Add the clusters to the profiles of the user, and return messages. A profile of another cluster is not changed.
+
+    A file that cannot be read or written is reported: the clusters run without it.
+    """
+    try:
+        profiles = load_profiles()
+        added, others = [], []
+        for each in clusters:
+            known = profiles.by_name.get(each.name)
+            if known is None or known.admin_url == each.admin_url:
+                profiles = profiles.with_profile(each.name, Profile(each.admin_url, each.service_url))
+                added.append(each.name)
+            else:
+                others.append(each)
+        save_profiles(profiles)
+    except ConfigurationError as error:
+        return [f"warning: the clusters are not in your profiles: {error}"]
+    said = [f"Address a cluster by its name, for example: magnetar tenants list --cluster {added[0]}"] if added else []
+    return said + [
+        f"The profile {each.name} names another cluster and is kept; to replace it: magnetar profiles set {each.name} "
+        f"--admin-url {each.admin_url} --service-url {each.service_url}"
+        for each in others
+    ]

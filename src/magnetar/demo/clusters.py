@@ -146,7 +146,8 @@ def start_clusters(data: Path, base_port: int, *, keep: bool) -> Clusters:
     log = data / "logs" / "up.log"
     names = ",".join(AIRPORTS)
     arguments = [*MAGNETAR, "up", "--clusters", names, "--data", str(data), "--base-port", str(base_port)]
-    command = Command("magnetar up", [*arguments, "--output", "json"], data, log, outlives_parent=keep)
+    arguments += ["--no-profiles", "--output", "json"]
+    command = Command("magnetar up", arguments, data, log, outlives_parent=keep)
     process = Process(command)
     deadline = time.monotonic() + START_TIMEOUT_SECONDS
     while (endpoints := _endpoints(log)) is None:

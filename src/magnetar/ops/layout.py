@@ -120,11 +120,14 @@ def pipeline_command(clusters: Sequence[LocalCluster]) -> Command:
     """Return the command of the pipeline that replicates between all ``clusters``."""
     root = clusters[0].directory.parent
     served = ",".join(f"{cluster.name}={cluster.admin_url}" for cluster in clusters)
+    spark_log = root / "logs" / "spark.log"
+    options = ["--clusters", served, "--output", "json", "--spark-log", str(spark_log)]
     return Command(
         name="pipeline",
-        arguments=[*MAGNETAR, "pipeline", "replicate", "--clusters", served, "--output", "json"],
+        arguments=[*MAGNETAR, "pipeline", "replicate", *options],
         directory=root / "pipeline",
         log=root / "logs" / "pipeline.log",
+        more_logs=(spark_log,),
     )
 
 

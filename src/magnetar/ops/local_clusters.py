@@ -27,6 +27,9 @@ STOP_TIMEOUT_SECONDS = 20.0
 POLL_SECONDS = 0.1
 """Interval at which child processes are checked."""
 
+SPARK_EVENT = b'"event": "spark_started"'
+"""Event in the pipeline's log when Spark runs."""
+
 READY_EVENT = b'"event": "ready"'
 """Event in the pipeline's log when it replicates."""
 
@@ -44,11 +47,21 @@ class StopRequest(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
+class StartStep:
+    """A step of the start, when it begins and when it is done."""
+
+    name: str
+    seconds: float | None = None
+    """Time that it took; None at its begin."""
+
+
+@dataclass(frozen=True, slots=True)
 class Host:
     """Interface of `LocalClusters` to the machine: processes, time, and messages to the operator."""
 
     stop_request: StopRequest
     say: Callable[[str], None]
+    report: Callable[[StartStep], None]
     start: Callable[[Command], Running] = Process
     is_healthy: Callable[[str], bool] = is_healthy
     introduce: Callable[[Sequence[LocalCluster]], None] = introduce
@@ -72,16 +85,33 @@ class LocalClusters:
         Raises ConfigurationError, with the end of the child's log, if a child ended or was not ready in time, and
         StoppedError if the operator requested to stop meanwhile.
         """
-        for broker in self._brokers.values():
-            broker.start(self._world.monotonic())
+        broker_steps = {}
+        for cluster in self.clusters:
+            broker_steps[cluster.name] = self._begin(f"broker {cluster.name}")
+            self._brokers[cluster.name].start(self._world.monotonic())
         for cluster in self.clusters:
             self._until(self._brokers[cluster.name], partial(self._world.is_healthy, cluster.admin_url))
+            broker_steps[cluster.name]()
+        done = self._begin("registration")
         self._world.introduce(self.clusters)
+        done()
         if self._pipeline is not None:
-            log = self._pipeline.command.log
-            log_start = log.stat().st_size if log.exists() else 0
-            self._pipeline.start(self._world.monotonic())
-            self._until(self._pipeline, partial(_replicates, log, log_start))
+            self._start_pipeline(self._pipeline)
+
+    def _start_pipeline(self, pipeline: Child) -> None:
+        log = pipeline.command.log
+        log_start = log.stat().st_size if log.exists() else 0
+        pipeline.start(self._world.monotonic())
+        for step, event in (("Spark", SPARK_EVENT), ("pipeline", READY_EVENT)):
+            done = self._begin(step)
+            self._until(pipeline, partial(_has_logged, log, log_start, event))
+            done()
+
+    def _begin(self, step: str) -> Callable[[], None]:
+        """Report the begin of a step of the start, and return a function that reports its end."""
+        began = self._world.monotonic()
+        self._world.report(StartStep(step))
+        return lambda: self._world.report(StartStep(step, self._world.monotonic() - began))
 
     def supervise(self) -> None:
         """Restart children that end, until the request to stop."""
@@ -142,12 +172,14 @@ class LocalClusters:
 
 
 def _start_error(child: Child, what: str) -> ConfigurationError:
-    log = child.command.log
-    return ConfigurationError(f"{child.command.name} {what}; the end of {log}:\n{tail(log)}")
+    logs = [child.command.log, *(log for log in child.command.more_logs if log.exists())]
+    ends = "\n".join(f"the end of {log}:\n{tail(log)}" for log in logs)
+    return ConfigurationError(f"{child.command.name} {what}; {ends}")
 
 
-def _replicates(log: Path, start: int) -> bool:
-    """Return whether the pipeline has logged, after byte ``start`` of its log, that it replicates."""
+def _has_logged(log: Path, start: int, event: bytes) -> bool:
+    """Return whether the pipeline has logged an event after byte ``start`` of its log."""
     with log.open("rb") as file:
-        file.seek(start)
-        return READY_EVENT in file.read()
+        if start <= log.stat().st_size:  # otherwise the log was rotated
+            file.seek(start)
+        return event in file.read()

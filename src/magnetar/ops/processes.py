@@ -7,8 +7,11 @@ import os
 import signal
 import subprocess
 from collections import deque
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol
+
+from magnetar.base.logs.rotated_output import RotatedOutput
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -26,12 +29,15 @@ STABLE_SECONDS = 30.0
 LOG_TAIL_LINES = 12
 """Lines of its log that are printed if a child did not start."""
 
+DRAIN_SECONDS = 0.5
+"""Longest wait for the last output of a process that has ended; its children may hold the pipe open."""
+
 _PR_SET_PDEATHSIG = 1  # linux/prctl.h
 
 
 @dataclass(frozen=True, slots=True)
 class Command:
-    """A command, its working directory, and the file for its output."""
+    """A command, its working directory, and the file for its output, which is rotated."""
 
     name: str
     arguments: Sequence[str]
@@ -40,6 +46,9 @@ class Command:
     environment: Mapping[str, str] = field(default_factory=dict)
     """Variables in addition to those of the parent."""
     outlives_parent: bool = False
+    """Whether it may run on without its parent; its output is then written directly, and not rotated."""
+    more_logs: Sequence[Path] = ()
+    """Further files that may tell why the command failed."""
 
 
 class Running(Protocol):
@@ -70,7 +79,13 @@ class Process:
         """Start ``command``; raises OSError if that fails."""
         command.directory.mkdir(parents=True, exist_ok=True)
         command.log.parent.mkdir(parents=True, exist_ok=True)
-        with command.log.open("ab") as log:
+        self._output = None if command.outlives_parent else RotatedOutput(command.log)
+        with ExitStack() as held:
+            if self._output is None:
+                log = held.enter_context(command.log.open("ab")).fileno()
+            else:
+                log = self._output.sink
+                held.callback(self._output.close)
             self._process = subprocess.Popen(  # noqa: S603 - commands are built here, not given
                 command.arguments,
                 stdin=subprocess.DEVNULL,
@@ -89,7 +104,10 @@ class Process:
 
     def poll(self) -> int | None:
         """See Running."""
-        return self._process.poll()
+        status = self._process.poll()
+        if status is not None and self._output is not None:
+            self._output.drain(DRAIN_SECONDS)
+        return status
 
     def terminate(self) -> None:
         """See Running."""

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 EVENTS = """\
 import logging, sys, threading, time, warnings
 import structlog
-from magnetar.base.log_limit import LogLimit
+from magnetar.base.logs.log_limit import LogLimit
 from magnetar.broker.settings.sections.log import LogSettings
 from magnetar.cli.broker_log import configure_log
 

@@ -6,7 +6,7 @@ import pytest
 
 from magnetar.base.errors import ConfigurationError
 from magnetar.ops.layout import LocalCluster, lay_out
-from magnetar.ops.local_clusters import START_TIMEOUT_SECONDS, Host, LocalClusters, StoppedError
+from magnetar.ops.local_clusters import START_TIMEOUT_SECONDS, Host, LocalClusters, StartStep, StoppedError
 from tests.unit.ops.fakes import FakeClock, FakeProcesses
 
 if TYPE_CHECKING:
@@ -21,6 +21,7 @@ class Stage:
         self.processes = FakeProcesses()
         self.clock = FakeClock()
         self.said: list[str] = []
+        self.steps: list[StartStep] = []
         self.introduced: list[str] = []
         self.healthy = True
         self.waits: list[Callable[[], bool]] = []
@@ -30,6 +31,7 @@ class Stage:
             Host(
                 stop_request=self,
                 say=self.said.append,
+                report=self.steps.append,
                 start=self.processes,
                 is_healthy=lambda _url: self.healthy,
                 introduce=self.introduce,
@@ -46,15 +48,21 @@ class Stage:
         self.clock.pass_time(timeout)
         return self.waits.pop(0)() if self.waits else False
 
-    def pipeline_speaks(self) -> bool:
+    def spark_starts(self) -> bool:
+        return self._log("spark_started")
+
+    def pipeline_is_ready(self) -> bool:
+        return self._log("ready")
+
+    def _log(self, event: str) -> bool:
         with self.log.open("a", encoding="utf-8") as log:
-            log.write('{"event": "ready"}\n')
+            log.write(f'{{"event": "{event}"}}\n')
         return False
 
 
 def test_brokers_first_then_records_then_the_pipeline(tmp_path: Path) -> None:
     stage = Stage(tmp_path)
-    stage.waits = [stage.pipeline_speaks]
+    stage.waits = [stage.spark_starts, stage.pipeline_is_ready]
     stage.local.start()
     assert stage.processes.names == ["ewr", "jfk", "pipeline"]
     assert stage.introduced == ["ewr", "jfk"]
@@ -67,10 +75,57 @@ def test_brokers_first_then_records_then_the_pipeline(tmp_path: Path) -> None:
     }
 
 
+def test_the_steps_of_the_start_are_reported(tmp_path: Path) -> None:
+    stage = Stage(tmp_path)
+    stage.waits = [stage.spark_starts, stage.pipeline_is_ready]
+    stage.local.start()
+    assert [(step.name, None if step.seconds is None else round(step.seconds, 1)) for step in stage.steps] == [
+        ("broker ewr", None),
+        ("broker jfk", None),
+        ("broker ewr", 0.0),
+        ("broker jfk", 0.0),
+        ("registration", None),
+        ("registration", 0.0),
+        ("Spark", None),
+        ("Spark", 0.1),
+        ("pipeline", None),
+        ("pipeline", 0.1),
+    ]
+
+
+def test_a_log_that_is_rotated_meanwhile_is_read_from_its_begin(tmp_path: Path) -> None:
+    stage = Stage(tmp_path)
+    stage.log.parent.mkdir()
+    stage.log.write_text("x" * 1000)
+
+    def rotate() -> bool:
+        stage.log.rename(tmp_path / "old")
+        return stage.spark_starts()
+
+    stage.waits = [rotate, stage.pipeline_is_ready]
+    stage.local.start()
+    assert stage.steps[-1].seconds is not None
+
+
+def test_the_failure_of_the_pipeline_shows_the_log_of_spark(tmp_path: Path) -> None:
+    stage = Stage(tmp_path)
+
+    def fail() -> bool:
+        stage.log.write_text("no gateway\n")
+        stage.log.with_name("spark.log").write_text("no memory\n")
+        stage.processes.latest("pipeline").status = 1
+        return False
+
+    stage.waits = [fail]
+    with pytest.raises(ConfigurationError, match=r"(?s)pipeline ended with status 1.*no gateway.*no memory"):
+        stage.local.start()
+
+
 def test_the_log_of_an_earlier_run_does_not_count(tmp_path: Path) -> None:
     stage = Stage(tmp_path)
     stage.log.parent.mkdir()
-    stage.pipeline_speaks()
+    stage.spark_starts()
+    stage.pipeline_is_ready()
     with pytest.raises(ConfigurationError, match="pipeline was not ready within"):
         stage.local.start()
 

@@ -8,7 +8,7 @@ from magnetar.base.limits import Limit
 
 if TYPE_CHECKING:
     from magnetar.base.errors import MagnetarError
-    from magnetar.base.log_limit import LogLimit
+    from magnetar.base.logs.log_limit import LogLimit
 
 
 class LimitHits:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import structlog
 
-from magnetar.base.log_limit import LogLimit
+from magnetar.base.logs.log_limit import LogLimit
 
 if TYPE_CHECKING:
     from collections.abc import MutableMapping

@@ -45,8 +45,15 @@ class Settings:
     """Spark master; None: this process's own JVM, with room for all tasks."""
     work_dir: Path | None = None
     """Directory of Spark's files; None: a temporary directory."""
+    spark_log: Path | None = None
+    """File of Spark's own output, which is rotated; None: that of this process."""
     namespaces: tuple[str, ...] = ()
     """Namespaces to read from foreign clusters, besides those in the policies of Magnetar clusters."""
+
+
+@dataclass(frozen=True, slots=True)
+class SparkStarted:
+    """Spark runs; the queries are about to start."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +94,7 @@ class Moved:
     broker_url: str
 
 
-Event = Ready | QueryEnded | Progress | Rival | Moved
+Event = SparkStarted | Ready | QueryEnded | Progress | Rival | Moved
 
 
 class Turn:
@@ -169,7 +176,8 @@ class Replication:
         """Replicate until ``stop`` is set. Removes its files, and those of drivers that were killed."""
         master = self._settings.master or local_master(len(self._settings.clusters))
         with WorkDirectory(self._settings.work_dir) as directory:
-            session = build_session(master, directory.path)
+            session = build_session(master, directory.path, self._settings.spark_log)
+            self._tell(SparkStarted())
             try:
                 self._supervise(session, directory.path, stop)
             finally:
@@ -242,6 +250,8 @@ class Replication:
 def event_json(event: Event) -> dict[str, Any]:
     """Return an event as JSON data."""
     match event:
+        case SparkStarted():
+            return {"event": "spark_started"}
         case Ready():
             return {"event": "ready"}
         case QueryEnded(turn, reason, delay):

@@ -7,11 +7,13 @@ import signal
 import sys
 import threading
 import warnings
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pyspark.sql import SparkSession
 
+from magnetar.base.logs.rotated_output import RotatedOutput
 from magnetar.pipeline.driver.source import source_named
 from magnetar.pipeline.leases import TURNS
 from magnetar.pipeline.rows import SCHEMA_DDL
@@ -19,6 +21,8 @@ from magnetar.pipeline.work_files import socket_directory
 from magnetar.pipeline.writing.writer import write
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from pyspark.sql.streaming.query import StreamingQuery
 
     from magnetar.pipeline.options import ReplicationOptions
@@ -27,6 +31,9 @@ TASK_ATTEMPTS = 8
 """Number of attempts of a task before its query ends; an ended query is restarted."""
 
 _CHECKPOINTING = "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
+
+_STANDARD = (1, 2)
+"""File descriptors of standard output and standard error."""
 
 _JAVA_OPTIONS = "-XX:+UseSerialGC -XX:TieredStopAtLevel=1"
 
@@ -59,8 +66,8 @@ def local_master(targets: int) -> str:
     return f"local[{TURNS * targets + 1},{TASK_ATTEMPTS}]"
 
 
-def build_session(master: str, work_dir: Path) -> SparkSession:
-    """Start Spark, or connect to ``master``. Checks for Java first, because Spark's own error is obscure."""
+def build_session(master: str, work_dir: Path, spark_log: Path | None = None) -> SparkSession:
+    """Start Spark, or connect to ``master``. Spark's own output goes to ``spark_log``, or to that of this process."""
     warnings.filterwarnings("ignore", category=FutureWarning, module="pyspark")
     os.environ |= _environment(work_dir, local=master.startswith("local"))
     builder = SparkSession.builder.master(master).appName("magnetar replicate")
@@ -71,17 +78,43 @@ def build_session(master: str, work_dir: Path) -> SparkSession:
     java = f"{_JAVA_OPTIONS} -Dlog4j2.configurationFile={_LOGGING} -Djava.io.tmpdir={java_files}"
     sockets = socket_directory(work_dir)
     on_interrupt = signal.getsignal(signal.SIGINT)
-    session = (
+    builder = (
         builder.config("spark.driver.extraJavaOptions", java)
         .config("spark.python.unix.domain.socket.dir", str(sockets))
         .config("spark.task.maxFailures", str(TASK_ATTEMPTS))
         .config("spark.sql.warehouse.dir", str(work_dir / "warehouse"))
-        .getOrCreate()
     )
+    with _output_to(spark_log):
+        session = builder.getOrCreate()
     if threading.current_thread() is threading.main_thread():
         # Spark replaces the signal handler; restore the command's.
         signal.signal(signal.SIGINT, on_interrupt)
     return session
+
+
+@contextmanager
+def _output_to(log: Path | None) -> Iterator[None]:
+    """Send the output of processes that are started in the block to ``log``, which is rotated."""
+    if log is None:
+        yield
+        return
+    log.parent.mkdir(parents=True, exist_ok=True)
+    output = RotatedOutput(log)
+    streams = (sys.stdout, sys.stderr)
+    for stream in streams:
+        stream.flush()
+    kept = [os.dup(number) for number in _STANDARD]
+    for number in _STANDARD:
+        os.dup2(output.sink, number)
+    output.close()
+    try:
+        yield
+    finally:
+        for stream in streams:
+            stream.flush()
+        for number, old in zip(_STANDARD, kept, strict=True):
+            os.dup2(old, number)
+            os.close(old)
 
 
 def _environment(work_dir: Path, *, local: bool) -> dict[str, str]:

@@ -21,7 +21,7 @@ from magnetar.base.limits import (
     UNREAD_BATCH_MESSAGES_MAX,
     Limit,
 )
-from magnetar.base.log_limit import LINES_MAX, LogLimit
+from magnetar.base.logs.log_limit import LINES_MAX, LogLimit
 from magnetar.base.names import TopicName
 from magnetar.base.position import EARLIEST
 from magnetar.broker.admin.administration import Administration

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from structlog.testing import capture_logs
 
-from magnetar.base.log_limit import LINES_MAX
+from magnetar.base.logs.log_limit import LINES_MAX
 from magnetar.broker.web.access_log import TEXT_LENGTH_MAX, AccessLog
 
 if TYPE_CHECKING:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import structlog
 
-from magnetar.base.log_limit import EVENTS_MAX, LINES_MAX, PERIOD_S, LogLimit
+from magnetar.base.logs.log_limit import EVENTS_MAX, LINES_MAX, PERIOD_S, LogLimit
 
 
 class Log:

@@ -1,0 +1,1 @@
+"""Log lines: their limit, and files of output."""

@@ -1,0 +1,36 @@
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
+
+from magnetar.pipeline.driver.session import _LOGGING, _output_to
+from tests.kit.wait import wait_until
+
+if TYPE_CHECKING:
+    import pytest
+
+
+def test_the_configuration_of_sparks_log_is_there() -> None:
+    assert Path(urlsplit(_LOGGING).path).is_file()
+
+
+def test_processes_that_are_started_meanwhile_have_a_log(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    log = tmp_path / "logs" / "spark.log"
+    program = "import sys; print('out', flush=True); print('err', file=sys.stderr); sys.stdin.read()"
+    with _output_to(log):
+        process = subprocess.Popen([sys.executable, "-c", program], stdin=subprocess.PIPE)
+    with process:
+        sys.stdout.write("own\n")
+        wait_until(lambda: log.read_text().splitlines() == ["out", "err"])
+    subprocess.run([sys.executable, "-c", "print('later')"], check=True)
+    assert sorted(capfd.readouterr().out.splitlines()) == ["later", "own"]
+    assert log.read_text() == "out\nerr\n"
+
+
+def test_without_a_file_nothing_is_redirected(capfd: pytest.CaptureFixture[str]) -> None:
+    with _output_to(None):
+        subprocess.run([sys.executable, "-c", "print('out')"], check=True)
+    assert capfd.readouterr().out == "out\n"
