@@ -12,11 +12,14 @@ import pulsar
 import pulsar.schema
 import pytest
 
+from magnetar.wire.entries.entry import build_entry
+from magnetar.wire.proto import pulsar_api_pb2 as pb
 from tests.geo.helpers import own_properties
 from tests.interop.conftest import has_messages, wait_until_carried
 from tests.kit.clusters import UP_TIMEOUT_S
 from tests.kit.messages import numbered, publish, publish_in_batches, read_log, receive
 from tests.kit.pulsar import MixedClusters, PulsarClusters
+from tests.kit.raw import RawConnection
 from tests.kit.wait import holds_for, wait_until
 
 if TYPE_CHECKING:
@@ -228,3 +231,29 @@ def test_schemas_come_with_the_messages(carried: MixedClusters, topic: str) -> N
         known = [json.loads(each["data"]) for each in carried.rest(name).get(f"{path}/schemas")["getSchemaResponses"]]
         found = {message.data()[0] // 2: known[ord(message.schema_version()[-1])] for message in log}
         assert found == expected, name
+
+
+def test_a_schema_of_a_type_that_apache_pulsar_does_not_know_parks_its_topic_alone(
+    carried: MixedClusters, topic: str
+) -> None:
+    """Apache Pulsar 4.0 closes the connection on it."""
+    external = pb.Schema(name="", schema_data=b"", type=pb.Schema.External)
+    with RawConnection.connected(carried.members["ewr"].service_url) as raw:
+        version = raw.create_producer(topic, schema=external).schema_version
+        metadata = pb.MessageMetadata(
+            producer_name="raw", sequence_id=0, publish_time=1_000_000_000_000, schema_version=version
+        )
+        raw.send("SEND", build_entry(metadata, b"x"), producer_id=1, sequence_id=0)
+        raw.expect("SEND_RECEIPT")
+
+    def is_parked() -> bool:
+        links = carried.rest("ewr").stats(topic)["replication"]
+        return all("schema of entry" in links[name].get("parkedReason", "") for name in ("apache", "other"))
+
+    wait_until(is_parked, 60, what="parked links", interval_s=0.5)
+    beside = f"{topic}-beside"
+    for name in carried.members:
+        carried.client(name).subscribe(beside, "keeps the log").close()
+    publish(carried.client("ewr"), beside, numbered(50))
+    wait_for_logs(carried, beside, 50)
+    assert is_parked()

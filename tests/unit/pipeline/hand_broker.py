@@ -111,6 +111,8 @@ class HandBroker:
         """Producers of each GET_OR_CREATE_SCHEMA."""
         self.clash = ""
         """The error for each new schema; empty if it is registered."""
+        self.knows_external = True
+        """Whether the broker knows the type EXTERNAL; otherwise it closes the connection, as Apache Pulsar 4.0."""
         self.holds_schemas = False
         """Whether answers to GET_SCHEMA wait for ``release``."""
         self._held: list[bytes] = []
@@ -158,6 +160,9 @@ class HandBroker:
 
     def _get_or_create_schema(self, asked: pb.CommandGetOrCreateSchema) -> None:
         self.registering.append(asked.producerName)
+        if asked.schema.type == pb.Schema.External and not self.knows_external:
+            self.drop()
+            return
         if self.clash:
             code = ServerError.IncompatibleSchema
             self.say(commands.get_or_create_schema_failed(request_id=asked.request_id, code=code, message=self.clash))

@@ -5,6 +5,8 @@ from __future__ import annotations
 import random
 from typing import TYPE_CHECKING
 
+import pytest
+
 from magnetar.base.position import EARLIEST, Position
 from magnetar.pipeline.connections.reports import Receipts, Refused, Report, TargetDown, TargetUp
 from magnetar.pipeline.rows import Attachment, Carried, Opening
@@ -22,8 +24,6 @@ from tests.unit.pipeline.hand_broker import HandBroker, HandLoop
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-
-    import pytest
 
 LIMIT = 1000
 ORDERS, PAYMENTS = "persistent://public/default/orders", "persistent://public/default/payments"
@@ -284,6 +284,24 @@ def test_the_mark_of_an_external_schema_stays() -> None:
     writer.send(carried(ORDERS, 1, 0, schema_version=schemas.EXTERNAL_VERSION))
     assert [version for _, version in copied(writer)] == [schemas.EXTERNAL_VERSION]
     assert origin.asked == []
+
+
+@pytest.mark.parametrize("is_known", [True, False])
+def test_a_target_that_does_not_know_external_schemas_parks_their_topics_alone(is_known: bool) -> None:
+    writer = Writer(source(pb.Schema(name="", schema_data=b"", type=pb.Schema.External)))
+    writer.send(carried(PAYMENTS, 2, 0))
+    other = HandBroker(writer.broker.url)  # the target's end of a second connection
+    other.knows_external = is_known
+    writer.loop._brokers["jfk"] = other
+    writer.send(carried(ORDERS, 1, 0, schema_version=version_to_bytes(0)), carried(PAYMENTS, 2, 1))
+    reports = writer.take()
+    confirmed = {each for report in reports if isinstance(report, Receipts) for each in report.confirmed}
+    refused = [report for report in reports if isinstance(report, Refused)]
+    assert confirmed >= {(2, Position(3, 1))}
+    assert ((1, Position(3, 0)) in confirmed) is is_known
+    assert [report.attachment for report in refused] == ([] if is_known else [1])
+    assert other.connection is None, "it is closed after use"
+    assert (other.connections, writer.broker.connections) == (1, 1)
 
 
 def test_a_foreign_target_gets_schemas_too() -> None:

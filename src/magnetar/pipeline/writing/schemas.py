@@ -10,11 +10,10 @@ from magnetar.client.client import PulsarClient
 from magnetar.pipeline.connections.cluster import OPTIONS
 from magnetar.wire import commands
 from magnetar.wire.links import link_producer
+from magnetar.wire.proto import pulsar_api_pb2 as pb
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
-
-    from magnetar.wire.proto import pulsar_api_pb2 as pb
 
 NO_VERSION = b""
 """The version of an entry whose schema the source does not have any more."""
@@ -63,16 +62,23 @@ class SchemaVersions:
     async def find(self, source: str, topic: str, version: bytes) -> None:
         """Make a version known; raises MagnetarError or OSError if a cluster does not answer, or refuses the schema."""
         schema = await self._schema(source, topic, version)
-        found = NO_VERSION
-        if schema is not None:
-            broker = await self._target.owner(topic)
-            answer = await broker.request(
-                partial(_get_or_create, topic=topic, schema=schema, producer_name=link_producer(source, self._name))
-            )
-            found = answer.getOrCreateSchemaResponse.schema_version
+        found = NO_VERSION if schema is None else await self._version_of(schema, source, topic)
         if len(self._known) >= KNOWN_MAX:
             self._known.clear()
         self._known[source, topic, version] = found
+
+    async def _version_of(self, schema: pb.Schema, source: str, topic: str) -> bytes:
+        """Register a schema at the target; return its version there."""
+        request = partial(_get_or_create, topic=topic, schema=schema, producer_name=link_producer(source, self._name))
+        # Apache Pulsar closes the connection on a type that it does not know. Other topics must not notice.
+        is_known = schema.type != pb.Schema.External
+        target = self._target if is_known else PulsarClient(self._target.url, OPTIONS)
+        try:
+            answer = await (await target.owner(topic)).request(request)
+        finally:
+            if not is_known:
+                target.close()
+        return answer.getOrCreateSchemaResponse.schema_version
 
     async def _schema(self, source: str, topic: str, version: bytes) -> pb.Schema | None:
         client = self._sources.get(source)
