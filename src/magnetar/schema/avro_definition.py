@@ -38,11 +38,14 @@ DEPTH_MAX: Final = 200
 LIST_MAX: Final = 5_000
 """Fields of a record, branches of a union or symbols of an enum. The library compares each field with all others."""
 
-STEPS_MAX: Final = 50_000
-"""Pairs of types that are compared for one pair of definitions, up to 50 µs each."""
+STEPS_MAX: Final = 500_000
+"""Steps of the comparison of two definitions, up to 5 µs each: a compared field or alias, or a part of a pair."""
 
-STEPS_OF_ALL_MAX: Final = 200_000
-"""Pairs of types that are compared for one definition with all existing ones."""
+STEPS_OF_ALL_MAX: Final = 2_000_000
+"""Steps of the comparison of one definition with all existing ones."""
+
+_PAIR_STEPS: Final = 10
+"""Steps that a pair of types takes beside its fields and aliases."""
 
 _NAME = re.compile(r"[^\W\d][\w$]*\Z")
 """Names in Java: Pulsar accepts the dollar signs of nested classes."""
@@ -58,7 +61,7 @@ class AvroDefinition(Definition):
         """Wrap the library's object."""
         self.schema = schema
         self._steps = 0
-        """Pairs of types that were compared for this definition as the new one."""
+        """Steps of all comparisons of this definition as the new one."""
 
     @classmethod
     def parse(cls, data: bytes) -> AvroDefinition:
@@ -107,12 +110,8 @@ class _Checker(ReaderWriterCompatibilityChecker):
     def __init__(self, steps_max: int) -> None:
         super().__init__()  # type: ignore[no-untyped-call]  # the library's
         self._steps_max = steps_max
+        self.steps = 0
         self._results: dict[tuple[object, object], SchemaCompatibilityResult] = {}
-
-    @property
-    def steps(self) -> int:
-        """Compared pairs of types."""
-        return len(self._results)
 
     def get_compatibility(
         self, reader: Schema, writer: Schema, reference_token: str = "", location: list[str] | None = None
@@ -122,8 +121,7 @@ class _Checker(ReaderWriterCompatibilityChecker):
         pair = _identity(reader), _identity(writer)
         found = self._results.get(pair)
         if found is None:
-            if len(self._results) == self._steps_max:
-                _refuse_complexity("the comparison with the existing schemas takes too many steps")
+            self._count(_PAIR_STEPS)
             self._results[pair] = CompatibleResult
             found = self._results[pair] = self.calculate_compatibility(reader, writer, [])
         return found
@@ -138,7 +136,7 @@ class _Checker(ReaderWriterCompatibilityChecker):
             return self.check_reader_writer_record_fields(
                 cast("RecordSchema", reader), cast("RecordSchema", writer), []
             )
-        if kinds in (("enum", "enum"), ("fixed", "fixed")) and not _has_name_of(reader, writer):
+        if kinds in (("enum", "enum"), ("fixed", "fixed")) and not self._has_name_of(reader, writer):
             kind = SchemaIncompatibilityType.name_mismatch
             return incompatible(kind, f"{_full_name(reader)} is not {_full_name(writer)}", location)
         if kinds == ("enum", "enum"):
@@ -153,6 +151,7 @@ class _Checker(ReaderWriterCompatibilityChecker):
         for field in reader.fields:
             aliases = field.props.get("aliases")
             names = (field.name, *(aliases if isinstance(aliases, list) else ()))
+            self._count(len(names))
             source = next((written[name] for name in names if isinstance(name, str) and name in written), None)
             if source is not None:
                 result = self.get_compatibility(field.type, source.type)
@@ -165,19 +164,24 @@ class _Checker(ReaderWriterCompatibilityChecker):
                 return result
         return CompatibleResult
 
+    def _has_name_of(self, reader: Any, writer: Any) -> bool:  # noqa: ANN401 - the library's classes have no common interface
+        """Return whether two types have one name, without namespaces, or the writer's is an alias of the reader's."""
+        aliases = reader.props.get("aliases")
+        names = [each for each in aliases if isinstance(each, str)] if isinstance(aliases, list) else []
+        self._count(len(names))
+        prefix = f"{reader.namespace}." if reader.namespace else ""
+        full_names = (each if "." in each else prefix + each for each in names)
+        return reader.name == writer.name or writer.fullname in full_names
+
+    def _count(self, steps: int) -> None:
+        self.steps += steps
+        if self.steps > self._steps_max:
+            _refuse_complexity("the comparison with the existing schemas takes too many steps")
+
 
 def _identity(schema: Schema) -> object:
     """Return the name of a primitive type, which compares alike everywhere, or the identity of another one."""
     return schema.type if isinstance(schema, PrimitiveSchema) else id(schema)
-
-
-def _has_name_of(reader: Any, writer: Any) -> bool:  # noqa: ANN401 - the library's classes have no common interface
-    """Return whether two named types have one name, without namespaces, or the writer's is an alias of the reader."""
-    aliases = reader.props.get("aliases")
-    names = [each for each in aliases if isinstance(each, str)] if isinstance(aliases, list) else []
-    prefix = f"{reader.namespace}." if reader.namespace else ""
-    full_names = (each if "." in each else prefix + each for each in names)
-    return reader.name == writer.name or writer.fullname in full_names
 
 
 def _parse(document: object) -> Schema:

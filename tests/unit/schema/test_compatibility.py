@@ -172,7 +172,7 @@ def too_complex(old: SchemaInfo, new: SchemaInfo) -> None:
 
 
 def test_a_comparison_of_all_with_all_ends(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(avro_definition, "STEPS_MAX", 5_000)
+    monkeypatch.setattr(avro_definition, "STEPS_MAX", 50_000)
     unions = [
         SchemaInfo(
             SchemaType.AVRO,
@@ -181,6 +181,30 @@ def test_a_comparison_of_all_with_all_ends(monkeypatch: pytest.MonkeyPatch) -> N
         for letter in "AB"
     ]
     too_complex(*unions)
+
+
+NAMES = [f"name{i}" for i in range(100)]
+
+
+@pytest.mark.parametrize(
+    "described",
+    [
+        {"type": "record", "fields": [{"name": name, "type": "int"} for name in NAMES]},
+        {"type": "record", "fields": [{"name": "field", "type": "int", "aliases": NAMES}]},
+        {"type": "enum", "symbols": ["A"], "aliases": NAMES},
+    ],
+    ids=["fields", "aliases of fields", "aliases of types"],
+)
+def test_fields_and_aliases_count(monkeypatch: pytest.MonkeyPatch, described: dict[str, Any]) -> None:
+    monkeypatch.setattr(avro_definition, "STEPS_MAX", 3_000)  # 100 pairs take 1,000 beside them
+
+    def union(prefix: str) -> SchemaInfo:
+        last = {"name": f"last{prefix}", "type": "int"}
+        one = described | ({"fields": [*described["fields"], last]} if "fields" in described else {})
+        types = [one | {"name": f"{prefix}{number}"} for number in range(10)]
+        return SchemaInfo(SchemaType.AVRO, json.dumps(types).encode())
+
+    too_complex(union("A"), union("B"))
 
 
 def test_a_comparison_with_many_versions_ends(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -194,7 +218,7 @@ def test_a_comparison_with_many_versions_ends(monkeypatch: pytest.MonkeyPatch) -
 
     new, existing = parse(nested(20)), [parse(nested(20)) for _ in range(10)]
     check(existing, new, Strategy.FULL_TRANSITIVE)
-    monkeypatch.setattr(avro_definition, "STEPS_OF_ALL_MAX", 800)  # 41 for each version in each direction
+    monkeypatch.setattr(avro_definition, "STEPS_OF_ALL_MAX", 8_500)  # 430 for each version in each direction
     check(existing[:9], parse(nested(20)), Strategy.FULL_TRANSITIVE)
     with pytest.raises(InvalidSchemaError) as caught:
         check(existing, parse(nested(20)), Strategy.FULL_TRANSITIVE)
