@@ -12,32 +12,16 @@ from magnetar.admin.api import build_app
 from magnetar.admin.handlers import brokers
 from magnetar.admin.metrics.exposition import exposition
 from magnetar.admin.metrics.options import MetricsOptions
-from magnetar.base.limits import Limit
 from magnetar.base.names import TopicName
 from magnetar.base.position import Position
+from tests.unit.admin.exposed import ALL, OBS, Sample, exposed
 from tests.unit.admin.fake_service import FakeSubscription, FakeTopic, new_service
-
-OBS = TopicName.parse("persistent://nyc/flights/obs")
 
 BROKER = {"cluster": "A"}
 NAMESPACE = {"cluster": "A", "namespace": "nyc/flights"}
 TOPIC = {**NAMESPACE, "topic": "persistent://nyc/flights/obs"}
 SUBSCRIPTION = {**TOPIC, "subscription": "sub"}
 LINK = {**TOPIC, "remote_cluster": "B"}
-
-
-Sample = tuple[str, dict[str, str], float]
-
-
-def exposed(options: MetricsOptions, *topics: TopicName) -> list[Sample]:
-    service = new_service()
-    service.metrics_options = options
-    for name in topics:
-        service.topics.held[name] = FakeTopic([b""] * 5, {"sub": FakeSubscription(Position(3, 1), replicated=True)})
-    service.hits.hit(Limit.HANDSHAKE_FRAME_SIZE)
-    service.unloadable[TopicName.parse("persistent://nyc/flights/lost")] = "the log ends at 3:8"
-    families = text_string_to_metric_families(b"".join(asyncio.run(exposition(service))).decode())
-    return [(sample.name, sample.labels, sample.value) for family in families for sample in family.samples]
 
 
 @pytest.fixture(scope="module")
@@ -145,7 +129,7 @@ def test_every_metric_has_a_help_text_and_its_samples_are_consecutive() -> None:
 def test_producers_and_consumers_on_request() -> None:
     without = names_of(exposed(MetricsOptions(), OBS))
     assert not [name for name in without if name.startswith(("pulsar_consumer_", "pulsar_producer_"))]
-    samples = exposed(MetricsOptions(by_consumer=True, by_producer=True), OBS)
+    samples = exposed(ALL)
     consumer = {**SUBSCRIPTION, "consumer_name": "c", "consumer_id": "7"}
     producer = {**TOPIC, "producer_name": "p", "producer_id": "3"}
     assert ("pulsar_consumer_msg_rate_out", consumer, 1.5) in samples
