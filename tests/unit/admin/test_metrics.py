@@ -106,7 +106,7 @@ def names_of(samples: list[Sample]) -> set[str]:
 
 
 def test_unknown_values_are_absent(samples: list[Sample]) -> None:
-    assert "pulsar_subscription_last_consumed_timestamp" not in names_of(samples)
+    assert "pulsar_subscription_last_expire_timestamp" not in names_of(samples)
     clusters = {labels["remote_cluster"] for name, labels, _ in samples if name == "magnetar_progress_lost_entries"}
     assert clusters == {"B"}
 
