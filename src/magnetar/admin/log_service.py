@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from magnetar.admin.models.logs import AnalyzedBacklog, ManagedLedgerInfo
+    from magnetar.admin.models.topics import MessageId
     from magnetar.base.names import TopicName
     from magnetar.base.position import Position
 
@@ -55,6 +56,10 @@ class LogOperations(Protocol):
 
     async def truncate(self, topic: TopicName) -> None:
         """Acknowledge all entries for all subscriptions, and delete the ledgers that no link needs any more."""
+        ...
+
+    async def terminate(self, topic: TopicName) -> MessageId:
+        """Take no more entries, durably; return the id of the last one."""
         ...
 
 

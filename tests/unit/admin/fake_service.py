@@ -375,6 +375,9 @@ class FakeLogOperations:
         for each in found.subscriptions.values():
             each.position = Position(3, len(found.entries) - 1)
 
+    async def terminate(self, topic: TopicName) -> MessageId:
+        return MessageId.of(Position(3, len(self._topics.of(topic).entries) - 1), topic)
+
 
 class FakeSchemaOperations:
     """The schemas of all topics, compared with the latest."""

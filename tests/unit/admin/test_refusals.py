@@ -113,7 +113,7 @@ REFUSED: list[tuple[str, str, Any, int, str]] = [
     ("POST", f"{TOPIC}/none/retention", {}, 404, "Topic persistent://nyc/flights/none not found"),
     ("GET", f"{TOPIC}/none/messageTTL", None, 404, "Topic persistent://nyc/flights/none not found"),
     ("POST", f"{TOPIC}/obs/messageTTL?messageTTL=soon", None, 400, "messageTTL='soon' is not a number of seconds"),
-    ("POST", f"{TOPIC}/obs/terminate", None, 501, "Magnetar does not support terminate of topics yet"),
+    ("POST", f"{TOPIC}/none/terminate", None, 404, "Topic persistent://nyc/flights/none not found"),
     (
         "PUT",
         f"{TOPIC}/obs/compaction",

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING
 
 from magnetar.admin.log_service import no_entries
 from magnetar.admin.models.logs import AnalyzedBacklog, ListedCursor, ListedLedger, ManagedLedgerInfo, position_json
 from magnetar.admin.models.model import iso_time
-from magnetar.base.errors import DamagedEntriesError
+from magnetar.admin.models.topics import MessageId
+from magnetar.base.errors import DamagedEntriesError, RequestError, ServerError
 from magnetar.base.position import Position
 from magnetar.broker.admin.finding import Finder, refusals
 from magnetar.broker.housekeeping.trimming import trimming
 from magnetar.broker.log.topic_log import SCAN_BYTES, SCAN_ENTRIES
 from magnetar.broker.settings.properties import check_topic_properties, own_properties
+from magnetar.broker.topic.lifecycle import State
 from magnetar.wire.entries.entry import parse_without_lists
 
 if TYPE_CHECKING:
@@ -129,6 +132,28 @@ class LogOperations:
         found.ledger.close_current()
         await self._trim(found, is_retained=False)
 
+    async def terminate(self, topic: TopicName) -> MessageId:
+        """Take no more entries; return the id of the last one."""
+        found = await self._found.topic(topic)
+        with refusals(topic):
+            return MessageId.of(await self._end(found), topic)
+
+    async def _end(self, topic: Topic) -> Position:
+        """Terminate a topic, durably; return the last position. Raises RequestError for a replicated topic.
+
+        A terminated topic could not take the entries of other clusters, whose links would wait for ever.
+        """
+        termination, targets = topic.log.termination, self._environment.targets_of(topic.name.namespace_name)
+        if targets and not termination.is_over:
+            message = f"{topic.name} is replicated with {', '.join(targets)}: a replicated topic cannot be terminated"
+            raise RequestError(ServerError.NotAllowedError, message)
+        if topic.lifecycle.state is not State.OPEN:
+            raise RequestError(ServerError.ServiceNotReady, f"{topic.name} disconnects its clients: try again later")
+        last = await termination.begin(partial(topic.producers.dismiss, also_waiting=True))
+        for subscription in topic.each_subscription():
+            subscription.tell_end()
+        return last
+
     async def _trim(self, topic: Topic, *, is_retained: bool = True) -> None:
         await self._environment.slices.run(trimming(topic, is_retained=is_retained))
         await self._environment.durable()
@@ -143,6 +168,8 @@ def _info(topic: Topic) -> Generator[None, None, ManagedLedgerInfo]:
         ledgers=[_listed(each) for each in listed],
         properties=dict(own_properties(ledger.properties)) or None,
     )
+    if topic.log.termination.position is not None:
+        answer.terminated_position = position_json(topic.log.termination.position)
     if listed:
         answer.creation_date = iso_time(listed[0].created_ms)
         answer.modification_date = iso_time(max(each.closed_ms or each.created_ms for each in listed))

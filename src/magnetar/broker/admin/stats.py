@@ -321,6 +321,8 @@ def internal_stats_steps(topic: Topic) -> Generator[None, None, PersistentTopicI
             LedgerInfo(ledger_id=each.ledger_id, entries=ledger.confirmed_in(each), size=each.size) for each in infos
         ],
     )
+    if topic.log.termination.is_over:
+        stats.state = "Terminated"
     if LOST_PROPERTY in ledger.properties:
         stats.may_lack_entries, stats.entries_known_lost = True, int(ledger.properties[LOST_PROPERTY]) or None
     if infos:

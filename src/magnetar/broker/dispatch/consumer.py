@@ -20,6 +20,11 @@ if TYPE_CHECKING:
     from magnetar.broker.loop.under_way import UnderWay
 
 
+_BREAKS_AT_END = "Pulsar-CPP"
+_UNDERSTANDS_END = "Pulsar-Java"
+"""Beginnings of the versions of clients, see ``Consumer.tell_end``."""
+
+
 @dataclass(frozen=True, slots=True)
 class KeySharedPolicy:
     """The policy that all consumers of a Key_Shared subscription share."""
@@ -174,6 +179,7 @@ class Consumer:
         self.blocked = False
         """Whether too many messages are unacknowledged (``maxUnackedMessagesPerConsumer``); reset at half of that."""
         self.entries_sent = 0
+        self._is_told_end = False
         self.messages_sent = 0
         self.bytes_sent = 0
         self.messages_redelivered = 0
@@ -236,6 +242,19 @@ class Consumer:
             partition=self.partition,
             delivery=commands.Delivery(delivery.redelivery_count, words, self.epoch or None),
         )
+
+    def tell_end(self, *, is_new: bool = False) -> None:
+        """Tell the client, once, that its topic is terminated and read to the end.
+
+        The C++ client and those based on it close their connection when they receive this command, so they are not
+        told. Apache Pulsar does not tell a new consumer (``is_new``); it is told here if its client is known to
+        understand the command.
+        """
+        version = self.session.client_version
+        is_understood = version.startswith(_UNDERSTANDS_END) if is_new else not version.startswith(_BREAKS_AT_END)
+        if is_understood and not self._is_told_end:
+            self._is_told_end = True
+            self.session.write(commands.reached_end_of_topic(consumer_id=self.consumer_id))
 
     def close(self) -> None:
         """Request that the client subscribes again, as after an unload or a seek."""

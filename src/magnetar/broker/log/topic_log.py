@@ -11,6 +11,7 @@ import structlog
 from magnetar.base.errors import DamagedEntriesError, RequestError, ServerError, StorageError
 from magnetar.base.position import EARLIEST, Position
 from magnetar.broker.log.origin_summaries import OriginSummaries
+from magnetar.broker.log.termination import Termination
 from magnetar.cursor.ranges import DeletedEntries, Range
 from magnetar.geo.origins.annotation import encode_annotation
 from magnetar.geo.origins.index import OriginIndex
@@ -63,6 +64,7 @@ class TopicLog:
         ``appended`` is called when a run has become durable, after the callback of its append; ``refused`` if a run
         could not be appended; ``failed`` if the log can no longer be written.
         """
+        self.termination = Termination(environment, name, ledger)
         self.damaged = DeletedEntries()
         """Damaged entries; they are neither dispatched nor acknowledged."""
         trimmed: dict[str, str] = json.loads(ledger.properties.get(_ORIGINS_PROPERTY, "{}"))

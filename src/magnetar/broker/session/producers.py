@@ -90,6 +90,7 @@ def _create(session: Session, command: pb.CommandProducer) -> None:
     if isinstance(producer, ProgressProducer):
         topic.progress.check_allowed()
     else:
+        topic.log.termination.check()
         check_publishable(session.environment.store.state)
         topic.backlog_quotas.check_producer()
     if not isinstance(producer, LocalProducer):
@@ -132,6 +133,9 @@ def _wait_before_admission(topic: Topic) -> Awaitable[None] | None:
     """Return the event that every producer of the topic must await."""
     if topic.departures:
         return topic.departures.over()
+    terminated = topic.log.termination.awaited()
+    if terminated is not None:
+        return terminated
     if topic.is_being_recorded:
         return topic.environment.recorded()
     return None if topic.deduplication.is_ready else topic.deduplication.recovered()

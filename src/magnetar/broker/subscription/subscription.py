@@ -213,6 +213,8 @@ class Subscription(Part):
     def add_consumer(self, consumer: Consumer) -> None:
         """Admit a consumer that ``check_can_add`` accepted."""
         self.consumers.add(consumer, self.unread)
+        if self.topic.log.termination.is_over and not self.backlog:
+            consumer.tell_end(is_new=True)
 
     def remove_consumer(self, consumer: Consumer) -> None:
         """Remove a consumer; a non-durable subscription is removed with it."""
@@ -282,6 +284,13 @@ class Subscription(Part):
         if dispatcher is not None and deleted:
             dispatcher.entries_deleted(deleted, by)
             self.topic.notify()
+            if self.topic.log.termination.is_over:
+                self.tell_end()
+
+    def tell_end(self) -> None:
+        """Tell the consumers of a terminated topic that it is read to its end, once it is."""
+        if not self.backlog:
+            self.environment.sliced.start(object(), tuple(self.consumers), Consumer.tell_end)
 
     def acknowledge_through(self, position: Position) -> None:
         """Acknowledge all entries up to and including ``position``, also held ones (skip, expiry, clear)."""

@@ -148,16 +148,22 @@ class TopicProducers(Mapping[str, "Producer"]):
 
     # -- disconnecting -----------------------------------------------------------------------------------------
 
-    def dismiss(self) -> None:
-        """Disconnect all producers after the receipts of accepted entries; they may reconnect."""
+    def dismiss(self, *, also_waiting: bool = False) -> None:
+        """Disconnect all producers after the receipts of accepted entries; they may reconnect.
+
+        With ``also_waiting``, producers that wait for exclusive access are disconnected as well.
+        """
         lifecycle = self._topic.lifecycle
         if not lifecycle.apply(Event.DISMISS):
             return
         self._topic.lag_limit.release_all()
 
         def dismissed(_: StorageError | None) -> None:
+            waiting = tuple(self.access.waiting) if also_waiting else ()
             publishers = [
-                each for each in self._connected.values() if isinstance(each, LocalProducer | ReplicatedProducer)
+                each
+                for each in (*waiting, *self._connected.values())
+                if isinstance(each, LocalProducer | ReplicatedProducer)
             ]
             self._send_away((), publishers, [("dismissal", lambda: lifecycle.apply(Event.DISMISSED))])
 

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from starlette.requests import Request
 
     from magnetar.admin.models.logs import AnalyzedBacklog
+    from magnetar.admin.models.topics import MessageId
     from magnetar.base.names import TopicName
     from magnetar.metadata.policies import PartitionedTopicMetadata
 
@@ -41,6 +42,8 @@ def routes(context: Context) -> list[AdminRoute]:
         route("PUT", f"{one}/backlogSize", handlers.backlog_size),
         route("POST", f"{one}/trim", handlers.trim),
         route("DELETE", f"{one}/truncate", handlers.truncate),
+        route("POST", f"{one}/terminate", handlers.terminate),
+        route("POST", f"{one}/terminate/partitions", handlers.terminate_partitions),
         route("GET", f"{one}/offload", handlers.offload_status),
         route("GET", f"{one}/compaction", handlers.compaction_status),
     ]
@@ -113,6 +116,23 @@ class _Logs:
     async def truncate(self, request: Request) -> None:
         async for part in self._parts(self._context.existing(request)):
             await self._logs.truncate(part)
+
+    async def terminate(self, request: Request) -> MessageId:
+        topic = self._context.single(request, "Termination of a partitioned topic is not allowed")
+        return await self._logs.terminate(topic)
+
+    async def terminate_partitions(self, request: Request) -> dict[str, Any]:
+        topic = self._context.topic(request)
+        if not self._context.service.topics.partitions_of(topic):
+            message = (
+                "Termination of a non-partitioned topic is not allowed using partitioned-terminate, please use "
+                "terminate commands"
+            )
+            raise AdminError(HTTPStatus.METHOD_NOT_ALLOWED, message)
+        last: dict[str, Any] = {}
+        async for part in self._parts(topic):
+            last[str(part.partition_index)] = (await self._logs.terminate(part)).to_json()
+        return last
 
     def offload_status(self, request: Request) -> dict[str, Any]:
         self._context.unpartitioned(request)
