@@ -72,7 +72,7 @@ def requested_output(arguments: Sequence[str]) -> Output:
     if "--" in words:
         del words[words.index("--") :]
     found = Output.TEXT
-    for word, following in zip(words, [*words[1:], ""], strict=True):
+    for word, following in zip(words, [*words, ""][1:], strict=True):
         if word in ("--output", "-o"):
             value = following
         elif word.startswith("--output="):

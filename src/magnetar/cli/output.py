@@ -69,7 +69,7 @@ def table(rows: Sequence[Mapping[str, object]], width: int) -> RenderableType:
     widths = _widths([heads, *cells], width)
     if widths is None:
         blocks = [_block({name: row[name] for name in heads if row[name] != ""}) for row in rows]
-        return Group(blocks[0], *(part for block in blocks[1:] for part in (Text(), block)))
+        return Group(*(part for block in blocks for part in (Text(), block)))
     found = Table(box=SIMPLE_HEAD, pad_edge=False)
     for name, column in zip(heads, widths, strict=True):
         found.add_column(name, width=column)

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 @pytest.mark.parametrize(
     ("line", "output"),
     [
+        ("", Output.TEXT),
         ("topics list", Output.TEXT),
         ("topics list -o json", Output.JSON),
         ("topics list -ojson", Output.JSON),
@@ -40,6 +41,8 @@ def test_the_output_format_is_found_anywhere(line: str, output: Output) -> None:
 @pytest.mark.parametrize(
     ("line", "code", "expected"),
     [
+        ("", ExitCode.USAGE, None),
+        ("-o json", ExitCode.USAGE, {"error": "Missing command.", "exitCode": 2}),
         ("-o json topics", ExitCode.USAGE, None),
         ("topics list -o json", ExitCode.USAGE, {"error": "Missing argument 'NAMESPACE'.", "exitCode": 2}),
         ("-o json nouns list", ExitCode.USAGE, {"error": "No such command 'nouns'.", "exitCode": 2}),
