@@ -15,6 +15,7 @@ from tests.kit.raw import ClosedByPeerError, RawConnection, Value, command, entr
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
+    from magnetar.wire.proto import pulsar_api_pb2 as pb
     from tests.hostile.catalogue import Target
 
 PAUSE_S = 0.02
@@ -161,15 +162,16 @@ def consuming(target: Target, topic: str = "t", subscription: str = "s", **field
     return connection
 
 
-def fill(target: Target, count: int, size: int = 100, topic: str = "t") -> None:
-    """Publish ``count`` messages of ``size`` bytes and wait for all receipts."""
+def fill(target: Target, count: int, size: int = 100, topic: str = "t") -> list[pb.MessageIdData]:
+    """Publish ``count`` messages of ``size`` bytes; return their ids from the receipts."""
+    found: list[pb.MessageIdData] = []
     with publishing(target, topic) as connection:
         payload = bytes(size)
         for start in range(0, count, 500):
             ids = range(start, min(count, start + 500))
             connection.socket.sendall(b"".join(send_frame(entry(payload, each), each) for each in ids))
-            for _ in ids:
-                connection.expect("SEND_RECEIPT")
+            found += [connection.expect("SEND_RECEIPT").message_id for _ in ids]
+    return found
 
 
 def send_frame(body: bytes, sequence_id: int = 0, producer_id: int = 1, **fields: Value) -> bytes:

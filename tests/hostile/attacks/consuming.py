@@ -82,20 +82,20 @@ def redelivery_of_unknown(target: Target) -> int:
     return pump_again(target, lambda: consuming(target), data)
 
 
-@behaviour("Redelivery of 50,000 held messages, and of 250,000 unknown ones, with one command.", seconds=6.0)
+@behaviour("Redelivery of 20,000 held messages, and of 250,000 unknown ones, with one command.", seconds=10.0)
 def redelivering_many(target: Target) -> int:
     with consuming(target):
-        fill(target, 20_000, 10)
-    held = [pb.MessageIdData(ledgerId=1, entryId=each % 20_000) for each in range(50_000)]
+        held = fill(target, 20_000, 10)
     unknown = [pb.MessageIdData(ledgerId=1, entryId=1)] * 250_000
-    frames = [frame("REDELIVER_UNACKNOWLEDGED_MESSAGES", consumer_id=1, message_ids=ids) for ids in (held, unknown)]
-
-    def act(_count: int) -> None:
-        with consuming(target) as connection:
-            connection.flow(50_000)
-            pump(target, connection, itertools.cycle(frames))
-
-    return repeatedly(target, act)
+    more = frame("FLOW", consumer_id=1, messagePermits=len(held))
+    frames = [
+        more + frame("REDELIVER_UNACKNOWLEDGED_MESSAGES", consumer_id=1, message_ids=ids) for ids in (held, unknown)
+    ]
+    with consuming(target) as connection:
+        connection.flow(len(held))
+        for _ in held:
+            connection.expect("MESSAGE")
+        return pump(target, connection, itertools.cycle(frames))
 
 
 @behaviour("Redelivery of all messages, again and again, with endless permits.", seconds=6.0)
