@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from enum import IntEnum
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 if TYPE_CHECKING:
     from http import HTTPStatus
@@ -47,6 +47,19 @@ class MagnetarError(Exception):
 
     limit: Limit | None = None
     """The exceeded limit, counted where the error is answered; None for other errors."""
+
+
+_Error = TypeVar("_Error", bound=MagnetarError)
+
+
+def without_frames(error: _Error) -> _Error:
+    """Return an error that will be kept, without its traceback and causes.
+
+    Their frames would keep the rejected data in memory, and so would the reference cycle of an error in a local
+    variable of its own frames.
+    """
+    error.__cause__ = error.__context__ = None
+    return error.with_traceback(None)
 
 
 class LocalProtocolError(MagnetarError):

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 import structlog
 
-from magnetar.base.errors import DataLossError, LinkGapError, MagnetarError, RequestError, ServerError
+from magnetar.base.errors import DataLossError, LinkGapError, MagnetarError, RequestError, ServerError, without_frames
 from magnetar.base.position import EARLIEST
 from magnetar.broker.publish.interfaces import PublishedTopic
 from magnetar.broker.publish.producer import answer_failed, answer_without_position
@@ -218,7 +218,7 @@ class ReplicatedProducer:
             metadata = parse_metadata(entry)
             origin = origin_of(metadata)
         except MagnetarError as error:
-            return error
+            return without_frames(error)
         except ValueError as error:
             return DataLossError(str(error))
         if origin is not None and origin.cluster == self.source:
@@ -284,7 +284,7 @@ class ReplicatedProducer:
         return Verdict.APPEND
 
     def _refuse(self, error: MagnetarError | ValueError) -> None:
-        self._refusal = error if isinstance(error, MagnetarError) else DataLossError(str(error))
+        self._refusal = without_frames(error if isinstance(error, MagnetarError) else DataLossError(str(error)))
         log.warning("replicated_entry_refused", topic=str(self.topic.name), source=self.source, error=str(error))
 
     def _answer(

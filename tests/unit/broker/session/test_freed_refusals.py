@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from magnetar.base.limits import ENTRY_METADATA_PADDING, MAX_MESSAGE_SIZE
+from magnetar.base.position import Position
 from magnetar.sim.cluster import Cluster
 from magnetar.wire import commands
-from magnetar.wire.entries.entry import build_entry
+from magnetar.wire.entries.entry import assemble, build_entry
+from magnetar.wire.entries.markers import PROGRESS, build_marker
+from magnetar.wire.entries.origin import SOURCE_POSITION, Origin, stamp
 from magnetar.wire.proto import pulsar_api_pb2 as pb
 
 if TYPE_CHECKING:
@@ -19,9 +22,9 @@ if TYPE_CHECKING:
     from google.protobuf.message import Message
 
 
-def entry(**fields: int | str) -> bytes:
-    required = {"producer_name": "p", "sequence_id": 0, "publish_time": 1}
-    return build_entry(pb.MessageMetadata(**{**required, **fields}), b"x")  # type: ignore[arg-type]
+def entry(**fields: Any) -> bytes:  # noqa: ANN401 - values of fields
+    required: dict[str, Any] = {"producer_name": "p", "sequence_id": 0, "publish_time": 1}
+    return build_entry(pb.MessageMetadata(**required, **fields), b"x")
 
 
 @pytest.mark.parametrize(
@@ -44,6 +47,51 @@ def test_a_refused_send_is_freed_at_once(refused: bytes, left_to_the_collector: 
     client.say(*sends)
     assert client.names()[-3:] == ["SEND_ERROR"] * 3
     assert left_to_the_collector() == []
+
+
+LINK, PROGRESS_LINK = "pulsar.repl.jfk-->ewr", "magnetar.progress.jfk"
+
+
+@pytest.mark.parametrize(
+    ("name", "refused"),
+    [
+        (LINK, entry()[:-1] + b"y"),
+        (LINK, assemble(b"", b"x")),
+        (LINK, assemble(b"\xff\xff", b"x")),
+        (LINK, entry()),
+        (LINK, entry(replicated_from="jfk")),
+        (LINK, stamp(entry(), Origin("lga", Position(1, 0)))),
+        (LINK, stamp(entry(), Origin("jfk", Position(1, 7), Position(1, 6), Position(1, 6)))),
+        (LINK, entry(replicated_from="jfk", properties=[pb.KeyValue(key=SOURCE_POSITION, value="1:x")])),
+        (PROGRESS_LINK, entry()[:-1] + b"y"),
+        (PROGRESS_LINK, entry()),
+        (PROGRESS_LINK, build_marker(PROGRESS, b"\xff\xff", publish_time_ms=1)),
+    ],
+    ids=[
+        "checksum",
+        "no metadata",
+        "metadata",
+        "no origin",
+        "no source position",
+        "other cluster",
+        "gap",
+        "position",
+        "checksum of progress",
+        "no progress marker",
+        "progress",
+    ],
+)
+def test_a_refused_send_of_a_link_is_freed_at_once(
+    name: str, refused: bytes, left_to_the_collector: Callable[[], list[FrameType]]
+) -> None:
+    client = Cluster(targets=["jfk"]).client()
+    client.produce(name=name)
+    left_to_the_collector()
+    client.say(*(commands.send(producer_id=1, sequence_id=number, entry=refused) for number in range(3)))
+    assert client.names()[-3:] == ["SEND_ERROR"] * 3
+    assert left_to_the_collector() == []
+    kept = getattr(client.session.producers[1], "_refusal", None)
+    assert kept is None or (kept.__traceback__, kept.__cause__, kept.__context__) == (None, None, None)
 
 
 LONG = "persistent://public/default/" + "x" * 5_000
