@@ -120,6 +120,10 @@ METADATA_SIZE_MAX = 256 * 1024
 Parsing takes up to 5 ms, and up to 25 ms for a list of empty elements, which is refused afterwards.
 """
 
+REPLICATED_METADATA_PADDING = 2 * STAMP_SIZE_MAX
+"""Maximum bytes of the metadata of a replicated message in addition to those of its client. A returned one has two
+stamps."""
+
 REPLICATION_CLUSTERS_MAX = 1000
 """Names in ``replicate_to`` of a message."""
 

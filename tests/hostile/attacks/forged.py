@@ -7,7 +7,7 @@ import time
 from typing import TYPE_CHECKING
 
 from magnetar.wire.entries import markers
-from magnetar.wire.entries.entry import build_entry
+from magnetar.wire.entries.entry import assemble, build_entry
 from magnetar.wire.entries.origin import FLOOR_POSITION, LINK_START, PREVIOUS_POSITION, SOURCE_POSITION
 from magnetar.wire.proto import magnetar_markers_pb2, pulsar_markers_pb2
 from magnetar.wire.proto import pulsar_api_pb2 as pb
@@ -210,6 +210,30 @@ def large_progress(target: Target) -> int:
     marker = magnetar_markers_pb2.ProgressMarker(source_cluster=target.place.peer, subscriptions=[state])
     data = _marker(markers.PROGRESS, marker.SerializeToString())
     return pump_again(target, lambda: _progress_connection(target), data)
+
+
+@behaviour(
+    "Entries and progress markers of forged links with 250 KB and 5 MB of properties, some of them empty.",
+    seconds=6.0,
+    policies=REPLICATED,
+)
+def large_metadata(target: Target) -> int:
+    stamp = [pb.KeyValue(key=SOURCE_POSITION, value="1:0"), pb.KeyValue(key=PREVIOUS_POSITION, value="-1:-1")]
+    end = pb.MessageMetadata(replicated_from=target.place.peer, properties=stamp).SerializePartialToString()
+    marked = metadata(marker_type=markers.PROGRESS)
+    frames = []
+    for head, element, scale in itertools.product(
+        (metadata(), marked), (b"\x22\x00", b"\x22\x04\x0a\x00\x12\x00"), (1, 20)
+    ):
+        properties = element * (scale * 250_000 // len(element))
+        frames.append(send_frame(assemble(head.SerializeToString() + properties + end, b"x")))
+
+    def act(count: int) -> None:
+        name = link_name(target) if count % 2 else f"magnetar.progress.{target.place.peer}"
+        with publishing(target, f"t{count}", producer_name=name) as connection:
+            pump(target, connection, frames)
+
+    return repeatedly(target, act)
 
 
 @behaviour("Snapshot markers of PIP-33 with false ids and positions, on a forged link.", policies=REPLICATED)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from magnetar.base.errors import ChecksumMismatchError, RemoteProtocolError, RequestError, ServerError
-from magnetar.base.limits import REPLICATION_CLUSTERS_MAX, Limit
+from magnetar.base.limits import REPLICATED_METADATA_PADDING, REPLICATION_CLUSTERS_MAX, Limit
 from magnetar.broker.publish.producer import LocalProducer
 from magnetar.wire import transactions
 from magnetar.wire.entries.entry import check_checksum, check_count, metadata_size
@@ -19,6 +19,9 @@ if TYPE_CHECKING:
 _OF_CLUSTERS: Final = ("replicated_from", "marker_type")
 """Fields of MessageMetadata that a client must not set."""
 
+_REMEDY: Final = "Put large values into the payload"
+_REMEDY_FOR_LINKS: Final = "Set a larger limit in this cluster"
+
 
 def check(producer: Producer, heads: Sequence[SendHead], entries: Sequence[bytes], size_max: int) -> None:
     """Raise the error of invalid SENDs."""
@@ -28,9 +31,11 @@ def check(producer: Producer, heads: Sequence[SendHead], entries: Sequence[bytes
             ServerError.NotAllowedError, "Exceed maximum message size (maxMessageSize)", Limit.MESSAGE_SIZE
         )
     metadata_max = producer.topic.environment.config.maxMessageMetadataSize
-    if largest > metadata_max and isinstance(producer, LocalProducer):
+    if largest > metadata_max:
+        is_of_a_client = isinstance(producer, LocalProducer)
+        padding, remedy = (0, _REMEDY) if is_of_a_client else (REPLICATED_METADATA_PADDING, _REMEDY_FOR_LINKS)
         for entry in entries:
-            _check_metadata_size(entry, metadata_max)
+            _check_metadata_size(entry, metadata_max + padding, remedy)
     for sequence_id, highest, _ in heads:
         if highest and highest < sequence_id:
             raise RequestError(ServerError.MetadataError, "Invalid lowest or highest sequence id")
@@ -58,7 +63,7 @@ def _check_is_of_a_client(metadata: pb.MessageMetadata) -> None:
             raise RequestError(ServerError.NotAllowedError, f"{field} is set by replicators only, not by producers")
 
 
-def _check_metadata_size(entry: bytes, size_max: int) -> None:
+def _check_metadata_size(entry: bytes, size_max: int, remedy: str) -> None:
     """Raise RequestError for metadata of more than ``size_max`` bytes, before it is parsed.
 
     NotAllowedError makes clients give up the message. They send it again after MetadataError.
@@ -67,10 +72,7 @@ def _check_metadata_size(entry: bytes, size_max: int) -> None:
     if size > size_max:
         check_checksum(entry)
         limit = Limit.METADATA_SIZE
-        message = (
-            f"Exceed maximum size of message metadata: {size} bytes, {size_max} are allowed ({limit}). Put large values"
-            " into the payload"
-        )
+        message = f"Exceed maximum size of message metadata: {size} bytes, {size_max} are allowed ({limit}). {remedy}"
         raise RequestError(ServerError.NotAllowedError, message, limit)
 
 

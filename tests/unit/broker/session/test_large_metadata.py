@@ -1,4 +1,4 @@
-"""The metadata of a client's message is limited. That of replicated entries is not, and has low cost."""
+"""The metadata of messages is limited, and that of replicated ones, which may have two stamps more."""
 
 from __future__ import annotations
 
@@ -6,12 +6,13 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from magnetar.base.limits import REPLICATION_CLUSTERS_MAX
-from magnetar.base.position import Position
+from magnetar.base.limits import REPLICATED_METADATA_PADDING, REPLICATION_CLUSTERS_MAX, Limit
+from magnetar.base.position import EARLIEST, Position
 from magnetar.sim.cluster import Cluster, Key_Shared, entry
 from magnetar.wire import commands
 from magnetar.wire.entries.entry import metadata_size
-from magnetar.wire.entries.origin import Origin, stamp
+from magnetar.wire.entries.markers import PROGRESS
+from magnetar.wire.entries.origin import Origin, stamp, stamp_again
 from magnetar.wire.proto import pulsar_api_pb2 as pb
 
 if TYPE_CHECKING:
@@ -84,13 +85,49 @@ def test_a_message_to_too_many_clusters_is_refused() -> None:
     assert len(client.receipts()) == 1
 
 
+def link(**settings: Any) -> Client:  # noqa: ANN401 - values of settings
+    client = Cluster(targets=["jfk"], settings={"maxMessageMetadataSize": LIMIT, **settings}).client()
+    client.produce(name="pulsar.repl.jfk-->ewr")
+    return client
+
+
+def stamped(number: int, made: bytes) -> bytes:
+    previous = Position(1, number - 1) if number else EARLIEST
+    return stamp(made, Origin("jfk", Position(1, number), previous, previous))
+
+
 @pytest.mark.parametrize("kind", [Key_Shared, pb.CommandSubscribe.Shared, pb.CommandSubscribe.Failover])
 def test_entries_of_other_clusters_are_stored_and_dispatched(kind: pb.CommandSubscribe.SubType.ValueType) -> None:
-    cluster = Cluster(targets=["jfk"], settings={"maxMessageMetadataSize": LIMIT})
-    link, consumer = cluster.client(), cluster.client()
-    link.produce(name="pulsar.repl.jfk-->ewr")
-    large = stamp(with_metadata_of(10 * LIMIT, partition_key="k"), Origin("jfk", Position(1, 0)))
-    send(link, large)
-    assert len(link.receipts()) == 1
+    pipeline = link()
+    send(pipeline, stamp_again(stamped(0, with_metadata_of(LIMIT, partition_key="k")), Origin("jfk", Position(1, 0))))
+    assert len(pipeline.receipts()) == 1
+    consumer = pipeline.cluster.client()
     consumer.subscribe(kind=kind, permits=10)
     assert len(consumer.take("MESSAGE")) == 1
+
+
+def test_a_link_stops_at_an_entry_with_too_large_metadata_and_goes_on_with_a_larger_limit() -> None:
+    pipeline, limit = link(), LIMIT + REPLICATED_METADATA_PADDING
+    sent = [stamped(number, entry(str(number))) for number in range(3)]
+    sent[1] = stamped(1, with_metadata_of(limit))
+    size = metadata_size(sent[1])
+    send(pipeline, *sent)
+    refusal = (
+        f"Exceed maximum size of message metadata: {size} bytes, {limit} are allowed (maxMessageMetadataSize)."
+        " Set a larger limit in this cluster"
+    )
+    assert refusals(pipeline) == [(1, pb.PersistenceError, refusal), (2, pb.PersistenceError, refusal)]
+    assert len(pipeline.receipts()) == 1
+    assert pipeline.cluster.environment.limit_hits.counts()[Limit.METADATA_SIZE] == 1
+    patient = link(maxMessageMetadataSize=size)
+    send(patient, *sent)
+    assert len(patient.receipts()) == 3
+
+
+def test_the_metadata_of_progress_markers_are_limited() -> None:
+    cluster = Cluster(targets=["jfk"], settings={"maxMessageMetadataSize": LIMIT})
+    peer = cluster.client()
+    peer.produce(name="magnetar.progress.jfk")
+    send(peer, with_metadata_of(LIMIT + REPLICATED_METADATA_PADDING + 1, marker_type=PROGRESS))
+    ((_, code, message),) = refusals(peer)
+    assert (code, "(maxMessageMetadataSize)" in message) == (pb.NotAllowedError, True)
