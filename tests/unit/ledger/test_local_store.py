@@ -14,6 +14,7 @@ from magnetar.base.life import Life
 from magnetar.base.real import SystemFiles
 from magnetar.broker.service import first_ledger_id
 from magnetar.ledger.local import LocalLedgerStore, LocalStoreOptions
+from magnetar.ledger.medium.space import RESERVE_NAME
 from magnetar.ledger.store import Run, StoreState
 from magnetar.sim.virtual.disk import FaultyDisk
 from tests.unit.ledger.memory_medium import turn
@@ -454,6 +455,41 @@ def test_another_thread_looks_at_the_free_space_and_a_failure_meanwhile_counts(t
         await store.close()
 
     asyncio.run(scenario())
+
+
+def test_the_committing_thread_gives_the_reserve_back() -> None:
+    async def scenario() -> None:
+        disk, options = GivingBack(), replace(SMALL, reserve_bytes=100_000, low_water_bytes=1)
+        async with opened(Path("/log"), options, disk) as store:
+            log, cursor = store.create(), store.create()
+            assert await append(store, log, [entry(0)]) == 0
+            refused: list[StorageError | None] = []
+            written: list[StorageError | None] = []
+            disk.room = 0
+            store.append(log, [entry(1)], refused.append, urgent=False)
+            store.append(cursor, [entry(1)], written.append)
+            await barrier(store)
+            assert await barrier(store) is None
+            assert [type(error) for error in refused] == [DiskFullError]
+            assert written == [None]
+            assert len(disk.threads) == 1
+            assert threading.get_ident() not in disk.threads
+            assert await read_all(store, cursor) == [entry(1)]
+
+    asyncio.run(scenario())
+
+
+class GivingBack(FaultyDisk):
+    """Notes which threads remove the reserve."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.threads: list[int] = []
+
+    def remove(self, path: Path) -> None:
+        if path.name == RESERVE_NAME and path in self.nodes:
+            self.threads.append(threading.get_ident())
+        super().remove(path)
 
 
 class LookedAt(SystemFiles):

@@ -289,18 +289,19 @@ class SharedLogStore:
         return True
 
     def _report_soon(self, operations: Sequence[Operation], error: StorageError | None) -> None:
-        self._loop.call_soon_threadsafe(self._report, operations, error)
-
-    def _report(self, operations: Sequence[Operation], error: StorageError | None) -> None:
-        """Report the outcome of a group; a failure at once, because nothing may be appended to a cut ledger before."""
+        """Report the outcome of a group. Called on the committing thread, which may wait for the disk."""
         if error is None:
-            self._reports.add(operations)
+            self._loop.call_soon_threadsafe(self._reports.add, operations)
         else:
-            self._reports.finish()
-            self._reports.tell(self._fail(operations, error), error)
+            has_room = isinstance(error, StorageShortageError) and self._medium.give_reserve()
+            self._loop.call_soon_threadsafe(partial(self._fail, operations, error, has_room=has_room))
 
-    def _fail(self, operations: Sequence[Operation], error: StorageError) -> list[Operation]:
-        """Take back the failed group and all that was asked after it; return what has to be told."""
+    def _fail(self, operations: Sequence[Operation], error: StorageError, *, has_room: bool) -> None:
+        """Take back and report the failed group and all that was asked after it.
+
+        At once, because nothing may be appended to a cut ledger before. ``has_room``: the reserve was given back.
+        """
+        self._reports.finish()
         failed = [*operations, *self._committer.take_back()]
         for operation in failed:
             ledger = self._ledgers.get(operation.ledger_id) if operation.kind is Kind.RUN else None
@@ -308,25 +309,25 @@ class SharedLogStore:
                 durable = self._durable(operation.ledger_id)
                 ledger.length = durable.length if durable else 0
         if isinstance(error, StorageShortageError):
-            return self._fail_for_now(failed, error)
-        self.state = StoreState(str(error), is_fenced=isinstance(error, StoreFencedError))
-        return failed
+            if self._medium.watches_shortage:
+                self.state = StoreState(shortage=error)
+            failed = self._dropped(failed, has_room=has_room)
+            self._committer.resume()
+        else:
+            self.state = StoreState(str(error), is_fenced=isinstance(error, StoreFencedError))
+        self._reports.tell(failed, error)
 
-    def _fail_for_now(self, failed: Sequence[Operation], error: StorageShortageError) -> list[Operation]:
-        """Go on in the room that is held back, with what is urgent; without any, keep only what must not be dropped."""
-        if self._medium.watches_shortage:
-            self.state = StoreState(shortage=error)
-        has_room = self._medium.give_reserve()
-        told: list[Operation] = []
+    def _dropped(self, failed: Sequence[Operation], *, has_room: bool) -> list[Operation]:
+        """Go on with what is urgent if there is room, otherwise keep what must not be dropped; return the rest."""
+        dropped: list[Operation] = []
         for operation in failed:
             if not operation.is_control and not (has_room and self._goes_on(operation)):
-                told.append(operation)
+                dropped.append(operation)
             elif has_room:
                 self._committer.submit(operation)
             else:
                 self._deferred.append(operation)
-        self._committer.resume()
-        return told
+        return dropped
 
     def _goes_on(self, operation: Operation) -> bool:
         """Whether a run that was taken back is asked again, in its old place."""
