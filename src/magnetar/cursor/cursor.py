@@ -90,7 +90,7 @@ class Cursor(Part):
 
     @property
     def subscription_properties(self) -> dict[str, str]:
-        """The properties of the subscription."""
+        """The properties of the subscription; empty after it was deleted."""
         return self._info.subscription_properties
 
     # --- changes ---------------------------------------------------------------------------------------------------
@@ -132,8 +132,7 @@ class Cursor(Part):
 
     def set_subscription_properties(self, properties: Mapping[str, str], on_durable: OnDurable) -> None:
         """Replace the properties of the subscription; ``on_durable`` is called when that is durable."""
-        self._info.subscription_properties = dict(properties)
-        self._info.save(on_durable)
+        self._info.set_properties(dict(properties), on_durable)
 
     def attach(self, data: bytes) -> None:
         """Have the next flush write ``data`` of the owner with it; there must be an owner."""
@@ -224,6 +223,7 @@ class Cursor(Part):
     def close(self) -> None:
         """Refuse to write any more: whoever opens the cursor next goes on from the last flush, alone."""
         self._closed = True
+        self._info.forget()
 
     def _write(self, on_durable: OnDurable, *, checkpoint: bool) -> None:
         store, ledger_id = self._home.store, self.ledger_id
@@ -312,9 +312,7 @@ class Cursor(Part):
         If the record cannot be stored, no ledger is left behind, and each flush gets the error. Raises StorageError
         where that is known at once.
         """
-        self._info.subscription_properties = dict(subscription_properties)
-        if self.durable:
-            self._info.begin(self._recorded)
+        self._info.begin(dict(subscription_properties), self._recorded)
 
     def _recorded(self, error: StorageError | None) -> None:
         waiting, self._waiting = self._waiting, []

@@ -47,6 +47,19 @@ def test_states_in_the_metadata_store_are_durable() -> None:
     assert same(setup.crash(), cursor)
 
 
+def test_a_fallback_keeps_the_properties_of_the_subscription_and_a_deleted_one_has_none() -> None:
+    setup = Setup()
+    cursor = setup.cursors.create("worker", setup.start, subscription_properties={"team": "x"})
+    cursor.set_subscription_properties({"team": "y"}, lambda _: None)
+    cursor.acknowledge_cumulative(setup.positions[5])
+    assert fail(setup, cursor) == [None]
+    assert cursor.subscription_properties == {"team": "y"}
+    recovered = setup.crash()
+    assert recovered.subscription_properties == {"team": "y"}
+    setup.cursors.delete("worker")
+    assert recovered.subscription_properties == {}
+
+
 def test_a_state_in_the_metadata_store_stays_there_while_the_ledger_fails() -> None:
     setup = Setup()
     cursor = setup.cursors.create("worker", setup.start)

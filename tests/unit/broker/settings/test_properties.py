@@ -87,6 +87,21 @@ def test_a_subscription_that_is_there_keeps_its_properties() -> None:
     assert len(cluster.subscription().cursor.subscription_properties["key"]) == 97
 
 
+@pytest.mark.parametrize("durable", [False, True])
+def test_the_properties_of_a_subscription_are_freed_with_it(durable: bool) -> None:
+    cluster = Cluster()
+    client = cluster.client()
+    client.subscribe(subscription="s", durable=durable, subscription_properties=pairs(1000))
+    subscription = cluster.subscription("s")
+    assert len(subscription.cursor.subscription_properties) == 1
+    if durable:
+        topic = cluster.topic()
+        cluster.do(lambda: topic.delete_subscription(subscription, lambda _: None))
+    client.leave()
+    assert "s" not in cluster.topic().subscriptions
+    assert subscription.cursor.subscription_properties == {}
+
+
 NO_METADATA = {"maxProducerMetadataSize": 0, "maxConsumerMetadataSize": 0}
 
 
