@@ -43,6 +43,7 @@ from magnetar.broker.settings.data_directory import LEDGERS, METADATA
 from magnetar.broker.starting import Starting
 from magnetar.broker.topic.registry import TopicRegistry
 from magnetar.broker.web.connection import WebOptions
+from magnetar.broker.web.listening import WebSockets
 from magnetar.broker.web.server import WebServer
 from magnetar.geo.progress.link import LinkOptions, ProgressLinks
 from magnetar.ledger.agreement import bring_to_agreement, read_named_ledgers
@@ -164,7 +165,9 @@ class Broker:
             message = f"cannot listen on brokerServicePort {config.brokerServicePort} of {config.bindAddress}: {error}"
             raise ConfigurationError(message) from error
         self.topics.service_url = f"pulsar://{config.advertisedAddress}:{binary_port}"
-        admin_url = f"http://{config.advertisedAddress}:{config.webServicePort}"
+        web_sockets = WebSockets(config.bindAddress, config.webServicePort)
+        opened.callback(web_sockets.close)
+        admin_url = f"http://{config.advertisedAddress}:{web_sockets.port}"
         data = ClusterData(serviceUrl=admin_url, brokerServiceUrl=self.topics.service_url)
         if await register_cluster(environment.resources, config.clusterName, data):
             log.info("cluster_registered", cluster=config.clusterName, namespace=str(NAMESPACE))
@@ -183,7 +186,7 @@ class Broker:
             environment.turns,
         )
         opened.push_async_callback(web.stop)
-        await web.start()
+        await web.start(web_sockets)
         maintenance = Maintenance(environment, self.topics)
         opened.callback(maintenance.stop)
         maintenance.start()
@@ -285,8 +288,6 @@ def _connections_max(config: BrokerConfig) -> tuple[int, int]:
 def _web_options(config: BrokerConfig, connections_max: int) -> WebOptions:
     is_allowed = connections_max == config.maxHttpServerConnections
     return WebOptions(
-        host=config.bindAddress,
-        port=config.webServicePort,
         connections_max=connections_max,
         connections_limit=Limit.HTTP_CONNECTIONS if is_allowed else Limit.OPEN_FILES,
         header_size_max=config.httpMaxRequestHeaderSize,

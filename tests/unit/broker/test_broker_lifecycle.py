@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import asyncio
 from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
 
 import pytest
 
 from magnetar.base.errors import ConfigurationError, StorageError
 from magnetar.base.lock import DirectoryLock
+from magnetar.broker import service
 from magnetar.broker.service import Broker
 from magnetar.broker.settings.config import BrokerConfig
+from magnetar.broker.web.listening import WebSockets
 from magnetar.geo.progress.link import ProgressLinks
 
 if TYPE_CHECKING:
@@ -49,6 +52,47 @@ def test_a_port_that_is_taken_is_named_and_what_was_opened_is_closed(config: Bro
 
     asyncio.run(run())
     assert_closed(config)
+
+
+def test_the_ports_that_the_system_chose_are_registered(config: BrokerConfig) -> None:
+    async def run() -> None:
+        broker = Broker(config)
+        await broker.start()
+        try:
+            registered = broker.environment.resources.clusters.get(config.clusterName)
+            assert registered is not None
+            for url in (registered.serviceUrl, registered.brokerServiceUrl):
+                port = urlsplit(url).port
+                assert port
+                _, writer = await asyncio.open_connection(LOOPBACK, port)
+                writer.close()
+        finally:
+            await broker.stop()
+
+    asyncio.run(run())
+
+
+def test_a_port_that_is_taken_after_it_was_bound_is_named(
+    config: BrokerConfig, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def run() -> None:
+        lost = WebSockets(LOOPBACK, 0)
+        lost.close()
+        monkeypatch.setattr(service, "WebSockets", lambda *_: lost)
+        with pytest.raises(ConfigurationError, match=f"cannot listen on webServicePort 0 of {LOOPBACK}: "):
+            await Broker(config).start()
+
+    asyncio.run(run())
+    monkeypatch.undo()
+    assert_closed(config)
+
+
+@pytest.mark.parametrize("host", ["localhost", LOOPBACK])
+def test_the_web_server_has_one_port_on_all_addresses_of_its_host(host: str) -> None:
+    bound = WebSockets(host, 0)
+    assert {each.getsockname()[1] for each in bound.sockets} == {bound.port}
+    assert bound.port
+    bound.close()
 
 
 def test_a_failed_stop_closes_the_rest_and_says_so(config: BrokerConfig, monkeypatch: pytest.MonkeyPatch) -> None:

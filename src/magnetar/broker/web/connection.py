@@ -44,10 +44,8 @@ REQUEST_S = 0.001
 
 @dataclass(frozen=True, slots=True)
 class WebOptions:
-    """Address and limits of the web server."""
+    """Limits of the web server."""
 
-    host: str
-    port: int
     connections_max: int
     connections_limit: Limit
     """The limit that determines ``connections_max``."""

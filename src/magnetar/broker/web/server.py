@@ -14,7 +14,6 @@ import uvicorn
 
 import magnetar
 from magnetar.admin.exchange import refusal
-from magnetar.base.errors import ConfigurationError
 from magnetar.base.limits import Limit
 from magnetar.base.tasks import start_task
 from magnetar.broker.web.access_log import AccessLog
@@ -33,6 +32,7 @@ if TYPE_CHECKING:
     from magnetar.broker.loop.turns import LoopTurns
     from magnetar.broker.resources.limit_hits import LimitHits
     from magnetar.broker.resources.send_buffers import SendBuffers
+    from magnetar.broker.web.listening import WebSockets
 
 log = structlog.get_logger(__name__)
 
@@ -43,7 +43,7 @@ _CHECK_EVERY_TICKS = 10
 class WebServer(uvicorn.Server):
     """Uvicorn in the broker's event loop; the broker handles signals and the end of the process."""
 
-    failure: BaseException | None = None
+    failure: OSError | None = None
     """The error that prevented listening."""
 
     def __init__(
@@ -61,8 +61,6 @@ class WebServer(uvicorn.Server):
             handled = AccessLog(handled, clock, with_reads=options.logged_calls == "all")
         config = uvicorn.Config(
             handled,
-            host=options.host,
-            port=options.port,
             http=WebConnection,
             h11_max_incomplete_event_size=options.header_size_max,
             timeout_keep_alive=ceil(options.timeout_s),
@@ -80,14 +78,12 @@ class WebServer(uvicorn.Server):
         self._state = self.server_state = WebState(options, limit_hits, clock, answers, turns)
         self._task: asyncio.Task[None] | None = None
 
-    async def start(self) -> None:
-        """Listen; raises ConfigurationError with the name of the setting if the port is not available."""
-        self._task = start_task(asyncio.get_running_loop(), self.serve(), "web server")
+    async def start(self, sockets: WebSockets) -> None:
+        """Listen. Raises ConfigurationError with the name of the setting if that is not possible."""
+        self._task = start_task(asyncio.get_running_loop(), self.serve(sockets.sockets), "web server")
         while not self.started:
-            if self._task.done():
-                where = f"webServicePort {self._options.port} of {self._options.host}"
-                message = f"cannot listen on {where}: {self.failure}"
-                raise ConfigurationError(message) from self.failure
+            if self.failure is not None:
+                raise sockets.refusal(self.failure) from self.failure
             await asyncio.sleep(0.01)
 
     async def stop(self) -> None:
@@ -99,11 +95,11 @@ class WebServer(uvicorn.Server):
             connection.abort()
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        """Listen; on failure, keep the error and stop the server. Uvicorn would end the process."""
+        """Listen; on failure, keep the error and stop the server: a port may be taken after it was bound."""
         try:
             await super().startup(sockets)
-        except SystemExit as error:
-            self.failure = error.__context__
+        except OSError as error:
+            self.failure = error
             self.should_exit = True
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:

@@ -112,7 +112,7 @@ class Web:
     def __post_init__(self) -> None:
         self.time = Time()
         self.clock = HandClock(self.time)
-        options = WebOptions("", 0, self.connections_max, Limit.HTTP_CONNECTIONS, HEADER_SIZE_MAX, TIMEOUT_S)
+        options = WebOptions(self.connections_max, Limit.HTTP_CONNECTIONS, HEADER_SIZE_MAX, TIMEOUT_S)
         self.answers = SendBuffers(ANSWERS_SIZE_MAX, ANSWERS_SIZE_MAX)
         self.turns = LoopTurns(asyncio.get_running_loop(), self.clock)
         self.server = WebServer(application, options, self.hits, self.clock, self.answers, self.turns)
