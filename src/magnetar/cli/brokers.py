@@ -7,7 +7,6 @@ from typing import Annotated
 import typer
 
 from magnetar.cli.global_options import noun
-from magnetar.cli.output import say
 from magnetar.cli.session import Session, command
 
 app = noun("The broker behind the admin URL.")
@@ -29,7 +28,7 @@ def leader_broker(session: Session) -> None:
 def healthcheck(session: Session) -> None:
     """Succeed if the broker can store and serve messages."""
     session.client.brokers.check_health()
-    say("ok")
+    session.note("ok")
 
 
 @command(app, "version")

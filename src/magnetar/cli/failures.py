@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import json
-import sys
 from dataclasses import dataclass
 from enum import IntEnum
 from typing import TYPE_CHECKING
 
-from magnetar.cli.output import Output, say
+from magnetar.cli.output import Output, say, say_json
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -51,7 +49,7 @@ class Failure:
                 "status": self.status,
                 "exitCode": self.code.value,
             }
-            sys.stderr.write(json.dumps({name: value for name, value in fields.items() if value is not None}) + "\n")
+            say_json(**{name: value for name, value in fields.items() if value is not None})
         else:
             say(f"error: {self.message}" + (f"\nhint: {self.hint}" if self.hint else ""))
         return self.code

@@ -16,15 +16,34 @@ _ADMIN_URL_HELP = "Admin URL of the cluster; default: that of the current profil
 _CLUSTER_HELP = "Name of the cluster in your profiles, instead of --admin-url."
 _OUTPUT_HELP = "Output format."
 
+
+def profile_names(incomplete: str) -> list[str]:
+    """Return the profiles for the completion of a shell."""
+    from magnetar.cli.profile_store import load_profiles  # noqa: PLC0415 - needed for completion only
+
+    return [name for name in load_profiles().by_name if name.startswith(incomplete)]
+
+
 AdminUrl = Annotated[str | None, typer.Option("--admin-url", envvar=ADMIN_URL_VARIABLE, help=_ADMIN_URL_HELP)]
 ProfileName = Annotated[
-    str | None, typer.Option("--cluster", envvar=CLUSTER_VARIABLE, metavar="PROFILE", help=_CLUSTER_HELP)
+    str | None,
+    typer.Option(
+        "--cluster", envvar=CLUSTER_VARIABLE, metavar="PROFILE", help=_CLUSTER_HELP, autocompletion=profile_names
+    ),
 ]
 OutputForm = Annotated[Output, typer.Option("--output", "-o", help=_OUTPUT_HELP)]
 
 # Before the verb they have neither a default nor a variable: the command itself reads these.
 EarlyAdminUrl = Annotated[str | None, typer.Option("--admin-url", help=_ADMIN_URL_HELP)]
-EarlyProfile = Annotated[str | None, typer.Option("--cluster", metavar="PROFILE", help=_CLUSTER_HELP)]
+EarlyProfile = Annotated[
+    str | None,
+    typer.Option(
+        "--cluster",
+        metavar="PROFILE",
+        help=_CLUSTER_HELP,
+        autocompletion=profile_names,
+    ),
+]
 EarlyOutput = Annotated[Output | None, typer.Option("--output", "-o", help=_OUTPUT_HELP)]
 
 _PASSED = {"admin_url": "--admin-url", "profile": "--cluster", "output": "--output"}

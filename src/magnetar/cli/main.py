@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import sys
 from typing import TYPE_CHECKING, Annotated
@@ -14,7 +13,7 @@ from magnetar.base.errors import MagnetarError
 from magnetar.cli.commands import Commands
 from magnetar.cli.failures import ExitCode, FailedError, Failure, requested_output
 from magnetar.cli.global_options import EarlyAdminUrl, EarlyOutput, EarlyProfile
-from magnetar.cli.output import Output, say
+from magnetar.cli.output import Output, say, say_json
 from magnetar.cli.variables import misspelt_variables
 
 if TYPE_CHECKING:
@@ -59,7 +58,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     output = requested_output(sys.argv[1:] if arguments is None else arguments)
     for warning in misspelt_variables(app, os.environ):
         if output is Output.JSON:
-            sys.stderr.write(json.dumps({"warning": warning}) + "\n")
+            say_json(warning=warning)
         else:
             say(f"warning: {warning}")
     try:

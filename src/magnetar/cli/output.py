@@ -40,6 +40,11 @@ def say(text: str) -> None:
     Console(stderr=True, highlight=False, markup=False, soft_wrap=True).print(text)
 
 
+def say_json(**fields: object) -> None:
+    """Print a message to stderr as one line of JSON."""
+    sys.stderr.write(json.dumps(fields) + "\n")
+
+
 def show_json(value: object) -> None:
     """Print a value as JSON."""
     sys.stdout.write(json.dumps(value, indent=2, default=str) + "\n")

@@ -20,6 +20,7 @@ from rich.text import Text
 from magnetar.base.names import NamespaceName
 from magnetar.cli.global_options import noun
 from magnetar.cli.output import UNKNOWN, Output, say, table
+from magnetar.cli.profile_store import Profiles, load_profiles
 from magnetar.cli.session import names
 from magnetar.ops.spark import require_spark
 from magnetar.pipeline import limits
@@ -38,7 +39,7 @@ app = noun("Replicate entries between clusters with Apache Spark.")
 @app.command()
 def replicate(
     *,
-    clusters: Annotated[str, typer.Option(help="Clusters as name=admin URL, separated by commas.")],
+    clusters: Annotated[str, typer.Option(help="Clusters as name=admin URL or as profiles, separated by commas.")],
     lease_seconds: Annotated[
         float, typer.Option(help="Seconds for which a task holds its links.")
     ] = limits.LEASE_SECONDS,
@@ -65,7 +66,7 @@ def replicate(
     from magnetar.pipeline.driver.replicate import Replication, Settings  # noqa: PLC0415
 
     always = tuple(str(NamespaceName.parse(name)) for name in names(namespaces))
-    settings = Settings(addresses(clusters), lease_seconds, master, work_dir, spark_log, always)
+    settings = Settings(addresses(with_urls(clusters)), lease_seconds, master, work_dir, spark_log, always)
     stop = threading.Event()
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, lambda *_: stop.set())
@@ -79,6 +80,13 @@ def replicate(
         show(event)
 
     Replication(settings, tell, random.Random()).run(stop)  # noqa: S311 - jitter, not secrets
+
+
+def with_urls(clusters: str) -> str:
+    """Return ``clusters`` with the admin URL of each name that is given alone, from its profile."""
+    parts = names(clusters)
+    profiles = load_profiles() if any("=" not in part for part in parts) else Profiles()
+    return ",".join(part if "=" in part else f"{part}={profiles.named(part).admin_url}" for part in parts)
 
 
 def _json_lines() -> Callable[[Event], None]:

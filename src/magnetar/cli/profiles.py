@@ -6,13 +6,13 @@ from typing import Annotated
 
 import typer
 
-from magnetar.cli.global_options import OutputForm, noun
+from magnetar.cli.global_options import OutputForm, noun, profile_names
 from magnetar.cli.output import Output, say, show_change, show_json, show_table
 from magnetar.cli.profile_store import Profile, load_profiles, profiles_file, save_profiles
 
 app = noun("Names of clusters for --cluster, in a file of your configuration directory.")
 
-Name = Annotated[str, typer.Argument(help="The profile's name.")]
+Name = Annotated[str, typer.Argument(help="The profile's name.", autocompletion=profile_names)]
 
 
 @app.command("list")

@@ -10,7 +10,6 @@ import typer
 from magnetar.base.names import NamespaceName, TopicName
 from magnetar.cli.failures import ExitCode, FailedError, Failure
 from magnetar.cli.global_options import noun
-from magnetar.cli.output import say
 from magnetar.cli.session import Namespace, Session, Topic, command
 from magnetar.cli.session import namespace as read_namespace
 from magnetar.cli.session import topic as read_topic
@@ -42,7 +41,7 @@ def stats(session: Session, topic: Topic) -> None:
     found = session.client.topics.stats(topic, precise_backlog=True)
     session.rows(list(standings(found)))
     for cluster, reason in unavailable(found).items():
-        say(f"no exact progress in {cluster}: {reason}")
+        session.note(f"no exact progress in {cluster}: {reason}")
 
 
 @command(app, "protection")

@@ -13,7 +13,7 @@ from typing import Annotated
 import typer
 
 from magnetar.base.errors import ConfigurationError
-from magnetar.cli.output import Output, say, show_lines, show_table
+from magnetar.cli.output import Output, show_lines, show_table
 from magnetar.cli.profile_store import Profile, load_profiles, save_profiles
 from magnetar.cli.session import names
 from magnetar.cli.start_steps import StartSteps
@@ -34,13 +34,11 @@ def up(
     ] = 16650,
     pipeline: Annotated[bool, typer.Option(help="Replicate between the clusters.")] = True,
     profiles: Annotated[bool, typer.Option(help="Add the clusters to your profiles.")] = True,
-    output: Annotated[
-        Output, typer.Option("--output", "-o", help="Output format of the endpoints and messages.")
-    ] = Output.TEXT,
+    output: Annotated[Output, typer.Option("--output", "-o", help="Output format of the endpoints.")] = Output.TEXT,
 ) -> None:
     """Start clusters and their pipeline on this machine, and keep them running until Ctrl-C.
 
-    The progress of the start is shown on a terminal, and written to stderr as JSON lines otherwise. Each process has a
+    Progress and messages are shown on a terminal, and written to stderr as JSON lines otherwise. Each process has a
     file in DATA/logs, and Spark another one. The files are rotated like the logFile of a broker.
     """
     cluster_names = names(clusters)
@@ -51,20 +49,21 @@ def up(
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, lambda *_: stop_request.set())
     laid_out = lay_out(cluster_names, data, base_port)
-    tell = _tell_json if output is Output.JSON else say
     with hold(data):
         require_free_ports(laid_out)
         steps = StartSteps()
-        local = LocalClusters(laid_out, Host(stop_request, tell, steps.show), with_pipeline=with_pipeline)
+        local = LocalClusters(laid_out, Host(stop_request, steps.tell, steps.show), with_pipeline=with_pipeline)
         try:
             with steps:
                 local.start()
             _announce(local, output)
             if profiles:
                 for line in add_profiles(laid_out):
-                    tell(line)
+                    steps.tell(line)
             if output is Output.TEXT:
-                say(f"Logs are in {laid_out[0].directory.parent / 'logs'}. Press Ctrl-C to stop; the data is kept.")
+                steps.tell(
+                    f"Logs are in {laid_out[0].directory.parent / 'logs'}. Press Ctrl-C to stop; the data is kept."
+                )
             local.supervise()
         finally:
             local.stop()
@@ -87,10 +86,6 @@ def _announce(local: LocalClusters, output: Output) -> None:
             for each in local.clusters
         )
     sys.stdout.flush()
-
-
-def _tell_json(text: str) -> None:
-    sys.stderr.write(json.dumps({"event": "message", "message": text}) + "\n")
 
 
 def add_profiles(clusters: tuple[LocalCluster, ...]) -> list[str]:

@@ -9,8 +9,10 @@ import httpx
 import pytest
 
 from magnetar.admin.client import AdminClient
+from magnetar.base.errors import ConfigurationError
 from magnetar.cli import session
 from magnetar.cli.main import ExitCode, main
+from magnetar.cli.pipeline import with_urls
 from magnetar.cli.profile_store import profiles_file
 
 if TYPE_CHECKING:
@@ -157,3 +159,33 @@ def test_an_unclear_choice_is_refused(
     assert main(line.split()) is ExitCode.FAILED
     assert words in capsys.readouterr().err
     assert asked == []
+
+
+@pytest.mark.parametrize(
+    ("words", "found"),
+    [
+        ("magnetar --cluster e", ["ewr"]),
+        ("magnetar topics list --cluster e", ["ewr"]),
+        ("magnetar profiles use j", ["jfk"]),
+        ("magnetar --cluster ewr topics sk", ["skip-entries", "skip"]),
+        ("magnetar -o js", ["json"]),
+    ],
+)
+def test_a_shell_completes_names(
+    words: str, found: list[str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for name in ("ewr", "jfk"):
+        as_json(f"profiles set {name} --admin-url http://{name}:8080", capsys)
+    monkeypatch.setenv("_MAGNETAR_COMPLETE", "complete_bash")
+    monkeypatch.setenv("COMP_WORDS", words)
+    monkeypatch.setenv("COMP_CWORD", str(len(words.split()) - 1))
+    with pytest.raises(SystemExit):
+        main([])
+    assert capsys.readouterr().out.split() == found
+
+
+def test_the_pipeline_finds_clusters_by_their_profiles(capsys: pytest.CaptureFixture[str]) -> None:
+    as_json("profiles set ewr --admin-url http://ewr:8080", capsys)
+    assert with_urls("ewr,legacy=http://pulsar:8080") == "ewr=http://ewr:8080,legacy=http://pulsar:8080"
+    with pytest.raises(ConfigurationError, match="no profile has the name jfk; there are ewr"):
+        with_urls("ewr,jfk")

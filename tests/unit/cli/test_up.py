@@ -53,9 +53,11 @@ def test_steps_are_json_lines_without_a_terminal(capsys: pytest.CaptureFixture[s
     with StartSteps() as steps:
         steps.show(StartStep("Spark"))
         steps.show(StartStep("Spark", 1.23456))
+    steps.tell("jfk restarted")
     assert [json.loads(line) for line in capsys.readouterr().err.splitlines()] == [
         {"event": "starting", "step": "Spark"},
         {"event": "started", "step": "Spark", "seconds": 1.235},
+        {"event": "message", "message": "jfk restarted"},
     ]
 
 
