@@ -25,7 +25,15 @@ from magnetar.admin.handlers import (
     topics,
     unsupported,
 )
-from magnetar.admin.handlers.operations import logs, namespace_operations, non_persistent
+from magnetar.admin.handlers.operations import (
+    broker_stats,
+    configuration,
+    isolation,
+    logs,
+    namespace_operations,
+    non_persistent,
+    resource_quotas,
+)
 from magnetar.admin.pulsar_api.routes import specificity
 from magnetar.base.errors import AdminError, BadVersionError, MagnetarError
 
@@ -42,6 +50,7 @@ if TYPE_CHECKING:
 
 NOUNS = (
     clusters,
+    isolation,
     tenants,
     namespaces,
     namespace_operations,
@@ -54,6 +63,9 @@ NOUNS = (
     protection,
     schemas,
     brokers,
+    configuration,
+    broker_stats,
+    resource_quotas,
 )
 """Modules with routes, each with a function ``routes``."""
 

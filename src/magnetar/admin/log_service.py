@@ -1,4 +1,4 @@
-"""Interface between the handlers and the broker for the logs of topics."""
+"""Interface between the handlers and the broker for the logs of topics, and for settings that change at run time."""
 
 from __future__ import annotations
 
@@ -8,12 +8,33 @@ from typing import TYPE_CHECKING, Protocol
 from magnetar.base.errors import AdminError
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from magnetar.admin.models.logs import AnalyzedBacklog, ManagedLedgerInfo
     from magnetar.admin.models.topics import MessageId
     from magnetar.base.names import TopicName
     from magnetar.base.position import Position
+
+
+class DynamicSettings(Protocol):
+    """Settings that operators change at run time."""
+
+    @property
+    def names(self) -> Sequence[str]:
+        """Settings that can be changed."""
+        ...
+
+    def values(self) -> Mapping[str, str]:
+        """Return the values that were set at run time."""
+        ...
+
+    async def set(self, name: str, value: str) -> None:
+        """Set a setting, durably; refuses with 412 one that cannot be changed, or an invalid value."""
+        ...
+
+    async def remove(self, name: str) -> None:
+        """Return to the value of the start, durably; refuses with 412 a setting that cannot be changed."""
+        ...
 
 
 class LogOperations(Protocol):

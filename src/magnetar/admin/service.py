@@ -12,7 +12,7 @@ from magnetar.base.errors import AdminError
 if TYPE_CHECKING:
     from collections.abc import Collection, Generator, Iterator, Mapping, Sequence
 
-    from magnetar.admin.log_service import LogOperations
+    from magnetar.admin.log_service import DynamicSettings, LogOperations
     from magnetar.admin.metrics.options import MetricsOptions
     from magnetar.admin.models.internal import PersistentTopicInternalStats
     from magnetar.admin.models.protection import SubscriptionProtection
@@ -248,6 +248,11 @@ class AdminService(Protocol):
     @property
     def logs(self) -> LogOperations:
         """Operations on the logs and properties of topics."""
+        ...
+
+    @property
+    def dynamic(self) -> DynamicSettings:
+        """Settings that can be changed at run time."""
         ...
 
     @property

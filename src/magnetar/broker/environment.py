@@ -68,16 +68,23 @@ class Environment:
     """Closed objects that are to be freed."""
     objects: ObjectMemory = field(init=False)
     """Memory for further topics and clients."""
+    started_with: BrokerConfig = field(init=False)
+    """The settings of the start, without changes at run time."""
     schemas: SchemaRegistry = field(init=False)
     """The schemas of the topics."""
 
     def __post_init__(self) -> None:
         """Create the queues of sliced work."""
+        object.__setattr__(self, "started_with", self.config)
         object.__setattr__(self, "sliced", SlicedWork(self.loop, self.clock))
         object.__setattr__(self, "slices", SharedSlices(self.loop, self.clock))
         object.__setattr__(self, "objects", ObjectMemory(self.memory.limits.total, self.clock, self.resident_bytes))
         object.__setattr__(self, "retired", Retired(self.loop, self.clock, self.sliced))
         object.__setattr__(self, "schemas", SchemaRegistry(self.config, self.metadata, self.loop))
+
+    def reconfigure(self, config: BrokerConfig) -> None:
+        """Use other values of dynamic settings from now on."""
+        object.__setattr__(self, "config", config)
 
     @property
     def cursor_limits(self) -> CursorLimits:

@@ -40,6 +40,7 @@ from magnetar.broker.resources.process import (
 )
 from magnetar.broker.session.server import Server
 from magnetar.broker.settings.data_directory import LEDGERS, METADATA
+from magnetar.broker.settings.dynamic import with_values
 from magnetar.broker.starting import Starting
 from magnetar.broker.topic.registry import TopicRegistry
 from magnetar.broker.web.connection import WebOptions
@@ -152,6 +153,7 @@ class Broker:
         """Load the topics that must be loaded, and listen."""
         config = self.config
         self.environment = environment
+        _reconfigure(environment)
         self.topics = TopicRegistry(environment, "")
         opened.callback(environment.sliced.stop)
         opened.callback(environment.schemas.close)
@@ -261,6 +263,15 @@ def _log_unhandled(_loop: asyncio.AbstractEventLoop, context: dict[str, Any]) ->
     """Log an unhandled exception of a callback or task of the broker's loop."""
     error = context.get("exception")
     log.error("unhandled_exception", message=context.get("message"), error=repr(error), exc_info=error)
+
+
+def _reconfigure(environment: Environment) -> None:
+    """Apply the settings that were changed at run time before the start."""
+    values = environment.resources.dynamic_configuration.values()
+    try:
+        environment.reconfigure(with_values(environment.config, values))
+    except ConfigurationError as error:  # the limits of the setting have changed since
+        log.warning("dynamic_configuration_ignored", error=str(error))
 
 
 def _service_url(resources: Resources, cluster: str) -> str | None:

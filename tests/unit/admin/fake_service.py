@@ -379,6 +379,24 @@ class FakeLogOperations:
         return MessageId.of(Position(3, len(self._topics.of(topic).entries) - 1), topic)
 
 
+class FakeDynamicSettings:
+    """Settings of which one can be changed."""
+
+    names = ("allowAutoTopicCreation",)
+
+    def __init__(self) -> None:
+        self._values: dict[str, str] = {}
+
+    def values(self) -> Mapping[str, str]:
+        return self._values
+
+    async def set(self, name: str, value: str) -> None:
+        self._values[name] = value
+
+    async def remove(self, name: str) -> None:
+        self._values.pop(name, None)
+
+
 class FakeSchemaOperations:
     """The schemas of all topics, compared with the latest."""
 
@@ -418,6 +436,7 @@ class FakeAdminService:
         self.topics = FakeTopicOperations(resources)
         self.subscriptions = FakeSubscriptionOperations(self.topics)
         self.logs = FakeLogOperations(self.topics)
+        self.dynamic = FakeDynamicSettings()
         self.schemas = FakeSchemaOperations()
         self.healthy = True
         self.unloadable: dict[TopicName, str] = {}

@@ -35,9 +35,6 @@ def routes(context: Context) -> list[AdminRoute]:
         route("PUT", f"{root}/{{cluster}}", handlers.create),
         route("POST", f"{root}/{{cluster}}", handlers.update),
         route("DELETE", f"{root}/{{cluster}}", handlers.delete),
-        route("GET", f"{root}/{{cluster}}/peers", handlers.peers),
-        route("GET", f"{root}/{{cluster}}/namespaceIsolationPolicies", handlers.nothing),
-        route("GET", f"{root}/{{cluster}}/failureDomains", handlers.nothing),
     ]
 
 
@@ -80,13 +77,6 @@ class _Clusters:
                 if policies is not None and name in policies.replication_clusters:
                     raise AdminError(HTTPStatus.PRECONDITION_FAILED, f"Cluster not empty: {namespace} replicates to it")
         await self._clusters.delete(name)
-
-    def peers(self, request: Request) -> list[str]:
-        return self._get(entity_name(request, "cluster")).peerClusterNames or []
-
-    def nothing(self, request: Request) -> dict[str, Any]:
-        self._get(entity_name(request, "cluster"))
-        return {}
 
     def _get(self, name: str) -> ClusterData:
         found = self._clusters.get(name)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, TypeVar
 import magnetar
 from magnetar.admin.metrics.options import MetricsOptions
 from magnetar.base.errors import AdminError, StorageError
+from magnetar.broker.admin.dynamic import DynamicSettings
 from magnetar.broker.admin.logs import LogOperations
 from magnetar.broker.admin.schemas import SchemaOperations
 from magnetar.broker.admin.subscriptions import SubscriptionOperations
@@ -40,6 +41,7 @@ class Administration:
         self._admin_url = admin_url
         self.topics = TopicOperations(environment, topics)
         self.subscriptions = SubscriptionOperations(environment, topics)
+        self.dynamic = DynamicSettings(environment)
         self.logs = LogOperations(environment, topics)
         self.schemas = SchemaOperations(environment)
 

@@ -1,0 +1,1 @@
+"""Documents of operators in the metadata store."""
