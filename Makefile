@@ -10,7 +10,7 @@ SUITABLE_PYTHON = for p in python3 python3.13 python3.12 python3.11; do \
 PYTHON ?= $(shell $(SUITABLE_PYTHON))
 PROTO := src/magnetar/wire/proto
 
-.PHONY: help setup demo test check unit format proto test-long test-memory test-chaos test-hostile interop sim transcripts bench reference python java
+.PHONY: help setup demo test check unit format proto test-long test-memory test-chaos test-hostile interop sim transcripts docs bench reference python java
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/\1|\2/' | column -t -s '|'
@@ -78,6 +78,12 @@ proto: setup ## generate the protobuf modules
 
 reference: setup ## generate docs/reference from the code
 	@$(BIN)/python -m reference
+
+docs: setup ## build the documentation site in build/docs/site; refuses dead links
+	@$(BIN)/python -m pip install --quiet --editable '.[docs]' --constraint constraints.txt
+	@rm -rf build/docs && mkdir -p build/docs && cp docs/mkdocs.yml build/docs
+	@$(BIN)/python -m reference.site build/docs/source
+	@cd build/docs && $(CURDIR)/$(BIN)/zensical build --strict --config-file mkdocs.yml
 
 bench: java setup ## compare Magnetar with Apache Pulsar; 25 minutes (QUICK=1: three minutes; ARGS=--resume)
 	@$(BIN)/python -m bench $(if $(QUICK),--quick) $(ARGS)
