@@ -237,6 +237,8 @@ class CursorState:
     @property
     def deleted_serialized_size(self) -> int:
         """Bytes that the entries deleted beyond mark-delete take in a checkpoint, about."""
+        if not self._deleted:
+            return 0
         listed, mapped = self._deleted.serialize()
         return _LISTED_BYTES * len(listed) + sum(len(bitmap) for _, bitmap in mapped)
 

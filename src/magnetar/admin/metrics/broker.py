@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from typing import TYPE_CHECKING
 
 from prometheus_client import ProcessCollector
@@ -18,12 +17,12 @@ from prometheus_client.utils import floatToGoString
 from magnetar.admin.metrics.topics import SUMMED
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections import Counter
+    from collections.abc import Iterator, Mapping, Sequence
 
-    from magnetar.admin.models.topics import SnapshotStats, TopicStats
+    from magnetar.admin.models.topics import SnapshotStats
     from magnetar.admin.service import AdminService
     from magnetar.base.histogram import Histogram
-    from magnetar.base.names import TopicName
 
 _STORAGE = {
     "magnetar_storage_failed": "1 after a failed write or sync: nothing is confirmed until the broker is restarted",
@@ -31,11 +30,21 @@ _STORAGE = {
 }
 
 
+OF_BROKER = {*[f"pulsar_{metric.name}" for metric in SUMMED], "pulsar_in_bytes_total"}
+"""Metrics of topics whose sums are metrics of the broker, too."""
+
+
 class BrokerMetrics:
     """Collector of prometheus_client for the metrics of the whole broker."""
 
-    def __init__(self, service: AdminService) -> None:
-        """Take the figures of the broker; those of topics are added."""
+    def __init__(
+        self,
+        service: AdminService,
+        topics: Counter[str],
+        sums: Mapping[str, float],
+        snapshots: Sequence[SnapshotStats],
+    ) -> None:
+        """Take the figures of the broker, the number of topics by namespace, and the sums over all topics."""
         self._cluster = service.cluster_name
         self._version = service.version
         self._storage = service.storage_refuses()
@@ -45,22 +54,9 @@ class BrokerMetrics:
         self._unloadable = service.load_failures()
         self._limit_hits = service.limit_hits()
         self._memory = service.memory()
-        self._topics: Counter[str] = Counter()
-        """Number of topics by namespace."""
-        self._sums = [0.0] * len(SUMMED)
-        self._bytes_in = self._bytes_out = 0
-        self._cache_hits = 0.0
-        self._found_snapshots: list[SnapshotStats] = []
-
-    def add_topic(self, name: TopicName, stats: TopicStats) -> None:
-        """Count a topic."""
-        self._topics[str(name.namespace_name)] += 1
-        self._sums = [total + (each.value_of(stats) or 0) for total, each in zip(self._sums, SUMMED, strict=True)]
-        self._bytes_in += stats.bytes_in_counter
-        self._bytes_out += stats.bytes_out_counter
-        self._cache_hits += stats.log.rates.per_second[1]
-        if stats.replicated_subscription_snapshots is not None:
-            self._found_snapshots.append(stats.replicated_subscription_snapshots)
+        self._topics = topics
+        self._sums = sums
+        self._found_snapshots = snapshots
 
     def collect(self) -> Iterator[Metric]:
         """Yield all metrics."""
@@ -87,18 +83,19 @@ class BrokerMetrics:
 
     def _of_topics(self) -> Iterator[Metric]:
         yield self._gauge("pulsar_broker_topics_count", "Loaded topics", self._topics.total())
-        for metric, value in zip(SUMMED, self._sums, strict=True):
+        for metric in SUMMED:
+            value = self._sums[f"pulsar_{metric.name}"]
             yield self._gauge(f"pulsar_broker_{metric.name}", f"{metric.documentation}; sum of the topics", value)
         yield self._gauge(
             "pulsar_broker_in_bytes_total",
             "Bytes published to the loaded topics since they were loaded",
-            self._bytes_in,
+            self._sums["pulsar_in_bytes_total"],
             system_topic="false",
         )
         yield self._gauge(
             "pulsar_broker_out_bytes_total",
             "Bytes sent from the loaded topics since they were loaded",
-            self._bytes_out,
+            self._sums["pulsar_out_bytes_total"],
             system_subscription="false",
         )
         per_namespace = GaugeMetricFamily(
@@ -119,10 +116,10 @@ class BrokerMetrics:
     def _of_storage(self) -> Iterator[Metric]:
         for name, text, is_so in zip(_STORAGE, _STORAGE.values(), self._storage, strict=True):
             yield self._gauge(name, text, is_so)
-        misses = self._sums[[metric.name for metric in SUMMED].index("storage_read_cache_misses_rate")]
+        reads, misses = self._sums["pulsar_storage_read_rate"], self._sums["pulsar_storage_read_cache_misses_rate"]
         yield self._gauge("pulsar_ml_count", "Open logs of topics", self._topics.total())
         yield self._gauge("pulsar_ml_cache_used_size", "Bytes in the caches of the log", self._memory["caches"][0])
-        yield self._gauge("pulsar_ml_cache_hits_rate", "Entries read per second from memory", self._cache_hits)
+        yield self._gauge("pulsar_ml_cache_hits_rate", "Entries read per second from memory", reads - misses)
         yield self._gauge("pulsar_ml_cache_misses_rate", "Entries read per second from the disk", misses)
 
     def _of_limits(self) -> Iterator[Metric]:

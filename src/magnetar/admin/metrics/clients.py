@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from operator import attrgetter
 from typing import TYPE_CHECKING
 
 from magnetar.admin.metrics.table import Metric
@@ -13,23 +12,23 @@ if TYPE_CHECKING:
     from magnetar.admin.models.clients import ConsumerStats, PublisherStats
 
 CONSUMER: Sequence[Metric[ConsumerStats]] = [
-    Metric("pulsar_consumer_available_permits", attrgetter("available_permits"), "Messages that the consumer may get"),
+    Metric("pulsar_consumer_available_permits", "available_permits", "Messages that the consumer may get"),
     Metric(
         "pulsar_consumer_blocked_on_unacked_messages",
         lambda stats: int(stats.blocked_consumer_on_unacked_msgs),
         "Whether dispatch to the consumer waits for acknowledgements",
     ),
-    Metric("pulsar_consumer_msg_ack_rate", attrgetter("message_ack_rate"), "Acknowledged messages per second"),
-    Metric("pulsar_consumer_msg_rate_out", attrgetter("msg_rate_out"), "Sent messages per second"),
-    Metric("pulsar_consumer_msg_rate_redeliver", attrgetter("msg_rate_redeliver"), "Redelivered messages per second"),
-    Metric("pulsar_consumer_msg_throughput_out", attrgetter("msg_throughput_out"), "Sent bytes per second"),
-    Metric("pulsar_consumer_unacked_messages", attrgetter("unacked_messages"), "Messages sent and not acknowledged"),
+    Metric("pulsar_consumer_msg_ack_rate", "message_ack_rate", "Acknowledged messages per second"),
+    Metric("pulsar_consumer_msg_rate_out", "msg_rate_out", "Sent messages per second"),
+    Metric("pulsar_consumer_msg_rate_redeliver", "msg_rate_redeliver", "Redelivered messages per second"),
+    Metric("pulsar_consumer_msg_throughput_out", "msg_throughput_out", "Sent bytes per second"),
+    Metric("pulsar_consumer_unacked_messages", "unacked_messages", "Messages sent and not acknowledged"),
 ]
 """Values of each consumer."""
 
 PRODUCER: Sequence[Metric[PublisherStats]] = [
-    Metric("pulsar_producer_msg_rate_in", attrgetter("msg_rate_in"), "Published messages per second"),
-    Metric("pulsar_producer_msg_throughput_in", attrgetter("msg_throughput_in"), "Published bytes per second"),
-    Metric("pulsar_producer_msg_average_Size", attrgetter("average_msg_size"), "Average bytes of a published message"),
+    Metric("pulsar_producer_msg_rate_in", "msg_rate_in", "Published messages per second"),
+    Metric("pulsar_producer_msg_throughput_in", "msg_throughput_in", "Published bytes per second"),
+    Metric("pulsar_producer_msg_average_Size", "average_msg_size", "Average bytes of a published message"),
 ]
 """Values of each producer."""

@@ -6,11 +6,12 @@ topics are gauges, including those that only grow.
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import TYPE_CHECKING
 
 from prometheus_client import CollectorRegistry, generate_latest
 
-from magnetar.admin.metrics.broker import BrokerMetrics
+from magnetar.admin.metrics.broker import OF_BROKER, BrokerMetrics
 from magnetar.admin.metrics.clients import CONSUMER, PRODUCER
 from magnetar.admin.metrics.links import LINK
 from magnetar.admin.metrics.subscriptions import PROGRESS, SUBSCRIPTION
@@ -19,12 +20,12 @@ from magnetar.admin.metrics.topics import ENTRY_SIZE, TOPIC, WRITE_LATENCY
 from magnetar.admin.service import StatsOptions
 
 if TYPE_CHECKING:
-    from collections.abc import Generator, Iterable, Iterator
+    from collections.abc import Collection, Generator, Iterable, Iterator, Mapping
 
     from magnetar.admin.metrics.options import MetricsOptions
     from magnetar.admin.metrics.table import Metric, Stats
     from magnetar.admin.models.subscriptions import SubscriptionStats
-    from magnetar.admin.models.topics import TopicStats
+    from magnetar.admin.models.topics import SnapshotStats, TopicStats
     from magnetar.admin.service import AdminService
     from magnetar.base.names import TopicName
 
@@ -42,20 +43,22 @@ async def exposition(service: AdminService) -> list[bytes]:
 def _chunks(service: AdminService) -> Generator[None, None, list[bytes]]:
     options = service.metrics_options
     of_each = StatsOptions(exclude_publishers=not options.by_producer, exclude_consumers=not options.by_consumer)
-    broker, topics = BrokerMetrics(service), TopicMetrics(service.cluster_name, options)
+    topics = TopicMetrics(service.cluster_name, options)
+    snapshots: list[SnapshotStats] = []
     for name in service.topics.open_names():
         yield
         stats = yield from service.topics.open_stats(name, of_each)
         if stats is not None:
-            broker.add_topic(name, stats)
             yield from topics.add(name, stats)
-    registry = CollectorRegistry(auto_describe=False)
-    registry.register(broker)
-    chunks = [generate_latest(registry)]
+            if stats.replicated_subscription_snapshots is not None:
+                snapshots.append(stats.replicated_subscription_snapshots)
+    chunks: list[bytes] = []
     for chunk in topics.chunks():
         yield
         chunks.append(chunk)
-    return chunks
+    registry = CollectorRegistry(auto_describe=False)
+    registry.register(BrokerMetrics(service, topics.counts, topics.sums(), snapshots))
+    return [generate_latest(registry), *chunks]
 
 
 class TopicMetrics:
@@ -65,18 +68,24 @@ class TopicMetrics:
         """Begin without samples."""
         self._cluster = label("cluster", cluster)
         self._options = options
-        self._topics = self._table(TOPIC)
+        self._topics = self._table(TOPIC, [metric.name for metric in TOPIC if metric.name in OF_BROKER])
         self._write_latencies = self._table(WRITE_LATENCY)
         self._entry_sizes = self._table(ENTRY_SIZE)
         self._links = self._table(LINK)
-        self._subscriptions = self._table(SUBSCRIPTION)
+        self._subscriptions = self._table(SUBSCRIPTION, ["pulsar_out_bytes_total"])
         self._progress = self._table(PROGRESS)
         self._consumers = Table(CONSUMER)
         self._producers = Table(PRODUCER)
+        self.counts: Counter[str] = Counter()
+        """Number of topics by namespace."""
 
-    def _table(self, metrics: Iterable[Metric[Stats]]) -> Table[Stats]:
+    def _table(self, metrics: Iterable[Metric[Stats]], summed: Collection[str] = ()) -> Table[Stats]:
         by_topic = self._options.by_topic
-        return Table(metric for metric in metrics if by_topic or metric.combine is not None)
+        return Table((metric for metric in metrics if by_topic or metric.combine is not None), summed)
+
+    def sums(self) -> Mapping[str, float]:
+        """Return the sums over all topics, by name of the metric, after all chunks were read."""
+        return {**self._topics.sums, **self._subscriptions.sums}
 
     def add(self, name: TopicName, stats: TopicStats) -> Iterator[None]:
         """Add a topic, in steps."""
@@ -87,9 +96,10 @@ class TopicMetrics:
             self._entry_sizes.add_values(labels, stats.log.entry_sizes.row)
         for remote, link in stats.replication.items():
             self._links.add(f"{labels},{label('remote_cluster', remote)}", link)
-        for subscription, its_stats in stats.subscriptions.items():
+        for at, (subscription, its_stats) in enumerate(stats.subscriptions.items()):
+            if at:
+                yield
             self._add_subscription(labels, subscription, its_stats)
-            yield
         for producer in stats.publishers:
             its_name = label("producer_name", producer.producer_name or "")
             self._producers.add(f'{labels},{its_name},producer_id="{producer.producer_id}"', producer)
@@ -106,7 +116,9 @@ class TopicMetrics:
             self._consumers.add(f'{labels},{its_name},consumer_id="{consumer.consumer_id}"', consumer)
 
     def _labels(self, name: TopicName) -> str:
-        namespace = f"{self._cluster},{label('namespace', str(name.namespace_name))}"
+        of = f"{name.tenant}/{name.namespace}"
+        self.counts[of] += 1
+        namespace = f"{self._cluster},{label('namespace', of)}"
         if not self._options.by_topic:
             return namespace
         if not self._options.split_partition:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from operator import add, attrgetter
+from operator import add
 from typing import TYPE_CHECKING
 
 from magnetar.admin.metrics.table import Metric
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 LINK: Sequence[Metric[ReplicatorStats]] = [
     Metric(
         "pulsar_replication_backlog",
-        attrgetter("replication_backlog"),
+        "replication_backlog",
         "Entries that the remote cluster does not hold",
         add,
     ),
@@ -27,7 +27,7 @@ LINK: Sequence[Metric[ReplicatorStats]] = [
     ),
     Metric(
         "pulsar_replication_delay_in_seconds",
-        attrgetter("replication_delay_in_seconds"),
+        "replication_delay_in_seconds",
         "Age of the oldest entry that the remote cluster does not hold",
         max,
     ),
@@ -37,34 +37,34 @@ LINK: Sequence[Metric[ReplicatorStats]] = [
         "Whether nothing is connected to send entries to the remote cluster",
         add,
     ),
-    Metric("pulsar_replication_rate_expired", attrgetter("msg_rate_expired"), "Links expire no entries: 0", add),
+    Metric("pulsar_replication_rate_expired", "msg_rate_expired", "Links expire no entries: 0", add),
     Metric(
         "pulsar_replication_rate_in",
-        attrgetter("msg_rate_in"),
+        "msg_rate_in",
         "Messages per second that arrive from the remote cluster",
         add,
     ),
     Metric(
         "pulsar_replication_rate_out",
-        attrgetter("msg_rate_out"),
+        "msg_rate_out",
         "Entries per second that are sent to the remote cluster",
         add,
     ),
     Metric(
         "pulsar_replication_throughput_in",
-        attrgetter("msg_throughput_in"),
+        "msg_throughput_in",
         "Bytes per second that arrive from the remote cluster",
         add,
     ),
     Metric(
         "pulsar_replication_throughput_out",
-        attrgetter("msg_throughput_out"),
+        "msg_throughput_out",
         "Bytes per second that are sent to the remote cluster",
         add,
     ),
     Metric(
         "magnetar_replication_handovers_total",
-        attrgetter("handovers"),
+        "handovers",
         "Hand-overs of a link from one lease to the next",
         add,
         "counter",

@@ -31,12 +31,12 @@ def time_ms(attribute: str) -> Callable[[Stats], int | None]:
 
 
 SUBSCRIPTION: Sequence[Metric[SubscriptionStats]] = [
-    Metric("pulsar_out_bytes_total", attrgetter("bytes_out_counter"), "Sent bytes since the topic was loaded", add),
-    Metric("pulsar_out_messages_total", attrgetter("msg_out_counter"), "Sent messages since the topic was loaded", add),
-    Metric("pulsar_subscription_back_log", attrgetter("msg_backlog"), "Unacknowledged entries", add),
+    Metric("pulsar_out_bytes_total", "bytes_out_counter", "Sent bytes since the topic was loaded", add),
+    Metric("pulsar_out_messages_total", "msg_out_counter", "Sent messages since the topic was loaded", add),
+    Metric("pulsar_subscription_back_log", "msg_backlog", "Unacknowledged entries", add),
     Metric(
         "pulsar_subscription_back_log_no_delayed",
-        attrgetter("msg_backlog_no_delayed"),
+        "msg_backlog_no_delayed",
         "Unacknowledged entries that are not delayed",
         add,
     ),
@@ -45,11 +45,9 @@ SUBSCRIPTION: Sequence[Metric[SubscriptionStats]] = [
         flag("blocked_subscription_on_unacked_msgs"),
         "Whether dispatch waits for acknowledgements",
     ),
-    Metric("pulsar_subscription_consumers_count", attrgetter("consumers_count"), "Connected consumers"),
-    Metric("pulsar_subscription_delayed", attrgetter("msg_delayed"), "Delayed entries", add),
-    Metric(
-        "pulsar_subscription_in_replay", attrgetter("msg_in_replay"), "Entries that were read and wait to be sent", add
-    ),
+    Metric("pulsar_subscription_consumers_count", "consumers_count", "Connected consumers"),
+    Metric("pulsar_subscription_delayed", "msg_delayed", "Delayed entries", add),
+    Metric("pulsar_subscription_in_replay", "msg_in_replay", "Entries that were read and wait to be sent", add),
     Metric(
         "pulsar_subscription_last_acked_timestamp",
         time_ms("last_acked_timestamp"),
@@ -77,40 +75,40 @@ SUBSCRIPTION: Sequence[Metric[SubscriptionStats]] = [
     ),
     Metric(
         "pulsar_subscription_msg_ack_rate",
-        attrgetter("message_ack_rate"),
+        "message_ack_rate",
         "Messages per second that consumers acknowledged",
         add,
     ),
-    Metric("pulsar_subscription_msg_rate_expired", attrgetter("msg_rate_expired"), "Expired entries per second", add),
-    Metric("pulsar_subscription_msg_rate_out", attrgetter("msg_rate_out"), "Sent messages per second", add),
+    Metric("pulsar_subscription_msg_rate_expired", "msg_rate_expired", "Expired entries per second", add),
+    Metric("pulsar_subscription_msg_rate_out", "msg_rate_out", "Sent messages per second", add),
     Metric(
         "pulsar_subscription_msg_rate_redeliver",
-        attrgetter("msg_rate_redeliver"),
+        "msg_rate_redeliver",
         "Redelivered messages per second",
         add,
     ),
-    Metric("pulsar_subscription_msg_throughput_out", attrgetter("msg_throughput_out"), "Sent bytes per second", add),
+    Metric("pulsar_subscription_msg_throughput_out", "msg_throughput_out", "Sent bytes per second", add),
     Metric(
         "pulsar_subscription_total_msg_expired",
-        attrgetter("total_msg_expired"),
+        "total_msg_expired",
         "Expired entries since the topic was loaded",
         add,
     ),
     Metric(
         "pulsar_subscription_unacked_messages",
-        attrgetter("unacked_messages"),
+        "unacked_messages",
         "Messages sent and not acknowledged",
         add,
     ),
     Metric(
         "magnetar_subscription_ack_ranges",
-        attrgetter("non_contiguous_deleted_messages_ranges"),
+        "non_contiguous_deleted_messages_ranges",
         "Ranges of individually acknowledged entries",
         add,
     ),
     Metric(
         "magnetar_subscription_ack_state_used_ratio",
-        attrgetter("ack_state_used"),
+        "ack_state_used",
         "Used share of the limit of persisted acknowledgement state",
         max,
     ),
@@ -122,7 +120,7 @@ SUBSCRIPTION: Sequence[Metric[SubscriptionStats]] = [
     ),
     Metric(
         "magnetar_subscription_unpersisted_acks",
-        attrgetter("unpersisted_acks"),
+        "unpersisted_acks",
         "Acknowledged entries beyond the limit of persisted state, which a crash would redeliver",
         add,
     ),

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Generic, NamedTuple, TypeVar
+from operator import attrgetter
+from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 
 Stats = TypeVar("Stats")
 
@@ -18,8 +19,8 @@ class Metric(NamedTuple, Generic[Stats]):
 
     name: str
     """Exposed name; the name of a counter ends with ``_total``."""
-    value_of: Callable[[Stats], float | None]
-    """Reads the value; None: no sample."""
+    value_of: str | Callable[[Stats], float | None]
+    """Attribute with the value, or function that reads it; None: no sample."""
     documentation: str
     combine: Callable[[float, float], float] | None = None
     """Combines the values of the topics of a namespace; None: the metric has no value for a namespace."""
@@ -29,16 +30,26 @@ class Metric(NamedTuple, Generic[Stats]):
 class Table(Generic[Stats]):
     """The samples of all objects of one kind. Objects with the same labels are combined."""
 
-    def __init__(self, metrics: Iterable[Metric[Stats]]) -> None:
-        """Begin without objects."""
-        self._metrics = tuple(metrics)
-        self._readers = [metric.value_of for metric in self._metrics]
+    def __init__(self, metrics: Iterable[Metric[Stats]], summed: Collection[str] = ()) -> None:
+        """Begin without objects; ``summed``: names of metrics whose sum over all objects is needed."""
+        attributes: list[tuple[Metric[Stats], str]] = []
+        functions: list[tuple[Metric[Stats], Callable[[Stats], float | None]]] = []
+        for metric in metrics:
+            if isinstance(metric.value_of, str):
+                attributes.append((metric, metric.value_of))
+            else:
+                functions.append((metric, metric.value_of))
+        self._metrics = [metric for metric, _ in (*attributes, *functions)]
+        self._attributes: Callable[[Stats], Iterable[Any]] = _together([name for _, name in attributes])
+        self._functions = [function for _, function in functions]
+        self.sums = dict.fromkeys(summed, 0.0)
+        """The sums after all chunks were read."""
         self._rows: dict[str, Sequence[float | None]] = {}
         """The values of each object, by its labels."""
 
     def add(self, labels: str, stats: Stats) -> None:
         """Add an object."""
-        self.add_values(labels, [read(stats) for read in self._readers])
+        self.add_values(labels, [*self._attributes(stats), *[function(stats) for function in self._functions]])
 
     def add_values(self, labels: str, values: Sequence[float | None]) -> None:
         """Add an object with the values of all metrics."""
@@ -58,10 +69,23 @@ class Table(Generic[Stats]):
         # Without objects there are no columns.
         for metric, column in zip(self._metrics, columns if labels else [()] * len(self._metrics), strict=True):
             name = metric.name
+            if name in self.sums:
+                self.sums[name] = sum(value or 0 for value in column)
             yield f"# HELP {name} {metric.documentation}\n# TYPE {name} {metric.kind}\n".encode()
             for first in range(0, len(labels), CHUNK_LINES):
                 end = first + CHUNK_LINES
                 yield _lines(name, labels[first:end], column[first:end]).encode()
+
+
+def _together(attributes: Sequence[str]) -> Callable[[Any], Iterable[Any]]:
+    """Return a function that reads all attributes, which is faster than one function for each."""
+    match attributes:
+        case []:
+            return lambda _: ()
+        case [single]:
+            read = attrgetter(single)
+            return lambda stats: (read(stats),)
+    return attrgetter(*attributes)
 
 
 def _lines(name: str, labels: Sequence[str], values: Sequence[float | None]) -> str:

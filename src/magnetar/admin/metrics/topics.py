@@ -49,7 +49,7 @@ ENTRY_SIZE = _histogram(
 
 SUMMED: Sequence[Metric[TopicStats]] = [
     Metric("subscriptions_count", lambda stats: len(stats.subscriptions), "Subscriptions", add),
-    Metric("producers_count", attrgetter("publishers_count"), "Connected producers, without those of links", add),
+    Metric("producers_count", "publishers_count", "Connected producers, without those of links", add),
     Metric(
         "consumers_count",
         lambda stats: sum([each.consumers_count for each in stats.subscriptions.values()]),
@@ -62,23 +62,23 @@ SUMMED: Sequence[Metric[TopicStats]] = [
         "Messages per second from producers, without those of links",
         add,
     ),
-    Metric("rate_out", attrgetter("msg_rate_out"), "Messages per second to consumers", add),
+    Metric("rate_out", "msg_rate_out", "Messages per second to consumers", add),
     Metric(
         "throughput_in",
         _from_producers("msg_throughput_in", "msg_throughput_in"),
         "Bytes per second from producers, without those of links",
         add,
     ),
-    Metric("throughput_out", attrgetter("msg_throughput_out"), "Bytes per second to consumers", add),
+    Metric("throughput_out", "msg_throughput_out", "Bytes per second to consumers", add),
     Metric(
         "msg_backlog",
         lambda stats: sum([each.msg_backlog for each in stats.subscriptions.values()]),
         "Unacknowledged entries of all subscriptions",
         add,
     ),
-    Metric("storage_size", attrgetter("storage_size"), "Bytes of the stored entries", add),
-    Metric("storage_logical_size", attrgetter("storage_size"), "Bytes of the stored entries, without copies", add),
-    Metric("storage_backlog_size", attrgetter("backlog_size"), "Bytes of the largest backlog of a subscription", add),
+    Metric("storage_size", "storage_size", "Bytes of the stored entries", add),
+    Metric("storage_logical_size", "storage_size", "Bytes of the stored entries, without copies", add),
+    Metric("storage_backlog_size", "backlog_size", "Bytes of the largest backlog of a subscription", add),
     Metric("storage_write_rate", lambda stats: stats.log.rates.per_second[0], "Entries written per second", add),
     Metric(
         "storage_read_rate",
@@ -97,61 +97,59 @@ SUMMED: Sequence[Metric[TopicStats]] = [
 
 TOPIC: Sequence[Metric[TopicStats]] = [
     *[metric._replace(name=f"pulsar_{metric.name}") for metric in SUMMED],
-    Metric("pulsar_average_msg_size", attrgetter("average_msg_size"), "Average bytes of a published message"),
+    Metric("pulsar_average_msg_size", "average_msg_size", "Average bytes of a published message"),
     Metric(
         "pulsar_in_bytes_total",
-        attrgetter("bytes_in_counter"),
+        "bytes_in_counter",
         "Bytes published since the topic was loaded, including those of links",
         add,
     ),
     Metric(
         "pulsar_in_messages_total",
-        attrgetter("msg_in_counter"),
+        "msg_in_counter",
         "Messages published since the topic was loaded, including those of links",
         add,
     ),
     Metric(
         "pulsar_storage_backlog_age_seconds",
-        attrgetter("oldest_backlog_message_age_seconds"),
+        "oldest_backlog_message_age_seconds",
         "Age of the oldest unacknowledged entry, as of the last check of the quotas; -1: none",
         max,
     ),
-    Metric(
-        "pulsar_storage_backlog_quota_limit", attrgetter("backlog_quota_limit_size"), "Backlog quota in bytes; -1: none"
-    ),
+    Metric("pulsar_storage_backlog_quota_limit", "backlog_quota_limit_size", "Backlog quota in bytes; -1: none"),
     Metric(
         "pulsar_storage_backlog_quota_limit_time",
-        attrgetter("backlog_quota_limit_time"),
+        "backlog_quota_limit_time",
         "Backlog quota in seconds; -1: none",
     ),
     Metric(
         "pulsar_storage_offloaded_size",
-        attrgetter("offloaded_storage_size"),
+        "offloaded_storage_size",
         "Bytes in other storage; entries are not offloaded: 0",
         add,
     ),
     Metric(
         "pulsar_publish_rate_limit_times",
-        attrgetter("publish_rate_limited_times"),
+        "publish_rate_limited_times",
         "Number of times that the publish rate was limited",
         add,
     ),
     Metric(
         "pulsar_delayed_message_index_size_bytes",
-        attrgetter("delayed_message_index_size_in_bytes"),
+        "delayed_message_index_size_in_bytes",
         "Bytes of the index of delayed messages",
         add,
     ),
     Metric(
         "magnetar_deduplicated_entries_total",
-        attrgetter("deduplicated_entries"),
+        "deduplicated_entries",
         "Duplicates that were not stored",
         add,
         "counter",
     ),
     Metric(
         "magnetar_deduplication_producers",
-        attrgetter("deduplication_producers"),
+        "deduplication_producers",
         "Producers with known sequence ids",
         add,
     ),
@@ -163,7 +161,7 @@ TOPIC: Sequence[Metric[TopicStats]] = [
     ),
     Metric(
         "magnetar_withheld_receipts",
-        attrgetter("withheld_receipts"),
+        "withheld_receipts",
         "Receipts withheld until fewer entries are at risk",
         add,
     ),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from itertools import islice
+from operator import attrgetter
 from typing import TYPE_CHECKING, TypeVar
 
 from magnetar.admin.models.clients import ConsumerStats, DrainingHash, PublisherStats
@@ -10,7 +11,7 @@ from magnetar.admin.models.internal import CursorStats, LedgerInfo, PersistentTo
 from magnetar.admin.models.model import iso_time
 from magnetar.admin.models.subscriptions import AckHole, SubscriptionStats
 from magnetar.admin.models.topics import ReplicatorStats, TopicStats
-from magnetar.broker.dispatch.key_shared import DrainingTotals, KeySharedDispatcher
+from magnetar.broker.dispatch.key_shared import KeySharedDispatcher
 from magnetar.broker.dispatch.multiple_consumers import MultipleConsumersDispatcher
 from magnetar.broker.dispatch.single_active import SingleActiveDispatcher
 from magnetar.broker.loop.slices import at_once
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
     from magnetar.broker.publish.producer import LocalProducer
     from magnetar.broker.replication.outbound.replicator import Replicator
     from magnetar.broker.subscription.ack_state import AckState
+    from magnetar.broker.subscription.shared_progress import SharedProgress
     from magnetar.broker.subscription.subscription import Subscription
     from magnetar.broker.topic.topic import Topic
     from magnetar.cursor.cursor import Cursor
@@ -40,6 +42,16 @@ PRODUCERS_SHOWN_MAX = 10_000
 """Producers in the internal stats of the cursor of deduplication; further producers are counted only."""
 
 
+_SUMMED = attrgetter(
+    *("msg_rate_out", "msg_throughput_out", "bytes_out_counter", "msg_out_counter"),
+    *("non_contiguous_deleted_messages_ranges", "non_contiguous_deleted_messages_ranges_serialized_size"),
+)
+"""Figures of a topic that are sums over its subscriptions."""
+
+_NONE = (0,) * 6
+"""Their values without subscriptions."""
+
+
 def topic_stats(topic: Topic, options: StatsOptions) -> TopicStats:
     """Return the statistics of a topic, without reading its log."""
     return at_once(topic_stats_steps(topic, options))
@@ -52,13 +64,14 @@ def topic_stats_steps(topic: Topic, options: StatsOptions) -> Generator[None, No
     """
     subscriptions: dict[str, SubscriptionStats] = {}
     for name, subscription in sorted(topic.subscriptions.items()):
+        if subscriptions:
+            yield
         subscriptions[name] = yield from _subscription_stats(topic, subscription, options)
-        yield
     locals_ = tuple(topic.producers.local())
     publishers: list[PublisherStats] = []
     for producer in () if options.exclude_publishers else locals_:
-        publishers.append(_publisher_stats(producer))
         yield
+        publishers.append(_publisher_stats(producer))
     return _topic_stats(topic, subscriptions, publishers, len(locals_))
 
 
@@ -67,19 +80,21 @@ def _topic_stats(
 ) -> TopicStats:
     sequence_ids = topic.deduplication.sequence_ids
     rate_in, throughput_in = topic.arrivals.rates.per_second
+    of_each = map(_SUMMED, subscriptions.values())
+    rate_out, throughput_out, bytes_out, messages_out, ranges, ranges_size = map(sum, zip(_NONE, *of_each, strict=True))
     return TopicStats(
         msg_rate_in=rate_in,
         msg_throughput_in=throughput_in,
         average_msg_size=throughput_in / rate_in if rate_in else 0.0,
-        msg_rate_out=sum(stats.msg_rate_out for stats in subscriptions.values()),
-        msg_throughput_out=sum(stats.msg_throughput_out for stats in subscriptions.values()),
+        msg_rate_out=rate_out,
+        msg_throughput_out=throughput_out,
         bytes_in_counter=topic.arrivals.bytes_in,
         msg_in_counter=topic.arrivals.messages_in,
-        bytes_out_counter=sum(stats.bytes_out_counter for stats in subscriptions.values()),
-        msg_out_counter=sum(stats.msg_out_counter for stats in subscriptions.values()),
+        bytes_out_counter=bytes_out,
+        msg_out_counter=messages_out,
         storage_size=topic.ledger.size_bytes,
         damaged_entries=topic.log.damaged.entries or None,
-        backlog_size=max((stats.backlog_size for stats in subscriptions.values()), default=0),
+        backlog_size=max([stats.backlog_size for stats in subscriptions.values()], default=0),
         backlog_quota_limit_size=topic.policies.backlog_quotas["destination_storage"].limitSize,
         backlog_quota_limit_time=topic.policies.backlog_quotas["message_age"].limitTime,
         oldest_backlog_message_age_seconds=int(topic.backlog_quotas.oldest_age_s),
@@ -100,12 +115,8 @@ def _topic_stats(
         deduplication_producers=len(sequence_ids) if sequence_ids is not None else None,
         topic_epoch=topic.producers.access.topic_epoch,
         delayed_message_index_size_in_bytes=topic.delayed.size_bytes,
-        non_contiguous_deleted_messages_ranges=sum(
-            stats.non_contiguous_deleted_messages_ranges for stats in subscriptions.values()
-        ),
-        non_contiguous_deleted_messages_ranges_serialized_size=sum(
-            stats.non_contiguous_deleted_messages_ranges_serialized_size for stats in subscriptions.values()
-        ),
+        non_contiguous_deleted_messages_ranges=ranges,
+        non_contiguous_deleted_messages_ranges_serialized_size=ranges_size,
         replicated_subscription_snapshots=topic.snapshots.stats() if topic.snapshots is not None else None,
         owner_broker=topic.environment.config.advertisedAddress,
         log=topic.ledger.statistics,
@@ -190,15 +201,11 @@ def _subscription_stats(
     dispatcher = subscription.consumers.dispatcher
     shared = dispatcher if isinstance(dispatcher, MultipleConsumersDispatcher) else None
     key_shared = dispatcher if isinstance(dispatcher, KeySharedDispatcher) and consumers else None
-    draining = key_shared.draining_totals() if key_shared is not None else DrainingTotals(0, 0, 0)
     active = dispatcher.active if isinstance(dispatcher, SingleActiveDispatcher) else None
     delayed = 0 if active else subscription.delayed
     messages_sent, bytes_sent, _, _ = consumers.counters()
     rate, throughput, acked, redelivered, expired = subscription.rates.per_second
-    now = subscription.environment.clock.now()
-    shared_progress = subscription.shared_progress
-    progress = topic.progress.unconfirmed(shared_progress) if shared_progress else None
-    return SubscriptionStats(
+    stats = SubscriptionStats(
         msg_rate_out=rate,
         msg_throughput_out=throughput,
         msg_rate_redeliver=redelivered,
@@ -213,7 +220,7 @@ def _subscription_stats(
         blocked_subscription_on_unacked_msgs=shared.is_blocked if shared else False,
         msg_delayed=delayed,
         msg_in_replay=shared.replay_count if shared else 0,
-        unacked_messages=sum(consumer.unacked_messages for consumer in consumers),
+        unacked_messages=sum([consumer.unacked_messages for consumer in consumers]),
         type=consumers.type_name,
         active_consumer_name=active.name if active else None,
         total_msg_expired=subscription.expired,
@@ -224,11 +231,6 @@ def _subscription_stats(
         last_mark_delete_advanced_timestamp=int(subscription.flushes.advanced_at * 1000),
         consumers=of_consumers,
         consumers_count=len(consumers),
-        allow_out_of_order_delivery=key_shared is not None and key_shared.policy.allow_out_of_order_delivery,
-        key_shared_mode=key_shared.policy.mode_name if key_shared is not None else None,
-        draining_hashes_count=draining.hashes,
-        draining_hashes_cleared_total=draining.cleared,
-        draining_hashes_unacked_messages=draining.unacked,
         is_durable=subscription.is_durable,
         is_replicated=subscription.is_replicated and not topic.replication_forbidden,
         non_contiguous_deleted_messages_ranges=state.deleted_ranges_count,
@@ -239,20 +241,36 @@ def _subscription_stats(
         unpersisted_batch_acks=subscription.cursor.unpersisted_batches,
         oldest_holes=None if options.exclude_consumers else _oldest_holes(ack_state),
         subscription_properties=subscription.cursor.subscription_properties,
-        progress_age_seconds=_of_each(progress, lambda each: each.age_s(now)),
-        progress_unconfirmed=_of_each(progress, lambda each: each.entries),
-        progress_lost=topic.progress.lost_in(shared_progress) if shared_progress else None,
-        progress_unavailable=topic.progress.unavailable() if shared_progress else None,
-        progress_applied=shared_progress.applied() if shared_progress else None,
     )
+    if key_shared is not None:
+        _fill_key_shared(stats, key_shared)
+    if subscription.shared_progress is not None:
+        _fill_progress(stats, topic, subscription.shared_progress)
+    return stats
+
+
+def _fill_key_shared(stats: SubscriptionStats, dispatcher: KeySharedDispatcher) -> None:
+    draining = dispatcher.draining_totals()
+    stats.allow_out_of_order_delivery = dispatcher.policy.allow_out_of_order_delivery
+    stats.key_shared_mode = dispatcher.policy.mode_name
+    stats.draining_hashes_count = draining.hashes
+    stats.draining_hashes_cleared_total = draining.cleared
+    stats.draining_hashes_unacked_messages = draining.unacked
+
+
+def _fill_progress(stats: SubscriptionStats, topic: Topic, shared: SharedProgress) -> None:
+    now, progress = topic.environment.clock.now(), topic.progress.unconfirmed(shared)
+    stats.progress_age_seconds = _of_each(progress, lambda each: each.age_s(now))
+    stats.progress_unconfirmed = _of_each(progress, lambda each: each.entries)
+    stats.progress_lost = topic.progress.lost_in(shared)
+    stats.progress_unavailable = topic.progress.unavailable()
+    stats.progress_applied = shared.applied()
 
 
 def _of_each(
-    progress: dict[str, Unconfirmed | None] | None, value_of: Callable[[Unconfirmed], Number]
-) -> dict[str, Number | None] | None:
+    progress: dict[str, Unconfirmed | None], value_of: Callable[[Unconfirmed], Number]
+) -> dict[str, Number | None]:
     """Return a value for each peer; unknown values stay unknown."""
-    if progress is None:
-        return None
     return {peer: None if each is None else value_of(each) for peer, each in progress.items()}
 
 

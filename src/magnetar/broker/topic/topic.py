@@ -333,8 +333,8 @@ class Topic(Part):
 
     def consumer_cursors(self) -> list[Cursor]:
         """Return the durable cursors of subscriptions and links."""
-        cursors = [subscription.cursor for subscription in self.subscriptions.values() if subscription.is_durable]
-        return cursors + [replicator.cursor for replicator in self.replicators.values()]
+        cursors = [each.cursor for each in self.subscriptions.values() if each.cursor.durable]
+        return cursors + [each.cursor for each in self.replicators.values()] if self.replicators else cursors
 
     def all_cursors(self) -> list[Cursor]:
         """Return the cursors that prevent trimming: those of subscriptions, links and deduplication."""
@@ -343,7 +343,7 @@ class Topic(Part):
 
     def consumed_through(self, cursors: list[Cursor]) -> Position:
         """Return the position up to which, inclusive, all ``cursors`` have acknowledged all entries."""
-        marks = (cursor.state.mark_delete_position for cursor in cursors)
+        marks = [cursor.state.mark_delete_position for cursor in cursors]
         return min(marks, default=self.ledger.last_confirmed_entry)
 
     def each_subscription(self) -> Iterator[Subscription]:
