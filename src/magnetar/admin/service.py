@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from magnetar.admin.models.protection import SubscriptionProtection
     from magnetar.admin.models.topics import MessageId, TopicStats
     from magnetar.admin.schema_service import SchemaOperations
-    from magnetar.base.histogram import Histogram
+    from magnetar.base.histogram import Histogram, RecentDurations
     from magnetar.base.limits import Limit
     from magnetar.base.memory_share import Share
     from magnetar.base.names import NamespaceName, TopicName
@@ -329,6 +329,10 @@ class AdminService(Protocol):
 
     def commit_times(self) -> Histogram:
         """Histogram of the durations of commits, see LedgerStore."""
+        ...
+
+    def write_latencies(self) -> RecentDurations:
+        """Times until published entries were durable, see LedgerStore."""
         ...
 
     def metadata_commit_times(self) -> Histogram:

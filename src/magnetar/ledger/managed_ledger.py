@@ -131,6 +131,7 @@ class ManagedLedger(LogPositions):
                 now = self._clock.monotonic()
                 self.times.note(first, now)
                 self.statistics.written(sizes, now - began)
+                self._store.write_latencies.observe(now - began)
             else:
                 self.chain.change(ledger, -count, -size)
             on_durable(first, error)

@@ -7,7 +7,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from magnetar.base.errors import StorageError
-from magnetar.base.histogram import Histogram
+from magnetar.base.histogram import Histogram, RecentDurations
 from magnetar.ledger.medium.blocking import run_blocking
 from magnetar.ledger.shared_log.notes import read_life
 from magnetar.ledger.shared_log.reader import LogReader
@@ -34,6 +34,7 @@ class ReadOnlyLedgerStore:
         self.life: Life | None = run_blocking(read_life, medium)
         self.syncs = True
         self.commit_times = Histogram()
+        self.write_latencies = RecentDurations()
         self._index = index
         self._reader = LogReader(medium, index, _CACHED_RUNS)
 

@@ -10,7 +10,7 @@ from magnetar.base.errors import StorageError, StorageShortageError, StoreFenced
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-    from magnetar.base.histogram import Histogram
+    from magnetar.base.histogram import Histogram, RecentDurations
     from magnetar.base.life import Life
 
     OnDurable = Callable[[StorageError | None], None]
@@ -81,6 +81,11 @@ class LedgerStore(Protocol):
     @property
     def commit_times(self) -> Histogram:
         """How long it took to write and sync groups of operations, each as a whole, also where one failed."""
+        ...
+
+    @property
+    def write_latencies(self) -> RecentDurations:
+        """Times from the append of a run to a topic until it was durable; its topic adds them."""
         ...
 
     async def look_at_space(self) -> None:

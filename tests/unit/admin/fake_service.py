@@ -29,7 +29,7 @@ from magnetar.admin.service import (
     topic_not_found,
 )
 from magnetar.base.errors import StorageError
-from magnetar.base.histogram import Histogram
+from magnetar.base.histogram import Histogram, RecentDurations
 from magnetar.base.limits import NAME_LENGTH_MAX
 from magnetar.base.memory_share import Share
 from magnetar.base.names import NamespaceName
@@ -469,6 +469,12 @@ class FakeAdminService:
 
     def commit_times(self) -> Histogram:
         return histogram(0.003)
+
+    def write_latencies(self) -> RecentDurations:
+        durations = RecentDurations()
+        for eighths in range(100):
+            durations.observe(eighths / 8)
+        return durations
 
     def metadata_commit_times(self) -> Histogram:
         return histogram(0.3)

@@ -6,7 +6,7 @@ from bisect import bisect_left, bisect_right
 from typing import TYPE_CHECKING
 
 from magnetar.base.errors import DiskFullError, StorageError
-from magnetar.base.histogram import Histogram
+from magnetar.base.histogram import Histogram, RecentDurations
 from magnetar.base.position import Position
 from magnetar.cursor.ranges import Range
 from magnetar.ledger.store import Run, StoreState
@@ -65,6 +65,7 @@ class MemoryLedgerStore:
         self.syncs = True
         self.cached_bytes = 0
         self.commit_times = Histogram()
+        self.write_latencies = RecentDurations()
         self.runs_of: dict[int, list[Run]] = {}
         self.lengths: dict[int, int] = {}
         self.pending: list[tuple[int | None, Run | None, OnDurable]] = []

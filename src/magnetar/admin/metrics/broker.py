@@ -30,6 +30,9 @@ _STORAGE = {
 }
 
 
+_QUANTILES = (0.0, 0.5, 0.95, 0.99, 0.999, 0.9999, 1.0)
+"""Those of Pulsar."""
+
 OF_BROKER = {*[f"pulsar_{metric.name}" for metric in SUMMED], "pulsar_in_bytes_total"}
 """Metrics of topics whose sums are metrics of the broker, too."""
 
@@ -51,6 +54,7 @@ class BrokerMetrics:
         self._stalls = service.loop_stalls()
         self._commit_times = service.commit_times()
         self._metadata_commit_times = service.metadata_commit_times()
+        self._write_latencies = service.write_latencies()
         self._unloadable = service.load_failures()
         self._limit_hits = service.limit_hits()
         self._memory = service.memory()
@@ -63,6 +67,7 @@ class BrokerMetrics:
         yield from self._process()
         yield from self._of_topics()
         yield from self._of_storage()
+        yield self._publish_latency()
         yield from self._of_limits()
         yield from self._histograms()
         yield from self._snapshots()
@@ -121,6 +126,16 @@ class BrokerMetrics:
         yield self._gauge("pulsar_ml_cache_used_size", "Bytes in the caches of the log", self._memory["caches"][0])
         yield self._gauge("pulsar_ml_cache_hits_rate", "Entries read per second from memory", reads - misses)
         yield self._gauge("pulsar_ml_cache_misses_rate", "Entries read per second from the disk", misses)
+
+    def _publish_latency(self) -> Metric:
+        name, durations = "pulsar_broker_publish_latency", self._write_latencies
+        text = "Milliseconds until a run of published entries was durable; quantiles of the newest 1,000 runs"
+        family = Metric(name, text, "summary")
+        for share, seconds in zip(_QUANTILES, durations.quantiles(_QUANTILES), strict=False):
+            family.add_sample(name, {"cluster": self._cluster, "quantile": str(share)}, seconds * 1000)
+        family.add_sample(f"{name}_count", {"cluster": self._cluster}, durations.count)
+        family.add_sample(f"{name}_sum", {"cluster": self._cluster}, durations.sum_s * 1000)
+        return family
 
     def _of_limits(self) -> Iterator[Metric]:
         hits = CounterMetricFamily(

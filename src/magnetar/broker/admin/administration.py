@@ -20,7 +20,7 @@ from magnetar.broker.resources.process import resident_bytes
 if TYPE_CHECKING:
     from collections.abc import Generator, Mapping
 
-    from magnetar.base.histogram import Histogram
+    from magnetar.base.histogram import Histogram, RecentDurations
     from magnetar.base.limits import Limit
     from magnetar.base.memory_share import Share
     from magnetar.base.names import TopicName
@@ -148,6 +148,10 @@ class Administration:
     def commit_times(self) -> Histogram:
         """See AdminService."""
         return self._environment.store.commit_times
+
+    def write_latencies(self) -> RecentDurations:
+        """See AdminService."""
+        return self._environment.store.write_latencies
 
     def metadata_commit_times(self) -> Histogram:
         """See AdminService."""

@@ -7,6 +7,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from magnetar.base.errors import StorageError, StorageShortageError, StoreFencedError
+from magnetar.base.histogram import RecentDurations
 from magnetar.ledger.medium.blocking import run_blocking
 from magnetar.ledger.segments.record import Kind
 from magnetar.ledger.shared_log.committer import Committer
@@ -71,6 +72,7 @@ class SharedLogStore:
         self._options = options
         self._log = Log(medium, options.segment_bytes, loop.time, sync=options.sync)
         self.commit_times = self._log.commit_times
+        self.write_latencies = RecentDurations()
         self._cache = TailCache(options.tail_cache_bytes)
         self._ledgers: dict[int, _Ledger] = {}
         self._reports = Reports(loop, self._cache, self._ledgers)

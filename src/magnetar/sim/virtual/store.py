@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from magnetar.base.errors import DamagedEntriesError, DiskFullError, StorageError
-from magnetar.base.histogram import Histogram
+from magnetar.base.histogram import Histogram, RecentDurations
 from magnetar.ledger.store import Run, StoreState
 
 if TYPE_CHECKING:
@@ -46,6 +46,7 @@ class ManualStore:
         self.syncs = True
         self.cached_bytes = 0
         self.commit_times = Histogram()
+        self.write_latencies = RecentDurations()
         self._next_id = 0
 
     def commit(self, count: int | None = None) -> None:
