@@ -30,7 +30,7 @@ def test_bounds_are_inclusive() -> None:
     assert statistics.write_latencies.row[len(WRITE_LATENCY_BOUNDS_US)] == 1
 
 
-@given(st.lists(st.lists(st.integers(0, 3_000_000), min_size=1, max_size=20)))
+@given(st.lists(st.lists(st.integers(0, 3_000_000) | st.integers(0, 700), min_size=1, max_size=400), max_size=8))
 def test_runs_are_counted_as_their_entries(runs: list[list[int]]) -> None:
     statistics = LedgerStatistics()
     for sizes in runs:
