@@ -70,20 +70,40 @@ class Profiles:
         return found
 
 
+class _NoHomeError(ConfigurationError):
+    """The user has no home directory."""
+
+    def __init__(self) -> None:
+        super().__init__(
+            "profiles need a configuration directory, and this user has no home\nhint: set XDG_CONFIG_HOME"
+        )
+
+
 def profiles_file(environment: Mapping[str, str] = os.environ) -> Path:
-    """Return the path of the file, below XDG_CONFIG_HOME or ``~/.config`` (XDG Base Directory Specification)."""
+    """Return the path of the file, below XDG_CONFIG_HOME or ``~/.config`` (XDG Base Directory Specification).
+
+    Raises ConfigurationError if the user has neither.
+    """
     configured = Path(environment.get("XDG_CONFIG_HOME", ""))
-    # The specification requires that relative paths are ignored.
-    base = configured if configured.is_absolute() else Path.home() / ".config"
+    if configured.is_absolute():  # the specification requires that relative paths are ignored
+        base = configured
+    else:
+        try:
+            base = Path.home() / ".config"
+        except RuntimeError as error:
+            raise _NoHomeError from error
     return base / "magnetar" / "profiles.json"
 
 
 def load_profiles() -> Profiles:
     """Read the file; without a file there are no profiles. Raises ConfigurationError if it cannot be read."""
-    file = profiles_file()
+    try:
+        file = profiles_file()
+    except _NoHomeError:
+        return Profiles()
     try:
         return _parsed(json.loads(file.read_text(encoding="utf-8")))
-    except FileNotFoundError:
+    except (FileNotFoundError, NotADirectoryError):
         return Profiles()
     except (OSError, ValueError, TypeError, KeyError, AttributeError) as error:
         message = f"cannot read the profiles in {file}: {error!r}\nhint: correct the file, or delete it"
@@ -112,4 +132,7 @@ def _parsed(document: Any) -> Profiles:  # noqa: ANN401 - any JSON value
         str(name): Profile(str(urls["adminUrl"]), urls.get("serviceUrl")) for name, urls in document["profiles"].items()
     }
     current = document.get("current")
-    return Profiles(by_name, current if current in by_name else None)
+    if current is not None and current not in by_name:
+        message = f"the current profile {current} is not among them"
+        raise ValueError(message)
+    return Profiles(by_name, current)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import httpx
 import pytest
@@ -14,9 +15,6 @@ from magnetar.cli import session
 from magnetar.cli.main import ExitCode, main
 from magnetar.cli.pipeline import with_urls
 from magnetar.cli.profile_store import profiles_file
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 EWR = {"adminUrl": "http://ewr:8080", "serviceUrl": None}
 
@@ -83,11 +81,35 @@ def test_bad_profiles_are_refused(line: str, capsys: pytest.CaptureFixture[str])
     assert not profiles_file().exists()
 
 
-def test_a_file_that_is_not_ours_is_named(capsys: pytest.CaptureFixture[str]) -> None:
+@pytest.mark.parametrize("text", ["[]", "{", '{"profiles": {"a": {}}}', '{"current": "b", "profiles": {}}'])
+def test_a_file_that_is_not_ours_is_named(text: str, capsys: pytest.CaptureFixture[str]) -> None:
     profiles_file().parent.mkdir(parents=True)
-    profiles_file().write_text("[]")
+    profiles_file().write_text(text)
     assert main(["profiles", "list"]) is ExitCode.FAILED
     assert str(profiles_file()) in capsys.readouterr().err
+
+
+def test_a_user_without_a_home_has_no_profiles(
+    asked: list[str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def refuse() -> Path:
+        raise RuntimeError
+
+    monkeypatch.delenv("XDG_CONFIG_HOME")
+    monkeypatch.setattr(Path, "home", refuse)
+    as_json("tenants list", capsys)
+    assert asked == ["http://localhost:8080"]
+    assert main(["profiles", "set", "a", "--admin-url", "http://a"]) is ExitCode.FAILED
+    assert "XDG_CONFIG_HOME" in capsys.readouterr().err
+
+
+def test_a_home_that_is_no_directory_has_no_profiles(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("XDG_CONFIG_HOME", "/dev/null")
+    assert as_json("profiles list", capsys) == []
+    assert main(["profiles", "set", "a", "--admin-url", "http://a"]) is ExitCode.FAILED
+    assert "cannot write the profiles" in capsys.readouterr().err
 
 
 def test_a_relative_configuration_directory_is_ignored() -> None:
