@@ -44,10 +44,6 @@ class Regions:
         """Return a new client of a cluster."""
         return connect(self.machines[name].service_url)
 
-    def consumer(self, name: str) -> pulsar.Consumer:
-        """Return a consumer of a new client of a cluster; close its client with ``close``."""
-        return self.client(name).subscribe(TOPIC, "billing", pulsar.ConsumerType.Shared)
-
     def count(self, name: str) -> int:
         """Return the number of entries of the topic in a cluster."""
         stats = self.machines[name].rest.get("persistent/shop/orders/eu/internalStats")
@@ -65,6 +61,7 @@ def regions(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Regions]:
             shell.follow(page.section("Start a broker in each region"))
         for heading in ("Register the clusters", "Create a replicated namespace", "Start the pipeline", "Check"):
             found.operator.follow(page.section(heading))
+        found.operator.run(f"magnetar --cluster ewr topics create {TOPIC}")
         found.operator.run(f"magnetar --cluster ewr topics create-subscription {TOPIC} --subscription billing")
         yield found
 

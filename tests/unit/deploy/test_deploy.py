@@ -17,6 +17,8 @@ import yaml
 from magnetar import __version__
 from magnetar.broker.settings.config import BrokerConfig
 from magnetar.broker.settings.loading import ENVIRONMENT_PREFIX, LoadedSettings, load
+from magnetar.cli.main import app
+from magnetar.cli.variables import misspelt_variables
 from magnetar.pipeline.addresses import _name_and_url
 from tests.kit.command_line import require_valid
 
@@ -168,6 +170,7 @@ def test_the_pipeline_of_systemd_gets_its_clusters_from_its_environment() -> Non
     text = (DEPLOY / "systemd" / "pipeline.env").read_text(encoding="utf-8")
     (line,) = (line for line in text.splitlines() if not line.startswith("#"))
     variable, _, clusters = line.partition("=")
+    assert list(misspelt_variables(app, {variable: clusters})) == []
     assert f"${{{variable}}}" in unit_file("magnetar-pipeline.service")["Service"]["ExecStart"][0]
     assert [name for name, _ in map(_name_and_url, clusters.split(","))] == list(BROKERS)
 
