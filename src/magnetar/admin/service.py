@@ -39,6 +39,8 @@ class StatsOptions:
     earliest_time_in_backlog: bool = False
     exclude_publishers: bool = False
     exclude_consumers: bool = False
+    for_metrics: bool = False
+    """Omit fields of subscriptions that are no metrics."""
 
 
 class TopicOperations(Protocol):

@@ -19,8 +19,10 @@ class Rates:
         """Update with the counters' values at ``now`` (monotonic seconds)."""
         if self._at is not None and now > self._at:
             elapsed_s = now - self._at
-            # A smaller value means that the owner of the counter was created again.
-            self.per_second = tuple(
-                [max(0, new - old) / elapsed_s for new, old in zip(counters, self._counters, strict=True)]
-            )
+            if counters == self._counters:  # most owners are idle
+                self.per_second = (0.0,) * len(counters)
+            else:  # a smaller value means that the owner of the counter was created again
+                self.per_second = tuple(
+                    [max(0, new - old) / elapsed_s for new, old in zip(counters, self._counters, strict=True)]
+                )
         self._at, self._counters = now, counters

@@ -249,6 +249,8 @@ class CursorState:
 
     def backlog(self, last_confirmed: Position) -> int:
         """Entries up to and including ``last_confirmed`` that are not deleted."""
+        if self.mark_delete_position == last_confirmed and not self._deleted:
+            return 0
         return self._space.count(self.mark_delete_position, last_confirmed) - self._deleted.entries
 
     def undeleted_among(self, ledger_id: int, entry_ids: BitMap) -> int:

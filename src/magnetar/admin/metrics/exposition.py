@@ -42,7 +42,9 @@ async def exposition(service: AdminService) -> list[bytes]:
 
 def _chunks(service: AdminService) -> Generator[None, None, list[bytes]]:
     options = service.metrics_options
-    of_each = StatsOptions(exclude_publishers=not options.by_producer, exclude_consumers=not options.by_consumer)
+    of_each = StatsOptions(
+        exclude_publishers=not options.by_producer, exclude_consumers=not options.by_consumer, for_metrics=True
+    )
     topics = TopicMetrics(service.cluster_name, options)
     snapshots: list[SnapshotStats] = []
     for name in service.topics.open_names():

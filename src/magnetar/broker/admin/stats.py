@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from itertools import islice
 from operator import attrgetter
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 from magnetar.admin.models.clients import ConsumerStats, DrainingHash, PublisherStats
-from magnetar.admin.models.internal import CursorStats, LedgerInfo, PersistentTopicInternalStats
 from magnetar.admin.models.model import iso_time
 from magnetar.admin.models.subscriptions import AckHole, SubscriptionStats
 from magnetar.admin.models.topics import ReplicatorStats, TopicStats
@@ -15,7 +13,6 @@ from magnetar.broker.dispatch.key_shared import KeySharedDispatcher
 from magnetar.broker.dispatch.multiple_consumers import MultipleConsumersDispatcher
 from magnetar.broker.dispatch.single_active import SingleActiveDispatcher
 from magnetar.broker.loop.slices import at_once
-from magnetar.ledger.agreement import LOST_PROPERTY
 from magnetar.wire.proto import pulsar_api_pb2 as pb
 
 if TYPE_CHECKING:
@@ -30,16 +27,16 @@ if TYPE_CHECKING:
     from magnetar.broker.subscription.shared_progress import SharedProgress
     from magnetar.broker.subscription.subscription import Subscription
     from magnetar.broker.topic.topic import Topic
-    from magnetar.cursor.cursor import Cursor
     from magnetar.geo.progress.confirmations import Unconfirmed
 
 Number = TypeVar("Number", int, float)
 
-DELETED_RANGES_SHOWN_MAX = 1000
-"""Ranges of a cursor in its internal stats; further ranges are counted only."""
 
-PRODUCERS_SHOWN_MAX = 10_000
-"""Producers in the internal stats of the cursor of deduplication; further producers are counted only."""
+class _LogSize(NamedTuple):
+    """Size of the log of a topic."""
+
+    entries: int
+    size_bytes: int
 
 
 _SUMMED = attrgetter(
@@ -63,20 +60,23 @@ def topic_stats_steps(topic: Topic, options: StatsOptions) -> Generator[None, No
     Other work may run between the steps. Each step returns the values of its time.
     """
     subscriptions: dict[str, SubscriptionStats] = {}
+    log = _LogSize(topic.ledger.entries, topic.ledger.size_bytes)
     for name, subscription in sorted(topic.subscriptions.items()):
         if subscriptions:
             yield
-        subscriptions[name] = yield from _subscription_stats(topic, subscription, options)
+        subscriptions[name] = yield from _subscription_stats(topic, subscription, log, options)
     locals_ = tuple(topic.producers.local())
     publishers: list[PublisherStats] = []
     for producer in () if options.exclude_publishers else locals_:
         yield
         publishers.append(_publisher_stats(producer))
-    return _topic_stats(topic, subscriptions, publishers, len(locals_))
+    stats = _topic_stats(topic, subscriptions, publishers, log)
+    stats.publishers_count = len(locals_)
+    return stats
 
 
 def _topic_stats(
-    topic: Topic, subscriptions: dict[str, SubscriptionStats], publishers: list[PublisherStats], publishers_count: int
+    topic: Topic, subscriptions: dict[str, SubscriptionStats], publishers: list[PublisherStats], log: _LogSize
 ) -> TopicStats:
     sequence_ids = topic.deduplication.sequence_ids
     rate_in, throughput_in = topic.arrivals.rates.per_second
@@ -92,14 +92,13 @@ def _topic_stats(
         msg_in_counter=topic.arrivals.messages_in,
         bytes_out_counter=bytes_out,
         msg_out_counter=messages_out,
-        storage_size=topic.ledger.size_bytes,
+        storage_size=log.size_bytes,
         damaged_entries=topic.log.damaged.entries or None,
         backlog_size=max([stats.backlog_size for stats in subscriptions.values()], default=0),
         backlog_quota_limit_size=topic.policies.backlog_quotas["destination_storage"].limitSize,
         backlog_quota_limit_time=topic.policies.backlog_quotas["message_age"].limitTime,
         oldest_backlog_message_age_seconds=int(topic.backlog_quotas.oldest_age_s),
         publishers=publishers,
-        publishers_count=publishers_count,
         waiting_publishers=len(topic.producers.access.waiting),
         at_risk_messages=topic.lag_limit.at_risk,
         withheld_receipts=topic.lag_limit.withheld if topic.lag_limit.gate is not None else None,
@@ -191,19 +190,17 @@ def _fill_hashes(stats: ConsumerStats, draining: list[Draining], ranges: Iterabl
 
 
 def _subscription_stats(
-    topic: Topic, subscription: Subscription, options: StatsOptions
+    topic: Topic, subscription: Subscription, log: _LogSize, options: StatsOptions
 ) -> Generator[None, None, SubscriptionStats]:
-    of_consumers = [] if options.exclude_consumers else (yield from _consumers_in_steps(subscription))
+    each = [] if options.exclude_consumers else (yield from _consumers_in_steps(subscription))
     state, ack_state = subscription.cursor.state, subscription.ack_state
     backlog = subscription.backlog
-    entries = topic.ledger.entries
     consumers = subscription.consumers
     dispatcher = subscription.consumers.dispatcher
     shared = dispatcher if isinstance(dispatcher, MultipleConsumersDispatcher) else None
-    key_shared = dispatcher if isinstance(dispatcher, KeySharedDispatcher) and consumers else None
-    active = dispatcher.active if isinstance(dispatcher, SingleActiveDispatcher) else None
-    delayed = 0 if active else subscription.delayed
-    messages_sent, bytes_sent, _, _ = consumers.counters()
+    is_active = isinstance(dispatcher, SingleActiveDispatcher) and dispatcher.active is not None
+    delayed = 0 if is_active else subscription.delayed
+    of_consumers = consumers.summary()
     rate, throughput, acked, redelivered, expired = subscription.rates.per_second
     stats = SubscriptionStats(
         msg_rate_out=rate,
@@ -211,42 +208,51 @@ def _subscription_stats(
         msg_rate_redeliver=redelivered,
         message_ack_rate=acked,
         msg_rate_expired=expired,
-        bytes_out_counter=bytes_sent,
-        msg_out_counter=messages_sent,
+        bytes_out_counter=of_consumers.bytes_sent,
+        msg_out_counter=of_consumers.messages_sent,
         msg_backlog=backlog,
         # Entries of a topic are assumed to have equal sizes; an exact value would require reading the backlog.
-        backlog_size=topic.ledger.size_bytes * backlog // entries if entries else 0,
+        backlog_size=log.size_bytes * backlog // log.entries if log.entries else 0,
         msg_backlog_no_delayed=backlog - delayed,
         blocked_subscription_on_unacked_msgs=shared.is_blocked if shared else False,
         msg_delayed=delayed,
         msg_in_replay=shared.replay_count if shared else 0,
-        unacked_messages=sum([consumer.unacked_messages for consumer in consumers]),
-        type=consumers.type_name,
-        active_consumer_name=active.name if active else None,
+        unacked_messages=of_consumers.unacked_messages,
         total_msg_expired=subscription.expired,
         last_expire_timestamp=int(subscription.last_expired_at * 1000),
-        last_consumed_flow_timestamp=int(consumers.last_flow_at * 1000),
-        last_consumed_timestamp=int(consumers.last_sent_at * 1000),
+        last_consumed_flow_timestamp=int(of_consumers.last_flow_at * 1000),
+        last_consumed_timestamp=int(of_consumers.last_sent_at * 1000),
         last_acked_timestamp=int(subscription.last_acked_at * 1000),
         last_mark_delete_advanced_timestamp=int(subscription.flushes.advanced_at * 1000),
-        consumers=of_consumers,
+        consumers=each,
         consumers_count=len(consumers),
-        is_durable=subscription.is_durable,
-        is_replicated=subscription.is_replicated and not topic.replication_forbidden,
         non_contiguous_deleted_messages_ranges=state.deleted_ranges_count,
-        non_contiguous_deleted_messages_ranges_serialized_size=state.deleted_serialized_size,
         is_blocked_on_ack_state_persistent=ack_state.is_blocking,
         ack_state_used=round(ack_state.used, 4),
         unpersisted_acks=subscription.cursor.unpersisted_entries,
-        unpersisted_batch_acks=subscription.cursor.unpersisted_batches,
-        oldest_holes=None if options.exclude_consumers else _oldest_holes(ack_state),
-        subscription_properties=subscription.cursor.subscription_properties,
     )
-    if key_shared is not None:
-        _fill_key_shared(stats, key_shared)
     if subscription.shared_progress is not None:
         _fill_progress(stats, topic, subscription.shared_progress)
+    if not options.for_metrics:
+        _describe(stats, topic, subscription)
+        stats.oldest_holes = None if options.exclude_consumers else _oldest_holes(ack_state)
     return stats
+
+
+def _describe(stats: SubscriptionStats, topic: Topic, subscription: Subscription) -> None:
+    """Fill the fields that are no metrics."""
+    cursor, consumers = subscription.cursor, subscription.consumers
+    dispatcher = consumers.dispatcher
+    stats.type = consumers.type_name
+    if isinstance(dispatcher, SingleActiveDispatcher) and dispatcher.active:
+        stats.active_consumer_name = dispatcher.active.name
+    if isinstance(dispatcher, KeySharedDispatcher) and consumers:
+        _fill_key_shared(stats, dispatcher)
+    stats.is_durable = subscription.is_durable
+    stats.is_replicated = subscription.is_replicated and not topic.replication_forbidden
+    stats.non_contiguous_deleted_messages_ranges_serialized_size = cursor.state.deleted_serialized_size
+    stats.unpersisted_batch_acks = cursor.unpersisted_batches
+    stats.subscription_properties = cursor.subscription_properties
 
 
 def _fill_key_shared(stats: SubscriptionStats, dispatcher: KeySharedDispatcher) -> None:
@@ -318,62 +324,3 @@ def _fill_outbound(stats: ReplicatorStats, replicator: Replicator) -> None:
     if replicator.consumer is not None:
         stats.outbound_connection = replicator.consumer.session.address
         stats.outbound_connected_since = iso_time(replicator.consumer.connected_at * 1000)
-
-
-def internal_stats(topic: Topic) -> PersistentTopicInternalStats:
-    """Return the state of a topic's managed ledger and cursors; entries count when they are durable."""
-    return at_once(internal_stats_steps(topic))
-
-
-def internal_stats_steps(topic: Topic) -> Generator[None, None, PersistentTopicInternalStats]:
-    """Compute ``internal_stats`` in steps."""
-    ledger = topic.ledger
-    infos = ledger.ledgers()
-    stats = PersistentTopicInternalStats(
-        entries_added_counter=ledger.entries_added,
-        number_of_entries=ledger.entries,
-        total_size=ledger.size_bytes,
-        waiting_cursors_count=len(topic.subscriptions) + len(topic.replicators),
-        last_confirmed_entry=ledger.last_confirmed_entry,
-        ledgers=[
-            LedgerInfo(ledger_id=each.ledger_id, entries=ledger.confirmed_in(each), size=each.size) for each in infos
-        ],
-    )
-    if topic.log.termination.is_over:
-        stats.state = "Terminated"
-    if LOST_PROPERTY in ledger.properties:
-        stats.may_lack_entries, stats.entries_known_lost = True, int(ledger.properties[LOST_PROPERTY]) or None
-    if infos:
-        stats.current_ledger_entries = stats.ledgers[-1].entries
-        stats.current_ledger_size = infos[-1].size
-        stats.last_ledger_created_timestamp = iso_time(infos[-1].created_ms)
-    cursors = [(subscription.cursor, bool(subscription.consumers)) for subscription in topic.subscriptions.values()]
-    cursors += [(replicator.cursor, replicator.consumer is not None) for replicator in topic.replicators.values()]
-    for cursor, active in cursors:
-        stats.cursors[cursor.name] = _cursor_stats(topic, cursor, active=active)
-        yield
-    deduplication = topic.deduplication
-    if deduplication.cursor is not None and deduplication.sequence_ids is not None:
-        of_producers = _cursor_stats(topic, deduplication.cursor, active=False)
-        shown, omitted = deduplication.sequence_ids.last_snapshot(PRODUCERS_SHOWN_MAX)
-        of_producers.properties, of_producers.properties_omitted = shown, omitted or None
-        stats.cursors[deduplication.cursor.name] = of_producers
-    return stats
-
-
-def _cursor_stats(topic: Topic, cursor: Cursor, *, active: bool) -> CursorStats:
-    state = cursor.state
-    ranges = ",".join(map(str, islice(state.deleted(), DELETED_RANGES_SHOWN_MAX)))
-    return CursorStats(
-        mark_delete_position=state.mark_delete_position,
-        read_position=topic.ledger.next_position(state.mark_delete_position),
-        cursor_ledger=cursor.ledger_id if cursor.ledger_id is not None else -1,
-        individually_deleted_messages=f"[{ranges}]",
-        individually_deleted_messages_omitted=max(0, state.deleted_ranges_count - DELETED_RANGES_SHOWN_MAX) or None,
-        active=active,
-        number_of_entries_since_first_not_acked_message=topic.ledger.count(
-            state.mark_delete_position, topic.ledger.last_confirmed_entry
-        ),
-        total_non_contiguous_deleted_messages_range=state.deleted_ranges_count,
-        properties=cursor.properties,
-    )

@@ -19,7 +19,8 @@ from magnetar.admin.service import (
 from magnetar.base.errors import AdminError, RequestError, TopicLoadError
 from magnetar.base.limits import Limit
 from magnetar.broker.admin.finding import Finder, refusals
-from magnetar.broker.admin.stats import internal_stats_steps, topic_stats_steps
+from magnetar.broker.admin.internal_stats import internal_stats_steps
+from magnetar.broker.admin.stats import topic_stats_steps
 from magnetar.broker.environment import settle
 from magnetar.broker.replication.protection import subscription_protection
 from magnetar.broker.settings.properties import check_topic_properties

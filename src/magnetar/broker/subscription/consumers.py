@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Collection
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from magnetar.base.errors import RequestError, ServerError
 from magnetar.broker.dispatch.consumer import Consumer, Counters
@@ -24,6 +24,18 @@ if TYPE_CHECKING:
     from magnetar.cursor.ranges import Range
 
 _TYPE_NAMES = {0: "Exclusive", 1: "Shared", 2: "Failover", 3: "Key_Shared"}
+
+
+class ConsumersSummary(NamedTuple):
+    """Figures of all consumers of a subscription since the topic was loaded."""
+
+    messages_sent: int
+    bytes_sent: int
+    unacked_messages: int
+    """Messages that connected consumers hold."""
+    last_sent_at: float
+    last_flow_at: float
+    """Times of the last MESSAGE and FLOW; 0.0 before the first."""
 
 
 class SubscriptionConsumers(Collection[Consumer]):
@@ -66,15 +78,16 @@ class SubscriptionConsumers(Collection[Consumer]):
         messages, size, acked, redelivered = zip(self._left, *[consumer.counters for consumer in self], strict=True)
         return sum(messages), sum(size), sum(acked), sum(redelivered)
 
-    @property
-    def last_sent_at(self) -> float:
-        """Time of the last MESSAGE to any consumer since the topic was loaded; 0.0 before the first."""
-        return max([consumer.last_sent_at for consumer in self], default=0.0) or self._last_sent_at
-
-    @property
-    def last_flow_at(self) -> float:
-        """Time of the last FLOW of any consumer since the topic was loaded; 0.0 before the first."""
-        return max([consumer.last_flow_at for consumer in self], default=0.0) or self._last_flow_at
+    def summary(self) -> ConsumersSummary:
+        """Return the figures of all consumers together, including those of earlier ones."""
+        messages, size, _, _ = self._left
+        unacked, sent_at, flow_at = 0, self._last_sent_at, self._last_flow_at
+        for consumer in self:
+            messages += consumer.messages_sent
+            size += consumer.bytes_sent
+            unacked += consumer.unacked_messages
+            sent_at, flow_at = max(sent_at, consumer.last_sent_at), max(flow_at, consumer.last_flow_at)
+        return ConsumersSummary(messages, size, unacked, sent_at, flow_at)
 
     def conflicting(self, options: ConsumerOptions) -> list[Consumer]:
         """Return connected consumers that conflict with the request, if they are still alive."""

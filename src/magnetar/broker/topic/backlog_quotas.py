@@ -127,8 +127,10 @@ class BacklogQuotas:
     @property
     def _oldest(self) -> Position | None:
         """Oldest entry that a subscription or link has not acknowledged."""
-        ledger = self._topic.ledger
-        oldest = ledger.next_position(self.slowest)
+        ledger, slowest = self._topic.ledger, self.slowest
+        if slowest >= ledger.last_confirmed_entry:
+            return None
+        oldest = ledger.next_position(slowest)
         return oldest if oldest <= ledger.last_confirmed_entry else None
 
     @property

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from magnetar.broker.admin.stats import internal_stats
+from magnetar.broker.admin.internal_stats import internal_stats
 from magnetar.ledger.agreement import LOST_PROPERTY
 from magnetar.sim.cluster import Cluster
 
@@ -42,7 +42,7 @@ def test_the_cursor_of_deduplication_shows_the_producers_of_its_last_snapshot(mo
     assert shown() == ({"a": 1, "b": 1, "c": 1}, None)
     client.send("third", first=2)
     assert shown() == ({"a": 1, "b": 1, "c": 1}, None), "as of the last snapshot"
-    monkeypatch.setattr("magnetar.broker.admin.stats.PRODUCERS_SHOWN_MAX", 2)
+    monkeypatch.setattr("magnetar.broker.admin.internal_stats.PRODUCERS_SHOWN_MAX", 2)
     assert shown() == ({"a": 1, "b": 1}, 1)
 
 

@@ -13,7 +13,8 @@ from structlog.testing import capture_logs
 from magnetar.admin.service import StatsOptions
 from magnetar.base.limits import Limit
 from magnetar.base.position import Position
-from magnetar.broker.admin.stats import internal_stats, topic_stats
+from magnetar.broker.admin.internal_stats import internal_stats
+from magnetar.broker.admin.stats import topic_stats
 from magnetar.broker.subscription.ack_state import ALARM_AGAIN_BELOW_PERCENTS, ALARM_PERCENTS, LimitAlarm
 from magnetar.cursor.ranges import Range
 from magnetar.metadata.policies import Policies
@@ -326,7 +327,7 @@ def test_an_alarm_is_repeated_only_after_the_state_was_well_below(percents: list
 
 
 def test_internal_statistics_show_the_first_ranges_and_how_many_more_there_are(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("magnetar.broker.admin.stats.DELETED_RANGES_SHOWN_MAX", 2)
+    monkeypatch.setattr("magnetar.broker.admin.internal_stats.DELETED_RANGES_SHOWN_MAX", 2)
     cluster, client = cluster_of(12)
     client.subscribe(permits=100)
     acknowledge(cluster, client, 1, 3, 4, 6)
