@@ -16,6 +16,8 @@ from magnetar.wire.entries.entry import parse_metadata, payload_of
 from magnetar.wire.proto import pulsar_api_pb2 as pb
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from magnetar.base.position import Position
 
 _PREFIX = "X-Pulsar-"
@@ -38,6 +40,9 @@ _TEXTS = {
     "total_chunk_msg_size": "total-chunk-msg-size",
     "chunk_id": "chunk-id",
 }
+HEADERS_SIZE_MAX = 32 * 1024
+"""Maximum number of characters of all values, before they are percent-encoded. Clients reject headers of 100 KB."""
+
 _TIMES = {"publish_time": "publish-time", "event_time": "event-time", "deliver_at_time": "deliver-at-time"}
 
 
@@ -46,7 +51,8 @@ def entry_response(position: Position, entry: bytes) -> Response:
 
     An encrypted payload is not changed, because only consumers have the key. A payload that cannot be decompressed is
     not changed either, and a header states the reason. Headers allow printable Latin-1 only: other characters are
-    percent-encoded in UTF-8, and another header names the headers with such values.
+    percent-encoded in UTF-8, and another header names the headers with such values. Values that do not fit into
+    HEADERS_SIZE_MAX are left out, and a header names them.
     """
     metadata = parse_metadata(entry)
     payload = payload_of(entry)
@@ -67,23 +73,54 @@ def entry_response(position: Position, entry: bytes) -> Response:
 
 
 def _headers(position: Position, metadata: pb.MessageMetadata) -> dict[str, str]:
+    """Return the headers. The shortest values come first, so that only long ones are left out."""
     headers = {"Message-ID": str(position)}
-    for field, value in metadata.ListFields():
-        if field.name in _TEXTS:
-            headers[_TEXTS[field.name]] = _text(value)
-        elif field.name in _TIMES:
-            headers[_TIMES[field.name]] = _time(value)
-    if metadata.replicate_to:
-        headers["replicated-to"] = json.dumps(list(map(_text, metadata.replicate_to)))
-    if metadata.properties:
-        headers["PROPERTY"] = json.dumps({_text(each.key): _text(each.value) for each in metadata.properties})
     if metadata.encryption_keys:
         headers["Is-Encrypted"] = "true"
     if metadata.compression != pb.NONE:
         headers["compression"] = pb.CompressionType.Name(metadata.compression)
     if metadata.HasField("num_messages_in_batch"):
         headers["num-batch-message"] = str(metadata.num_messages_in_batch)
+    omitted, left = list[str](), HEADERS_SIZE_MAX
+    for name, value in sorted(_values(metadata).items(), key=lambda item: len(item[1] or "")):
+        if value is None or len(value) > left:
+            omitted.append(name)
+        else:
+            headers[name] = value
+            left -= len(value)
+    if omitted:
+        headers["omitted"] = ",".join(omitted)
     return headers
+
+
+def _values(metadata: pb.MessageMetadata) -> dict[str, str | None]:
+    """Return values of any length by the names of their headers; None for a list that is too long."""
+    values: dict[str, str | None] = {}
+    for field, value in metadata.ListFields():
+        if field.name in _TEXTS:
+            values[_TEXTS[field.name]] = _text(value)
+        elif field.name in _TIMES:
+            values[_TIMES[field.name]] = _time(value)
+    clusters, properties = metadata.replicate_to, metadata.properties
+    if clusters:
+        is_short = _is_short(map(len, clusters))
+        values["replicated-to"] = json.dumps(list(map(_text, clusters))) if is_short else None
+    if properties:
+        is_short = _is_short(len(each.key) + len(each.value) for each in properties)
+        values["PROPERTY"] = (
+            json.dumps({_text(each.key): _text(each.value) for each in properties}) if is_short else None
+        )
+    return values
+
+
+def _is_short(sizes: Iterable[int]) -> bool:
+    """Return whether elements of these sizes may fit into a header. Reading stops at the first that exceeds it."""
+    left = HEADERS_SIZE_MAX
+    for size in sizes:
+        left -= size + 1
+        if left < 0:
+            return False
+    return True
 
 
 def _text(value: object) -> str:

@@ -7,7 +7,7 @@ from urllib.parse import unquote
 
 import pytest
 
-from magnetar.admin.messages import entry_response
+from magnetar.admin.messages import HEADERS_SIZE_MAX, entry_response
 from magnetar.base.position import Position
 from magnetar.wire.entries.entry import build_entry
 from magnetar.wire.proto import pulsar_api_pb2 as pb
@@ -17,7 +17,8 @@ def peeked(
     payload: bytes = b"payload",
     **fields: Any,  # noqa: ANN401 - of MessageMetadata
 ) -> tuple[bytes, dict[str, str]]:
-    metadata = pb.MessageMetadata(producer_name="p", sequence_id=1, publish_time=1, **fields)
+    required: dict[str, Any] = {"producer_name": "p", "sequence_id": 1, "publish_time": 1}
+    metadata = pb.MessageMetadata(**required | fields)
     response = entry_response(Position(3, 0), build_entry(metadata, payload))
     return bytes(response.body), {name.decode(): value.decode("latin-1") for name, value in response.raw_headers}
 
@@ -39,6 +40,35 @@ def test_printable_text_is_not_changed() -> None:
     _, headers = peeked(partition_key="100 % /a?b=c")
     assert headers["x-pulsar-partition-key"] == "100 % /a?b=c"
     assert "x-pulsar-percent-encoded" not in headers
+
+
+@pytest.mark.parametrize(
+    ("name", "fields"),
+    [
+        ("partition-key", {"partition_key": "x" * (HEADERS_SIZE_MAX + 1)}),
+        ("PROPERTY", {"properties": [pb.KeyValue(key="k", value="x" * 10)] * HEADERS_SIZE_MAX}),
+        ("PROPERTY", {"properties": [pb.KeyValue(key=str(each), value="x") for each in range(HEADERS_SIZE_MAX // 10)]}),
+        ("replicated-to", {"replicate_to": ["x" * 100] * 1000}),
+    ],
+    ids=["key", "properties", "short properties", "clusters"],
+)
+def test_values_that_are_too_long_for_headers_are_left_out(name: str, fields: dict[str, Any]) -> None:
+    content, headers = peeked(**fields, sequence_id=7)
+    assert content == b"payload"
+    assert headers["x-pulsar-omitted"] == name
+    assert f"x-pulsar-{name.lower()}" not in headers
+    assert headers["x-pulsar-sequence-id"] == "7"
+    assert sum(map(len, headers.values())) < 1000
+
+
+def test_the_longest_of_several_values_is_left_out() -> None:
+    keys: dict[str, Any] = {
+        "partition_key": "x" * (HEADERS_SIZE_MAX // 2),
+        "producer_name": "x" * (HEADERS_SIZE_MAX // 2 + 1),
+    }
+    _, headers = peeked(**keys)
+    assert headers["x-pulsar-omitted"] == "producer-name"
+    assert headers["x-pulsar-partition-key"] == keys["partition_key"]
 
 
 @pytest.mark.parametrize("moment", [2**64 - 1, 2**63, 10**17])
