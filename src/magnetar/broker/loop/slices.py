@@ -64,6 +64,12 @@ class SliceOfTurn:
         self._current = None
 
 
+def taken_from(items: deque[Item]) -> Iterator[Item]:
+    """Yield items and drop each afterwards, so that their memory is freed in slices, too."""
+    while items:
+        yield items.popleft()
+
+
 def at_once(steps: Generator[None, None, Result]) -> Result:
     """Run all steps in this turn of the event loop, and return their result."""
     while True:

@@ -14,6 +14,7 @@ from magnetar.base.errors import LinkHeldError, RequestError
 from magnetar.base.limits import Limit
 from magnetar.broker.dispatch.consumer import Consumer
 from magnetar.broker.loop.closing import close_one
+from magnetar.broker.loop.slices import taken_from
 from magnetar.broker.resources.memory import Account
 from magnetar.wire import commands
 
@@ -149,7 +150,7 @@ class Session:
         self._unmade.clear()
         self.is_writable = False
         if self.tasks:
-            self.environment.sliced.start(object(), tuple(self.tasks), _cancel)
+            self.environment.sliced.start(object(), taken_from(deque(self.tasks)), _cancel)
         producers = *self.waiting.values(), *self.producers.values()
         consumers = tuple(self.consumers.values())
         self.waiting.clear()
@@ -159,7 +160,7 @@ class Session:
             producer.topic.departures.begin()
         for consumer in consumers:
             consumer.subscription.topic.departures.begin()
-        self.environment.sliced.start(self, (*producers, *consumers), self._leave)
+        self.environment.sliced.start(self, taken_from(deque((*producers, *consumers))), self._leave)
 
     def _leave(self, member: Producer | Consumer) -> None:
         loop = self.environment.loop

@@ -9,6 +9,7 @@ from magnetar.base.parts import Part
 from magnetar.base.rates import Rates
 from magnetar.broker.dispatch.consumer import Consumer
 from magnetar.broker.dispatch.interfaces import DispatchedTopic
+from magnetar.broker.loop.slices import taken_from
 from magnetar.broker.loop.under_way import UnderWay
 from magnetar.broker.subscription.ack_state import AckState
 from magnetar.broker.subscription.acknowledger import Acknowledger
@@ -21,7 +22,6 @@ from magnetar.broker.subscription.unread import UnreadEntries
 from magnetar.wire.proto import pulsar_api_pb2 as pb
 
 if TYPE_CHECKING:
-    from collections import deque
     from collections.abc import Awaitable, Callable, Generator, Iterable, Iterator, Mapping, Sequence
 
     from magnetar.base.errors import StorageError
@@ -234,7 +234,7 @@ class Subscription(Part):
         leaving = self.consumers.detach_all()
         if leaving:
             self._end_without_consumers()
-        return _taken_from(leaving)
+        return taken_from(leaving)
 
     def _end_without_consumers(self) -> None:
         if not self.is_durable and not self.consumers and not self.resets:
@@ -365,12 +365,6 @@ class Subscription(Part):
         self.disconnect_consumers()
         self.flushes.now()
         self.cursor.close()
-
-
-def _taken_from(consumers: deque[Consumer]) -> Iterator[Consumer]:
-    """Yield consumers and drop each afterwards, so that memory is freed in parts."""
-    while consumers:
-        yield consumers.popleft()
 
 
 def _close_each(consumers: Iterator[Consumer]) -> Generator[None, None, None]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import weakref
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
 import pytest
@@ -70,3 +72,20 @@ def test_the_requests_of_a_closed_connection_are_cancelled_in_slices() -> None:
 
     client.cluster.do(close)
     assert all(task.cancelled() for task in tasks)
+
+
+def test_the_memory_of_cancelled_requests_is_freed_in_slices() -> None:
+    client = waiting(5 * SLICE_ITEMS_MAX)
+    loop, tasks = client.cluster.loop, [weakref.ref(task) for task in client.session.tasks]
+    alive: list[int] = []
+
+    def look() -> None:
+        alive.append(sum(task() is not None for task in tasks))
+        if alive[-1]:
+            loop.call_soon(look)
+
+    loop.call_soon(look)
+    client.leave()
+    assert alive[0] == 5 * SLICE_ITEMS_MAX
+    assert alive[-1] == 0
+    assert max(before - after for before, after in pairwise(alive)) <= SLICE_ITEMS_MAX
