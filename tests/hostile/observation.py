@@ -12,6 +12,7 @@ from tests.hostile.victim import (
     MEMORY_LIMIT_MB,
     MEMORY_SLACK_BYTES,
     load_average,
+    log_bytes,
     peak,
     read_state,
     slow_commits_in,
@@ -62,7 +63,7 @@ def observe(
         wait_for_leave(broker, before)
     end = time.monotonic()
     broker.process.require_running()
-    highest, load = peak(broker), load_average()
+    highest, load, logged_bytes = peak(broker), load_average(), log_bytes(broker)
     account = bystander.settle()
     clean_up()
     metrics, is_same_process = broker.rest.metrics(), broker.pid == pid
@@ -87,7 +88,7 @@ def observe(
         descriptors=(before.descriptors.total(), after.descriptors.total()),
         left_behind=[] if is_shared else after.left_behind(before),
         account=asdict(account),
-        log_bytes=after.log_bytes - before.log_bytes,
+        log_bytes=logged_bytes - before.log_bytes,
         load_average=load,
         starved=starved,
         expected_gap_ms=expected_gap_ms,

@@ -116,8 +116,13 @@ def read_state(broker: Broker) -> State:
         stalls=stalls_in(metrics),
         slow_commits=slow_commits_in(metrics),
         slow_metadata_commits=slow_metadata_commits_in(metrics),
-        log_bytes=broker.process.log.stat().st_size,
+        log_bytes=log_bytes(broker),
     )
+
+
+def log_bytes(broker: Broker) -> int:
+    """Return the size of the broker's log."""
+    return broker.process.log.stat().st_size
 
 
 def stalls_in(metrics: str) -> int | None:
