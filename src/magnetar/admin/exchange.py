@@ -31,7 +31,7 @@ from magnetar.base.names import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Awaitable, Callable, Generator, Iterable, Mapping, Sequence
+    from collections.abc import AsyncIterator, Awaitable, Callable, Generator, Iterable, Iterator, Mapping, Sequence
 
     from pydantic import TypeAdapter
     from starlette.requests import Request
@@ -257,12 +257,20 @@ async def body(request: Request, kind: TypeAdapter[Kind]) -> Kind:
         bodies.used -= len(content)
 
 
-_VALUE = re.compile(rb'"(?:[^"\\]++|\\.)*+"?|[\[{]|[^\s",:\[\]{}]++', re.DOTALL)
-"""A key or a value of JSON: a string, the beginning of an array or an object, or any other word."""
+_SEPARATORS = b" \t\n\r\f\v,:]}"
+
+_VALUE = re.compile(rb'(?:"(?:[^"\\]++|\\.)*+"?|[\[{]|[^\s",:\[\]{}]++)[\s,:\]}]*+', re.DOTALL)
+"""A key or a value of JSON (a string, the beginning of an array or an object, or any other word), and the separators
+behind it. These are matched because a search would examine each of them, which takes 50 ms for a million."""
+
+
+def values_in(content: bytes | bytearray) -> Iterator[re.Match[bytes]]:
+    """Find the keys and values of JSON, valid or not."""
+    return _VALUE.finditer(content.lstrip(_SEPARATORS))
 
 
 def _validated(kind: TypeAdapter[Kind], content: bytearray) -> Kind:
-    if len(content) > BODY_VALUES_MAX and any(islice(_VALUE.finditer(content), BODY_VALUES_MAX, None)):
+    if len(content) > BODY_VALUES_MAX and any(islice(values_in(content), BODY_VALUES_MAX, None)):
         limit = Limit.HTTP_BODY_VALUES
         text = f"The body has more than {BODY_VALUES_MAX} keys and values ({limit})"
         raise AdminError(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, text, limit)
