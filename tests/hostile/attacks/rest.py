@@ -121,6 +121,28 @@ def tiny_chunks(target: Target) -> int:
     return repeatedly(target, act)
 
 
+@behaviour("Bodies of 1 MB, most of it spaces, on 500 connections at the same time.", seconds=8.0)
+def body_flood(target: Target) -> int:
+    head = _head("POST", f"/admin/v2/namespaces/{target.namespace}/retention", "Content-Length: 1000000")
+    request = head + b" " * 1_000_000
+    places = dict.fromkeys(_open_many(target, 500), 0)
+    for connection in places:
+        connection.setblocking(False)
+    sent = 0
+    while target.is_time_left and places:
+        for connection, place in tuple(places.items()):
+            try:
+                sent += 1
+                places[connection] = (place + connection.send(request[place : place + 300_000])) % len(request)
+            except BlockingIOError:
+                pass
+            except OSError:
+                del places[connection]
+                connection.close()
+    _close(list(places))
+    return max(sent, 1)
+
+
 @behaviour("1,000 REST connections that are idle.", seconds=8.0)
 def idle_connections(target: Target) -> int:
     connections = _open_many(target, 1000)

@@ -144,11 +144,12 @@ class WebConnection(H11Protocol):
     def data_received(self, data: bytes) -> None:
         """Parse as much as this turn of the loop allows, and the rest in later turns; reading pauses until then."""
         self._arrived += data
-        if not self._is_waiting:
-            if self._state.turns.begin(self._state.clock.monotonic()):
-                self._go_on()
-            else:
-                self._wait()
+        if self._is_waiting:
+            self.transport.pause_reading()  # uvicorn resumed it, because the application read the body
+        elif self._state.turns.begin(self._state.clock.monotonic()):
+            self._go_on()
+        else:
+            self._wait()
 
     def _go_on(self) -> None:
         was_waiting, self._is_waiting = self._is_waiting, False

@@ -6,6 +6,13 @@ import socket
 
 from magnetar.base.errors import ConfigurationError
 
+RECEIVE_BUFFER_BYTES = 16 * 1024
+"""Receive buffer of a connection in the kernel, which uses at most twice of it.
+
+A read takes all of it. So it bounds the received bytes that wait for their turn. Otherwise 500 clients with large
+bodies would hold 256 KB each.
+"""
+
 
 class WebSockets:
     """Sockets bound to each address of a host. Clients can connect when the web server listens on them."""
@@ -38,6 +45,7 @@ class WebSockets:
         made = socket.socket(family, socket.SOCK_STREAM)
         self.sockets.append(made)
         made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        made.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, RECEIVE_BUFFER_BYTES)  # connections inherit it
         if family == socket.AF_INET6:
             made.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
         made.bind((address, self.port))

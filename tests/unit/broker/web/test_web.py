@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import re
 from dataclasses import dataclass, field
-from socket import create_connection
+from socket import SO_RCVBUF, SOL_SOCKET, create_connection
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
@@ -21,6 +21,7 @@ from magnetar.broker.resources.limit_hits import LimitHits
 from magnetar.broker.resources.send_buffers import RECEIVE_STALL_S, SendBuffers
 from magnetar.broker.web.answers import AnswerLimit, Answers
 from magnetar.broker.web.connection import PART_BYTES, REQUEST_S, WebConnection, WebOptions
+from magnetar.broker.web.listening import RECEIVE_BUFFER_BYTES, WebSockets
 from magnetar.broker.web.patience import Phase
 from magnetar.broker.web.server import WebServer
 from magnetar.sim.virtual.loop import HandClock
@@ -259,6 +260,31 @@ def test_chunks_of_one_byte_are_read_in_turns(monkeypatch: pytest.MonkeyPatch) -
         assert socket.written.startswith(b"HTTP/1.1 204")
 
     run(story)
+
+
+def test_nothing_more_is_read_while_received_bytes_wait(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(turns, "TURN_ITEMS_MAX", 0)
+
+    async def scenario(web: Web) -> None:
+        connection, socket = web.connect()
+        connection.data_received(POST)
+        connection.flow.pause_reading()
+        connection.flow.resume_reading()  # as the application does when it reads the body
+        assert socket.is_read
+        connection.data_received(b"ab")
+        assert not socket.is_read
+
+    run(scenario)
+
+
+def test_the_receive_buffer_of_a_connection_is_small() -> None:
+    bound = WebSockets("127.0.0.1", 0)
+    bound.sockets[0].listen()
+    with create_connection(("127.0.0.1", bound.port)):
+        accepted, _ = bound.sockets[0].accept()
+        with accepted:
+            assert accepted.getsockopt(SOL_SOCKET, SO_RCVBUF) <= 2 * RECEIVE_BUFFER_BYTES
+    bound.close()
 
 
 @pytest.mark.parametrize("requests", [1, 5], ids=["one each", "five each"])
