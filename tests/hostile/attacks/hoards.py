@@ -56,6 +56,28 @@ def subscriptions_with_properties(target: Target) -> int:
         return pump(target, connection, frames())
 
 
+@behaviour("Readers with 65,000 characters of properties come and go.", seconds=10.0)
+def readers_with_properties(target: Target) -> int:
+    properties = [pb.KeyValue(key="k", value="x" * 65_000)]
+
+    def frames() -> Iterator[bytes]:
+        for each in itertools.count():
+            subscribe = frame(
+                "SUBSCRIBE",
+                topic=target.topic(),
+                subscription=f"reader-{each}",
+                subType=pb.CommandSubscribe.Exclusive,
+                durable=False,
+                consumer_id=each,
+                request_id=each,
+                subscription_properties=properties,
+            )
+            yield subscribe + frame("CLOSE_CONSUMER", consumer_id=each, request_id=each)
+
+    with connect(target) as connection:
+        return pump(target, connection, frames())
+
+
 @behaviour("Ever more topics, with names of 2,000 bytes.", seconds=10.0)
 def topics(target: Target) -> int:
     frames = (
