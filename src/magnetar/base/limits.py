@@ -72,6 +72,10 @@ class Limit(StrEnum):
     PROGRESS_MARKERS = "maxPendingProgressMarkersPerTopic"
     PROGRESS_MARKER_PARTS = "maxPartsPerProgressMarker"
     """PROGRESS_MARKER_PARTS_MAX of ``geo.progress.codec``."""
+    SNAPSHOT_MARKER_PARTS = "maxPartsPerSnapshotMarker"
+    """SNAPSHOT_MARKER_PARTS_MAX of ``geo.snapshots.markers``."""
+    MARKER_SIZE = "maxMarkerSize"
+    """MARKER_SIZE_MAX."""
     WAITING_MARKERS = "maxWaitingMarkersPerLink"
     """WAITING_MAX of ``broker.replication.outbound.marker_queue``."""
     TOMBSTONES = "maxTombstonesPerTopic"
@@ -123,6 +127,12 @@ Parsing takes up to 5 ms, and up to 25 ms for a list of empty elements, which is
 REPLICATED_METADATA_PADDING = 2 * STAMP_SIZE_MAX
 """Maximum bytes of the metadata of a replicated message in addition to those of its client. A returned one has two
 stamps."""
+
+MARKER_SIZE_MAX = 1024 * 1024
+"""Maximum bytes of the payload of a marker from another cluster. Brokers send at most a quarter of that.
+
+Parsing takes up to 25 ms, for a list of empty elements. Their number is checked afterwards.
+"""
 
 REPLICATION_CLUSTERS_MAX = 1000
 """Names in ``replicate_to`` of a message."""

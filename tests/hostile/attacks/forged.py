@@ -6,18 +6,21 @@ import itertools
 import time
 from typing import TYPE_CHECKING
 
+from magnetar.wire import varint
 from magnetar.wire.entries import markers
 from magnetar.wire.entries.entry import assemble, build_entry
 from magnetar.wire.entries.origin import FLOOR_POSITION, LINK_START, PREVIOUS_POSITION, SOURCE_POSITION
 from magnetar.wire.proto import magnetar_markers_pb2, pulsar_markers_pb2
 from magnetar.wire.proto import pulsar_api_pb2 as pb
-from tests.hostile.attacks.publishing import metadata
+from tests.hostile.attacks.publishing import LARGEST, metadata
 from tests.hostile.catalogue import ELSEWHERE, behaviour
 from tests.hostile.tools import connect, frame, publishing, pump, pump_again, repeatedly, send_frame
 from tests.kit.rest import Rest
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
+    from google.protobuf.message import Message
 
     from tests.hostile.catalogue import Target
     from tests.kit.raw import RawConnection
@@ -231,6 +234,39 @@ def large_metadata(target: Target) -> int:
     def act(count: int) -> None:
         name = link_name(target) if count % 2 else f"magnetar.progress.{target.place.peer}"
         with publishing(target, f"t{count}", producer_name=name) as connection:
+            pump(target, connection, frames)
+
+    return repeatedly(target, act)
+
+
+def _in_field(message: Message, field: str, body: bytes) -> bytes:
+    """Return ``body`` as an element of a list of messages, serialized."""
+    number = message.DESCRIPTOR.fields_by_name[field].number
+    return varint.write(number << 3 | 2) + varint.write(len(body)) + body
+
+
+@behaviour(
+    "Progress and snapshot markers with as many empty elements as fit, in each list.", seconds=6.0, policies=REPLICATED
+)
+def markers_of_empty_elements(target: Target) -> int:
+    marker = magnetar_markers_pb2.ProgressMarker(source_cluster=target.place.peer)
+    state = magnetar_markers_pb2.SubscriptionProgress(
+        subscription="s", epoch=magnetar_markers_pb2.Epoch(counter=0, cluster=target.place.peer), full=True
+    )
+    origin = magnetar_markers_pb2.OriginProgress(cluster=target.place.cluster)
+    messages, fields = (marker, state, origin), ("subscriptions", "origins", "acknowledged")
+    frames = []
+    for depth, size in itertools.product(range(3), (500_000, LARGEST // 2 - 1000)):
+        body = messages[depth].SerializeToString() + _in_field(messages[depth], fields[depth], b"") * size
+        for message, field in reversed(tuple(zip(messages[:depth], fields[:depth], strict=True))):
+            body = message.SerializeToString() + _in_field(message, field, body)
+        frames.append(_marker(markers.PROGRESS, body))
+        update = pulsar_markers_pb2.ReplicatedSubscriptionsUpdate(subscription_name="s")
+        frames.append(_marker(markers.UPDATE, update.SerializeToString() + _in_field(update, "clusters", b"") * size))
+
+    def act(count: int) -> None:
+        name = link_name(target) if count % 2 else f"magnetar.progress.{target.place.peer}"
+        with publishing(target, f"t{count % 10}", producer_name=name) as connection:
             pump(target, connection, frames)
 
     return repeatedly(target, act)

@@ -1,16 +1,18 @@
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from magnetar.base.errors import CorruptionError, RemoteProtocolError
-from magnetar.base.limits import CLUSTER_NAME_LENGTH_MAX, Limit
+from magnetar.base.limits import CLUSTER_NAME_LENGTH_MAX, MARKER_SIZE_MAX, Limit
 from magnetar.base.position import Position
 from magnetar.geo.origins.index import Claim, PartialClaim
 from magnetar.geo.origins.intervals import Interval, IntervalSet
+from magnetar.geo.progress import codec
 from magnetar.geo.progress.codec import (
     PROGRESS_MARKER_PARTS_MAX,
     decode_marker,
@@ -24,7 +26,7 @@ from magnetar.geo.progress.state import Kind, OriginProgress, SubscriptionProgre
 from magnetar.wire.proto import magnetar_markers_pb2 as pb
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
 
 def at(entry_id: int) -> Position:
@@ -219,13 +221,17 @@ def test_a_marker_with_too_many_parts_is_refused() -> None:
     few = pb.ProgressMarker(source_cluster="jfk")
     state = few.subscriptions.add(subscription="worker", epoch=pb.Epoch(counter=0, cluster=""))
     origin = state.origins.add(cluster="a")
-    origin.acknowledged.add(ledger_id=1, entry_steps=[1] * (PROGRESS_MARKER_PARTS_MAX - 4))
+    origin.acknowledged.add(ledger_id=1, entry_steps=[1] * (PROGRESS_MARKER_PARTS_MAX - 6))
     assert decode_marker(few.SerializeToString()).states[0].intervals > 0
-    additions: tuple[Callable[[pb.ProgressMarker], None], ...] = (
+    additions: tuple[Callable[[pb.ProgressMarker], object], ...] = (
         lambda marker: marker.subscriptions.extend([state] * 2),
         lambda marker: marker.subscriptions[0].origins.extend([pb.OriginProgress(cluster="b")] * 2),
         lambda marker: marker.subscriptions[0].origins[0].acknowledged.extend([pb.LedgerBounds(ledger_id=2)] * 2),
         lambda marker: marker.subscriptions[0].origins[0].acknowledged[0].entry_steps.extend([1, 1]),
+        lambda marker: (
+            marker.subscriptions[0].origins[0].partial.add(position=pb.OriginPosition(ledger_id=1, entry_id=1))
+        ),
+        lambda marker: marker.lives.extend([pb.ClusterLife(cluster="a", life="b")]),
     )
     for add in additions:
         many = pb.ProgressMarker()
@@ -233,6 +239,43 @@ def test_a_marker_with_too_many_parts_is_refused() -> None:
         add(many)
         with pytest.raises(RemoteProtocolError, match="maxPartsPerProgressMarker"):
             decode_marker(many.SerializeToString())
+
+
+def test_a_marker_that_is_too_large_is_not_parsed() -> None:
+    element = b"\x0a\x00"  # of any list
+    with pytest.raises(RemoteProtocolError, match=r"marker of 1048578 bytes exceeds .* 1048576 \(maxMarkerSize\)"):
+        decode_marker(element * (MARKER_SIZE_MAX // 2 + 1))
+
+
+class Unread(list[Any]):
+    """A list whose elements must not be read."""
+
+    def __iter__(self) -> Iterator[Any]:
+        raise AssertionError
+
+
+@pytest.mark.parametrize("level", ["subscriptions", "origins", "acknowledged", "partial"])
+def test_the_elements_of_a_list_that_is_too_long_are_not_read(level: str) -> None:
+    """To read a million empty origins took seconds."""
+    lists: dict[str, list[Any]] = {"acknowledged": [], "partial": [], "origins": [], "subscriptions": []}
+    lists[level] = Unread([None] * PROGRESS_MARKER_PARTS_MAX * 2)
+    if level in ("acknowledged", "partial"):
+        lists["origins"] = [SimpleNamespace(acknowledged=lists["acknowledged"], partial=lists["partial"])]
+    if level != "subscriptions":
+        lists["subscriptions"] = [SimpleNamespace(origins=lists["origins"])]
+    marker: Any = SimpleNamespace(subscriptions=lists["subscriptions"], lives=[])
+    with pytest.raises(RemoteProtocolError, match="maxPartsPerProgressMarker"):
+        codec._check_parts(marker)
+
+
+def test_no_marker_of_many_small_states_has_too_many_parts() -> None:
+    states = [SubscriptionProgress(str(number)) for number in range(30_000)]
+    batches = SubscriptionProgress("batches")
+    for number in range(20_000):
+        batches.origin("a").narrow(Position(1, 2 * number), 1)
+    markers = [decode_marker(payload) for payload in encode_markers("ewr", [*states, batches], full=True)]
+    assert sum(len(marker.states) for marker in markers) > len(states)
+    assert len(markers) > 3
 
 
 def test_no_marker_that_is_sent_has_too_many_parts() -> None:

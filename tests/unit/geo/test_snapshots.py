@@ -9,10 +9,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from magnetar.base.errors import RemoteProtocolError
+from magnetar.base.limits import MARKER_SIZE_MAX
 from magnetar.base.position import Position
 from magnetar.geo.snapshots.cache import Round, Snapshot, SnapshotBuilder, SnapshotCache
 from magnetar.geo.snapshots.codec import decode_snapshots, encode_snapshots
-from magnetar.geo.snapshots.markers import SnapshotRequest, SnapshotResponse, SubscriptionUpdate, decode
+from magnetar.geo.snapshots.markers import (
+    SNAPSHOT_MARKER_PARTS_MAX,
+    SnapshotRequest,
+    SnapshotResponse,
+    SubscriptionUpdate,
+    decode,
+)
 from magnetar.wire.entries import markers
 
 
@@ -121,3 +128,19 @@ def test_markers_are_read_as_apache_pulsar_writes_them() -> None:
     assert decode(markers.SNAPSHOT, markers.snapshot("s", at(1), {})) is None, "it is for the cluster that took it"
     with pytest.raises(RemoteProtocolError, match="type 13 cannot be read"):
         decode(markers.UPDATE, b"\xff")
+
+
+def test_a_marker_that_is_too_large_is_refused() -> None:
+    element = b"\x12\x00"  # an empty element of a list
+    with pytest.raises(RemoteProtocolError, match=r"of 10001 parts .* 10000 \(maxPartsPerSnapshotMarker\)"):
+        decode(markers.UPDATE, b"\x0a\x01s" + element * 10_001)
+    for kind in (markers.SNAPSHOT_REQUEST, markers.SNAPSHOT_RESPONSE, markers.UPDATE):
+        with pytest.raises(RemoteProtocolError, match=r"1048576 \(maxMarkerSize\)"):
+            decode(kind, element * (MARKER_SIZE_MAX // 2 + 1))
+
+
+def test_the_intervals_of_claims_have_a_limit() -> None:
+    intervals = [(at(3 * number), at(3 * number + 1)) for number in range(SNAPSHOT_MARKER_PARTS_MAX + 1)]
+    assert decode(markers.UPDATE, markers.subscription_update("s", {}, ({}, {"jfk": intervals[1:]}))) is not None
+    with pytest.raises(RemoteProtocolError, match="maxPartsPerSnapshotMarker"):
+        decode(markers.UPDATE, markers.subscription_update("s", {}, ({}, {"jfk": intervals})))

@@ -297,6 +297,7 @@ class TopicSnapshots:
                 case update:
                     self._updates.apply(source, update, end)
         except MagnetarError as error:
+            self._topic.environment.limit_hits.note(error)
             log.warning("marker_ignored", topic=str(self._topic.name), source=source, error=str(error))
 
     def _end_without(self, without: Mapping[str, Position]) -> Position:

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from google.protobuf.message import DecodeError
 
 from magnetar.base.errors import CorruptionError, RemoteProtocolError
-from magnetar.base.limits import CLUSTER_NAME_LENGTH_MAX, Limit
+from magnetar.base.limits import CLUSTER_NAME_LENGTH_MAX, MARKER_SIZE_MAX, Limit
 from magnetar.base.names import is_longer, too_long
 from magnetar.base.position import EARLIEST, LONG_MAX, Position
 from magnetar.geo.origins.intervals import IntervalSet
@@ -34,10 +34,16 @@ more.
 """
 
 PROGRESS_MARKER_PARTS_MAX = 25_000
-"""Maximum number of subscriptions, origins, ledgers and interval bounds in a received marker.
+"""Maximum number of ledgers and interval bounds in a received marker; other elements count as several of them.
 
-``encode_markers`` stays below it. Decoding that many takes some 25 ms.
+``encode_markers`` stays below it. Decoding that many takes 25 to 100 ms.
 """
+
+_PARTS_OF_STATE: Final = 2
+"""Parts for which a subscription, an origin or a life counts."""
+
+_PARTS_OF_BATCH: Final = 3
+"""Parts for which a partly acknowledged batch counts."""
 
 _POSITION_BYTES_MAX = 24  # two 64-bit varints of 10 bytes with their tags, a tag and a length
 _INTERVAL_BYTES_MAX = 2 * 26  # two bounds, each alone in its ledger: the same and one more length
@@ -93,9 +99,13 @@ def encode_markers(
 
 def decode_marker(payload: bytes) -> ProgressReport:
     """Decode a marker; raises RemoteProtocolError for an invalid one."""
+    if len(payload) > MARKER_SIZE_MAX:
+        limit = Limit.MARKER_SIZE
+        message = f"progress marker of {len(payload)} bytes exceeds the limit of {MARKER_SIZE_MAX} ({limit.value})"
+        raise RemoteProtocolError(message, limit)
     try:
         marker = pb.ProgressMarker.FromString(payload)
-        _check_size(marker)
+        _check_parts(marker)
         _check_names(marker)
         states = [_from_message(message) for message in marker.subscriptions]
     except (DecodeError, ValueError) as error:
@@ -105,17 +115,28 @@ def decode_marker(payload: bytes) -> ProgressReport:
     return ProgressReport(marker.source_cluster, states, oldest, {each.cluster: each.life for each in marker.lives})
 
 
-def _check_size(marker: pb.ProgressMarker) -> None:
+def _check_parts(marker: pb.ProgressMarker) -> None:
     """Raise RemoteProtocolError for a marker with too many parts, because decoding it would block the event loop."""
-    parts = len(marker.subscriptions)
-    if parts <= PROGRESS_MARKER_PARTS_MAX:
-        origins = [origin for state in marker.subscriptions for origin in state.origins]
-        ledgers = [ledger for origin in origins for ledger in origin.acknowledged]
-        parts += len(origins) + len(ledgers) + sum(len(ledger.entry_steps) for ledger in ledgers)
-    if parts > PROGRESS_MARKER_PARTS_MAX:
-        limit = Limit.PROGRESS_MARKER_PARTS
-        message = f"progress marker of {parts} parts exceeds the limit of {PROGRESS_MARKER_PARTS_MAX} ({limit.value})"
-        raise RemoteProtocolError(message, limit)
+    parts = 0
+    for count in _counts(marker):
+        parts += count
+        if parts > PROGRESS_MARKER_PARTS_MAX:
+            limit = Limit.PROGRESS_MARKER_PARTS
+            message = f"progress marker exceeds the limit of {PROGRESS_MARKER_PARTS_MAX} parts ({limit.value})"
+            raise RemoteProtocolError(message, limit)
+
+
+def _counts(marker: pb.ProgressMarker) -> Iterator[int]:
+    """Yield the parts of each list, level by level, so that no element is read before its list is counted."""
+    yield _PARTS_OF_STATE * (len(marker.subscriptions) + len(marker.lives))
+    for state in marker.subscriptions:
+        yield _PARTS_OF_STATE * len(state.origins)
+    origins = [origin for state in marker.subscriptions for origin in state.origins]
+    for origin in origins:
+        yield len(origin.acknowledged) + _PARTS_OF_BATCH * len(origin.partial)
+    for origin in origins:
+        for ledger in origin.acknowledged:
+            yield len(ledger.entry_steps)
 
 
 def _check_names(marker: pb.ProgressMarker) -> None:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from google.protobuf.message import DecodeError
 
 from magnetar.base.errors import RemoteProtocolError
+from magnetar.base.limits import MARKER_SIZE_MAX, Limit
 from magnetar.geo.origins.intervals import IntervalSet
 from magnetar.geo.snapshots.claims import UpdateClaims
 from magnetar.wire.entries import markers
@@ -60,19 +61,29 @@ KINDS: Final = frozenset(
 """The types of markers that brokers send about replicated subscriptions; SNAPSHOT is not among them."""
 
 
+SNAPSHOT_MARKER_PARTS_MAX: Final = 10_000
+"""Maximum number of clusters and intervals in a received marker. Decoding that many takes some 30 ms."""
+
+
 def decode(kind: int, payload: bytes) -> SnapshotMarker | None:
     """Decode a marker; None for a type that is not for other clusters.
 
-    Raises RemoteProtocolError for an invalid one.
+    Raises RemoteProtocolError for an invalid or too large one.
     """
+    if len(payload) > MARKER_SIZE_MAX:
+        limit = Limit.MARKER_SIZE
+        message = f"a marker of {len(payload)} bytes exceeds the limit of {MARKER_SIZE_MAX} ({limit.value})"
+        raise RemoteProtocolError(message, limit)
     try:
         if kind == markers.SNAPSHOT_REQUEST:
             request = pulsar_markers_pb2.ReplicatedSubscriptionsSnapshotRequest.FromString(payload)
+            _check_parts(len(request.without))
             _check_text(request)
             without = markers.marked_positions(request.without)
             return SnapshotRequest(request.snapshot_id, request.source_cluster, without)
         if kind == markers.SNAPSHOT_RESPONSE:
             response = pulsar_markers_pb2.ReplicatedSubscriptionsSnapshotResponse.FromString(payload)
+            _check_parts(len(response.without))
             _check_text(response)
             position = markers.marked_position(response.cluster.message_id)
             left_out = frozenset(response.without)
@@ -80,6 +91,8 @@ def decode(kind: int, payload: bytes) -> SnapshotMarker | None:
             return SnapshotResponse(response.snapshot_id, cluster, position, left_out, response.takes_claims)
         if kind == markers.UPDATE:
             update = pulsar_markers_pb2.ReplicatedSubscriptionsUpdate.FromString(payload)
+            _check_parts(len(update.clusters) + len(update.claims.origins))
+            _check_parts(sum([len(origin.acknowledged) for origin in update.claims.origins]))
             _check_text(update)
             claims = _claims(update.claims) if update.HasField("claims") else None
             return SubscriptionUpdate(update.subscription_name, markers.marked_positions(update.clusters), claims)
@@ -87,6 +100,13 @@ def decode(kind: int, payload: bytes) -> SnapshotMarker | None:
         message = f"a marker of type {kind} cannot be read: {error}"
         raise RemoteProtocolError(message) from error
     return None
+
+
+def _check_parts(parts: int) -> None:
+    if parts > SNAPSHOT_MARKER_PARTS_MAX:
+        limit = Limit.SNAPSHOT_MARKER_PARTS
+        message = f"a marker of {parts} parts exceeds the limit of {SNAPSHOT_MARKER_PARTS_MAX} ({limit.value})"
+        raise RemoteProtocolError(message, limit)
 
 
 def _check_text(marker: Message) -> None:
