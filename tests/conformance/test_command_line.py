@@ -59,6 +59,10 @@ def test_a_partitioned_topic_and_its_subscription(client: pulsar.Client, topic: 
     cleared = run("topics", "clear-backlog", topic, "-s", "s", "-f")
     assert (cleared["before"]["backlog"], cleared["after"]["backlog"]) == (10, 0)
     assert sorted(cleared["after"]["markDeletePosition"]) == [f"{topic}-partition-{index}" for index in (0, 1)]
+    # The other verb is refused at once, and names this one.
+    refused = run("topics", "delete", topic, code=ExitCode.FAILED)
+    assert refused["status"] == 409
+    assert f"delete-partitioned-topic {topic}" in refused["hint"]
     # --yes consents, and keeps the refusal of a topic that is in use.
     refused = run("topics", "delete-partitioned-topic", topic, "--yes", code=ExitCode.FAILED)
     assert refused["status"] == 412

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from http import HTTPStatus
 from typing import TYPE_CHECKING, Any
 
 from magnetar.base.errors import AdminError
@@ -14,14 +15,14 @@ if TYPE_CHECKING:
     from magnetar.base.names import TopicName
 
 
-def topic_state(client: AdminClient, topic: TopicName, *, partitioned: bool) -> dict[str, Any]:
-    """Return the data and the clients of a topic; for a topic that cannot be loaded, the reason."""
+def topic_state(client: AdminClient, topic: TopicName, *, partitioned: bool) -> dict[str, Any] | None:
+    """Return the data and the clients of a topic; for one that cannot be loaded, the reason; None if there is none."""
     try:
         topics = client.topics
         found = topics.partitioned_stats(topic, per_partition=False) if partitioned else topics.stats(topic)
         partitions = {"partitions": topics.partitions(topic)} if partitioned else {}
     except AdminError as error:
-        return {"unknown": str(error)}
+        return None if error.status is HTTPStatus.NOT_FOUND else {"unknown": str(error)}
     return partitions | {
         "storageSize": found["storageSize"],
         "producers": len(found["publishers"]),

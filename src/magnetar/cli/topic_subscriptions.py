@@ -51,9 +51,9 @@ def unsubscribe(
 ) -> None:
     """Delete a subscription."""
     before = _state(session, topic, subscription)
-    if not (force or yes):
-        effects = [f"{before['backlog']:,} unacknowledged entries will not be delivered to it"] if before else []
-        if before and before["consumers"]:
+    if before is not None and not (force or yes):
+        effects = [f"{before['backlog']:,} unacknowledged entries will not be delivered to it"]
+        if before["consumers"]:
             effects.append(f"{before['consumers']} consumers are connected")
         session.require_consent(f"delete subscription {subscription} of {topic}", effects, option="--yes")
     session.client.subscriptions.delete(topic, subscription, force=force)

@@ -187,10 +187,12 @@ def stats_internal(session: Session, topic: Topic) -> None:
     )
 
 
-def _consented_deletion(session: Session, topic: TopicName, *, partitioned: bool, consent: bool) -> dict[str, Any]:
+def _consented_deletion(
+    session: Session, topic: TopicName, *, partitioned: bool, consent: bool
+) -> dict[str, Any] | None:
     """Ask for consent to the deletion of a topic, unless it was given, and return the state of the topic."""
     state = topic_state(session.client, topic, partitioned=partitioned)
-    if not consent:
+    if state is not None and not consent:
         session.require_consent(f"delete {topic}", topic_effects(state), option="--yes")
     return state
 

@@ -5,10 +5,12 @@ from __future__ import annotations
 import io
 import json
 import sys
+from http import HTTPStatus
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from magnetar.base.errors import AdminError
 from magnetar.base.names import TopicName
 from magnetar.base.position import Position
 from magnetar.cli.main import ExitCode, main
@@ -116,6 +118,40 @@ def test_a_command_that_loses_nothing_does_not_ask(line: str, stage: FakeAdminSe
     stage.topics.held[OBS].subscriptions["done"] = FakeSubscription(Position(3, 9))
     run("tenants update nyc -c A,B,C")
     run(line)
+
+
+@pytest.mark.parametrize(
+    ("line", "status"),
+    [
+        ("topics delete nyc/flights/none", 404),
+        ("topics delete-partitioned-topic nyc/flights/none", 404),
+        (f"topics delete {PARTITIONED}", 409),
+        (f"topics unsubscribe {TOPIC} -s none", 404),
+        (f"topics skip {TOPIC} -s none -n 1", 404),
+        (f"topics clear-backlog {TOPIC} -s none", 404),
+        (f"topics reset-cursor {TOPIC} -s none -m latest", 404),
+        ("namespaces delete nyc/none", 404),
+        ("tenants delete none", 404),
+        ("clusters delete none", 404),
+    ],
+)
+def test_a_missing_object_is_reported_at_once(
+    line: str, status: int, stage: FakeAdminService, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main([*line.split(), "-o", "json"]) is ExitCode.FAILED
+    assert json.loads(capsys.readouterr().err)["status"] == status
+
+
+def test_a_topic_that_cannot_be_loaded_can_be_deleted(
+    stage: FakeAdminService, run: Run, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    async def refuse(*_: object) -> None:
+        raise AdminError(HTTPStatus.INTERNAL_SERVER_ERROR, "its log is damaged")
+
+    monkeypatch.setattr(stage.topics, "stats", refuse)
+    assert main(["topics", "delete", TOPIC]) is ExitCode.FAILED
+    assert "its contents are unknown: its log is damaged" in capsys.readouterr().err
+    assert run(f"topics delete {TOPIC} --force")["before"] == {"unknown": "its log is damaged"}
 
 
 def test_a_reset_of_a_partitioned_topic_looks_at_each_partition(stage: FakeAdminService, run: Run) -> None:
