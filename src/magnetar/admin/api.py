@@ -27,12 +27,16 @@ from magnetar.admin.handlers import (
 )
 from magnetar.admin.handlers.operations import (
     broker_stats,
+    bundles,
     configuration,
     isolation,
     logs,
+    namespace_documents,
     namespace_operations,
     non_persistent,
+    permissions,
     resource_quotas,
+    topic_documents,
 )
 from magnetar.admin.pulsar_api.routes import specificity
 from magnetar.base.errors import AdminError, BadVersionError, MagnetarError
@@ -54,7 +58,11 @@ NOUNS = (
     tenants,
     namespaces,
     namespace_operations,
+    namespace_documents,
+    bundles,
+    permissions,
     topics,
+    topic_documents,
     logs,
     non_persistent,
     policies,

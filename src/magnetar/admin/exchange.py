@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import re
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from functools import partial, wraps
 from http import HTTPStatus
@@ -239,6 +240,22 @@ async def body(request: Request, kind: TypeAdapter[Kind]) -> Kind:
     Refuses an invalid body with 400, a body above BODY_SIZE_MAX or BODY_VALUES_MAX with 413, and a body that does not
     fit into the memory that other bodies leave with 503. The rest of a refused body is not read.
     """
+    async with _content(request) as content:
+        return _validated(kind, content)
+
+
+async def text_body(request: Request) -> str:
+    """Return the body of a request, which is text as Pulsar's clients send it, or a JSON string."""
+    async with _content(request) as content:
+        try:
+            value = json.loads(content or b'""')
+        except ValueError:
+            return content.decode(errors="replace")
+        return value if isinstance(value, str) else ""
+
+
+@asynccontextmanager
+async def _content(request: Request) -> AsyncIterator[bytearray]:
     content, bodies = bytearray(), request.app.state.bodies
     try:
         async for part in request.stream():
@@ -252,7 +269,7 @@ async def body(request: Request, kind: TypeAdapter[Kind]) -> Kind:
                 limit = Limit.HTTP_BODIES_SIZE
                 text = f"The bodies of other requests take up the memory for bodies; try again later ({limit})"
                 raise AdminError(HTTPStatus.SERVICE_UNAVAILABLE, text, limit)
-        return _validated(kind, content)
+        yield content
     finally:
         bodies.used -= len(content)
 

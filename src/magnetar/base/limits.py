@@ -40,6 +40,7 @@ class Limit(StrEnum):
     CLOSED_PRODUCERS = "maxClosedProducersPerConnection"
     PRODUCERS = "maxProducersPerTopic"
     SUBSCRIPTIONS = "maxSubscriptionsPerTopic"
+    TOPICS = "maxTopicsPerNamespace"
     CONSUMERS_OF_TOPIC = "maxConsumersPerTopic"
     CONSUMERS_OF_SUBSCRIPTION = "maxConsumersPerSubscription"
     HASH_RANGES = "maxHashRangesPerConsumer"

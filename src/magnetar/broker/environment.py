@@ -109,6 +109,14 @@ class Environment:
             return []
         return sorted(set(policies.replication_clusters) - {self.cluster})
 
+    def targets_of_topic(self, topic: TopicName) -> list[str]:
+        """Return the other clusters that a topic is replicated to: those of its namespace that its policy contains."""
+        targets = self.targets_of(topic.namespace_name)
+        own = self.resources.topic_policies.get(topic)
+        if own is None or not own.replicationClusters:
+            return targets
+        return [target for target in targets if target in own.replicationClusters]
+
     def policies_of(self, topic: TopicName) -> EffectivePolicies:
         """Return the current policies of a topic."""
         namespace = self.resources.namespaces.get(topic.namespace_name)

@@ -36,6 +36,12 @@ NUMBERS: dict[Policy, tuple[str, tuple[str, ...], str]] = {
         ("--max-subscriptions-per-topic", "-m"),
         "Maximum number of subscriptions of a topic",
     ),
+    Policy.MAX_TOPICS: (
+        "max-topics-per-namespace",
+        ("--max-topics-per-namespace", "-t"),
+        "Maximum number of topics of a namespace",
+    ),
+    Policy.MAX_MESSAGE_SIZE: ("max-message-size", ("--max-message-size", "-m"), "Maximum size of a message in bytes"),
     Policy.MAX_UNACKED_MESSAGES_PER_CONSUMER: (
         "max-unacked-messages-per-consumer",
         ("--max-messages", "-c"),
@@ -51,6 +57,7 @@ NUMBERS: dict[Policy, tuple[str, tuple[str, ...], str]] = {
 
 WITHOUT_EFFECT: dict[Policy, str] = {
     Policy.COMPACTION_THRESHOLD: "compaction-threshold",
+    Policy.ENTRY_FILTERS: "entry-filters",
     Policy.PERSISTENCE: "persistence",
     Policy.OFFLOAD_POLICIES: "offload-policies",
     Policy.OFFLOAD_THRESHOLD: "offload-threshold",
@@ -82,7 +89,7 @@ def _number(named: tuple[Policy, str], flags: tuple[str, ...], text: str) -> Cal
     def set_number(session: Session, owner: NamespaceName | TopicName, number: int) -> None:
         set_policy(session, owner, named, number)
 
-    return _documented(set_number, f"{text}.", number=Annotated[int, typer.Option(*flags, min=0, help="0: no limit.")])
+    return documented(set_number, f"{text}.", number=Annotated[int, typer.Option(*flags, min=0, help="0: no limit.")])
 
 
 def _json(named: tuple[Policy, str]) -> Callable[..., None]:
@@ -91,10 +98,11 @@ def _json(named: tuple[Policy, str]) -> Callable[..., None]:
 
     option = typer.Option("--value", parser=_parsed, metavar="JSON", help="Value as in the REST API.")
     text = f"Without effect. In Apache Pulsar: {named[0].value.about}"
-    return _documented(set_value, text, value=Annotated[Any, option])
+    return documented(set_value, text, value=Annotated[Any, option])
 
 
-def _documented(function: Callable[..., None], text: str, **read_as: object) -> Callable[..., None]:
+def documented(function: Callable[..., None], text: str, **read_as: object) -> Callable[..., None]:
+    """Return a setter with its help text and the annotations of its options."""
     function.__doc__ = text
     function.__annotations__ |= {"session": Session, "owner": object, **read_as}  # the noun replaces that of the owner
     return function

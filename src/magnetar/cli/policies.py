@@ -9,8 +9,9 @@ from typing import Annotated
 import typer
 
 from magnetar.base.names import NamespaceName, TopicName
+from magnetar.cli import creation_policies, plain_policies, rate_policies
 from magnetar.cli.global_options import noun
-from magnetar.cli.plain_policies import set_policy, setters
+from magnetar.cli.plain_policies import set_policy
 from magnetar.cli.session import Session, Topic, command
 from magnetar.cli.units import bounded_seconds, megabytes, minutes, seconds, size
 from magnetar.metadata.policy.table import Policy
@@ -293,7 +294,8 @@ def _set(session: Session, owner: Owner, policy: Policy, value: object = None) -
 
 def add_verbs(app: typer.Typer, owner: object) -> None:
     """Add the verbs to a noun; ``owner`` is the annotation of their first argument."""
-    for policy, (name, set_it) in (_POLICIES | setters()).items():
+    further = rate_policies.setters() | creation_policies.setters() | plain_policies.setters()
+    for policy, (name, set_it) in (_POLICIES | further).items():
         if (policy.topic if owner is Topic else policy.namespace) is None:
             continue
         get = _topic_getter(policy, name) if owner is Topic else _getter(policy, name)

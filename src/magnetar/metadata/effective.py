@@ -10,15 +10,22 @@ from magnetar.metadata.policy.table import Policy
 from magnetar.schema.strategy import SchemaCompatibilityStrategy
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from magnetar.metadata.policies import TopicPolicies
     from magnetar.metadata.policy.description import ReplicatedSubscriptionSync
     from magnetar.metadata.policy.values import (
+        AutoSubscriptionCreation,
+        AutoTopicCreation,
         BacklogQuota,
         BacklogQuotaType,
         DelayedDeliveryPolicies,
+        DispatchRate,
+        InactiveTopicPolicies,
+        PublishRate,
         RetentionPolicies,
+        SubscribeRate,
+        SubscriptionType,
     )
 
 
@@ -77,6 +84,29 @@ class EffectivePolicies:
     """Maximum number of unacknowledged messages of a Shared or Key_Shared consumer; 0: no limit."""
     max_unacked_per_subscription: int
     """The same limit for all consumers of the subscription; 0: no limit."""
+    publish_rate: PublishRate
+    dispatch_rate: DispatchRate
+    """Rate of all subscriptions of a topic together."""
+    subscription_dispatch_rate: DispatchRate
+    """Rate of each subscription."""
+    dispatch_rates_by_subscription: Mapping[str, DispatchRate]
+    """Rates of subscriptions that have their own, by name."""
+    replicator_dispatch_rate: DispatchRate
+    """Rate of each link to another cluster. A message is an entry here."""
+    subscribe_rate: SubscribeRate
+    max_topics: int
+    """Maximum number of topics of a namespace, with partitions; links are exempt. 0: no limit."""
+    max_message_size: int
+    """Maximum size of an entry of a client that is no chunk, in bytes; links are exempt. 0: that of the broker."""
+    auto_topic_creation: AutoTopicCreation
+    auto_subscription_creation: AutoSubscriptionCreation
+    subscription_types: Sequence[SubscriptionType]
+    """Types of subscriptions that consumers may use."""
+    encryption_required: bool
+    """Whether producers must encrypt their messages."""
+    subscription_expiration_minutes: int
+    """Minutes without consumers after which a subscription that is not replicated is deleted; 0: never."""
+    inactive_topics: InactiveTopicPolicies
 
 
 LEVEL_FIELDS: dict[str, tuple[str | None, str | None]] = {
@@ -104,8 +134,10 @@ def effective(
         found = _over(found, {name: own_value(topic, name, cluster) for name in LEVEL_FIELDS})
     return replace(
         found,
-        # The broker can enforce validation, and forbid new schemas, in all topics.
+        dispatch_rates_by_subscription={} if topic is None else _own_dispatch_rates(topic),
+        # The broker can enforce validation and encryption, and forbid new schemas, in all topics.
         schema_validation_enforced=broker.schema_validation_enforced or found.schema_validation_enforced,
+        encryption_required=broker.encryption_required or found.encryption_required,
         schema_auto_update=broker.schema_auto_update and (namespace is None or namespace.is_allow_auto_update_schema),
     )
 
@@ -119,6 +151,11 @@ def own_value(document: Policies | TopicPolicies, name: str, cluster: str) -> An
         return None
     value = getattr(document, field)
     return value.get(cluster) if is_namespace and name in _PER_CLUSTER else value
+
+
+def _own_dispatch_rates(topic: TopicPolicies) -> dict[str, DispatchRate]:
+    policies = topic.subscriptionPolicies.items()
+    return {name: each.dispatchRate for name, each in policies if each.dispatchRate is not None}
 
 
 _UNSET: tuple[object, ...] = (None, SchemaCompatibilityStrategy.UNDEFINED, [])

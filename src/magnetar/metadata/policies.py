@@ -15,6 +15,7 @@ from magnetar.metadata.policy.values import (
     AutoTopicCreation,
     BacklogQuota,
     BacklogQuotaType,
+    BookieAffinityGroup,
     DelayedDeliveryPolicies,
     DispatchRate,
     EntryFilters,
@@ -24,6 +25,7 @@ from magnetar.metadata.policy.values import (
     PublishRate,
     RetentionPolicies,
     SubscribeRate,
+    SubscriptionPolicies,
     SubscriptionType,
 )
 from magnetar.schema.strategy import SchemaCompatibilityStrategy
@@ -57,12 +59,16 @@ class TenantInfo(Document):
     allowedClusters: list[str] = []
 
 
-class AuthPolicies(Document):
-    """Permissions; always empty."""
+AuthAction = Literal["produce", "consume", "functions", "sources", "sinks", "packages"]
+"""Actions that a role may be permitted."""
 
-    namespace_auth: dict[str, Any] = {}
-    destination_auth: dict[str, Any] = {}
-    subscription_auth_roles: dict[str, Any] = {}
+
+class AuthPolicies(Document):
+    """Permissions by role; those of topics and subscriptions by name. They are stored until there is authorization."""
+
+    namespace_auth: dict[str, list[AuthAction]] = {}
+    destination_auth: dict[str, dict[str, list[AuthAction]]] = {}
+    subscription_auth_roles: dict[str, list[str]] = {}
 
 
 class BundlesData(Document):
@@ -141,6 +147,16 @@ class Policies(Document):
     replicated_subscription_active_cluster: str | None = None
 
 
+class LocalPolicies(Document):
+    """Policies of a namespace for the placement of its topics and ledgers, which Pulsar stores apart from the others.
+
+    They have no effect.
+    """
+
+    namespaceAntiAffinityGroup: str | None = None
+    bookieAffinityGroup: BookieAffinityGroup | None = None
+
+
 class TopicPolicies(Document):
     """Policies of a topic, or of all partitions of a partitioned topic. They take precedence over the namespace's."""
 
@@ -172,6 +188,7 @@ class TopicPolicies(Document):
     schemaCompatibilityStrategy: SchemaCompatibilityStrategy | None = None
     entryFilters: EntryFilters | None = None
     autoSubscriptionCreationOverride: AutoSubscriptionCreation | None = None
+    subscriptionPolicies: dict[str, SubscriptionPolicies] = {}
     schemaValidationEnforced: bool | None = None
     replicateSubscriptionState: bool | None = None
     """From PIP-398."""

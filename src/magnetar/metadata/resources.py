@@ -7,7 +7,14 @@ from typing import TYPE_CHECKING, Self
 from urllib.parse import quote_plus, unquote_plus
 
 from magnetar.base.names import PERSISTENT, NamespaceName, TopicName
-from magnetar.metadata.policies import ClusterData, PartitionedTopicMetadata, Policies, TenantInfo, TopicPolicies
+from magnetar.metadata.policies import (
+    ClusterData,
+    LocalPolicies,
+    PartitionedTopicMetadata,
+    Policies,
+    TenantInfo,
+    TopicPolicies,
+)
 from magnetar.metadata.stored.documents import Documents
 from magnetar.metadata.stored.operations import DynamicConfiguration, FailureDomains, IsolationPolicies, ResourceQuotas
 from magnetar.metadata.topic_names import TopicNames
@@ -22,6 +29,7 @@ if TYPE_CHECKING:
 _CLUSTERS = "/admin/clusters"
 _OWN_ADDRESSES = "/magnetar/own-addresses"
 _POLICIES = "/admin/policies"
+_LOCAL_POLICIES = "/admin/local-policies"
 _PARTITIONED_TOPICS = "/admin/partitioned-topics"
 _TOPIC_POLICIES = "/admin/topic-policies"
 _MANAGED_LEDGERS = "/managed-ledgers"
@@ -87,6 +95,21 @@ class Namespaces(Documents[NamespaceName, Policies]):
 
     def _path(self, key: NamespaceName) -> str:
         return f"{_POLICIES}/{key}"
+
+
+class LocalPoliciesOf(Documents[NamespaceName, LocalPolicies]):
+    """The local policies of namespaces."""
+
+    _kind = LocalPolicies
+
+    def change(self, key: NamespaceName, **fields: object) -> Commit:
+        """Set fields of the local policies of a namespace, which need not exist yet; None removes a field."""
+        if self.exists(key):
+            return self.update(key, lambda found: found.model_copy(update=fields))
+        return self.create(key, LocalPolicies().model_copy(update=fields))
+
+    def _path(self, key: NamespaceName) -> str:
+        return f"{_LOCAL_POLICIES}/{key}"
 
 
 class PartitionedTopics(Documents[TopicName, PartitionedTopicMetadata]):
@@ -188,6 +211,7 @@ class Resources:
     isolation_policies: IsolationPolicies
     resource_quotas: ResourceQuotas
     dynamic_configuration: DynamicConfiguration
+    local_policies: LocalPoliciesOf
 
     @classmethod
     def over(cls, store: MetadataStore) -> Self:
@@ -204,6 +228,7 @@ class Resources:
             IsolationPolicies(store),
             ResourceQuotas(store),
             DynamicConfiguration(store),
+            LocalPoliciesOf(store),
         )
 
 

@@ -447,7 +447,11 @@ class FakeAdminService:
         return at_once(steps)
 
     def runtime_configuration(self) -> dict[str, str]:
-        return {"allowAutoTopicCreationType": "non-partitioned", "defaultNumPartitions": "1"}
+        return {
+            "allowAutoTopicCreationType": "non-partitioned",
+            "defaultNumPartitions": "1",
+            "maxMessageSize": "5242880",
+        }
 
     def load_failures(self) -> Mapping[TopicName, str]:
         return self.unloadable

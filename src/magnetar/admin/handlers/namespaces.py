@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from starlette.requests import Request
     from starlette.responses import Response
 
-_ACTED_ON = policies.ACTED_ON | {"replication_clusters", "bundles"}
+_ACTED_ON = policies.ACTED_ON | {"replication_clusters", "bundles", "auth_policies", "properties", "allowed_clusters"}
 _OTHER_POLICIES = frozenset(words("allowed_topic_property_keys_for_metrics resource_group_name"))
 """Unsupported policies of Pulsar that are null by default."""
 _POLICIES: TypeAdapter[Policies | None] = TypeAdapter(Policies | None)
@@ -47,7 +47,8 @@ def routes(context: Context) -> list[AdminRoute]:
         route("DELETE", one, handlers.delete),
         route("GET", f"{one}/topics", handlers.topics),
         route("GET", f"{one}/bundles", handlers.bundles),
-        route("GET", f"{one}/permissions", handlers.permissions),
+        route("GET", f"{one}/allowedClusters", handlers.allowed),
+        route("POST", f"{one}/allowedClusters", handlers.set_allowed),
         route("GET", f"{one}/replication", handlers.replication),
         route("POST", f"{one}/replication", handlers.set_replication),
     ]
@@ -98,6 +99,8 @@ class _Namespaces:
         if any(True for each in (topics.each, topics.each_partitioned) for _ in each(namespace)):
             raise AdminError(HTTPStatus.CONFLICT, "Cannot delete non empty namespace")
         await self._namespaces.delete(namespace)
+        if self._context.resources.local_policies.exists(namespace):
+            await self._context.resources.local_policies.delete(namespace)
 
     @large_answer
     async def topics(self, request: Request) -> Response:
@@ -109,8 +112,21 @@ class _Namespaces:
     def bundles(self, request: Request) -> dict[str, Any]:
         return self._policies(request).bundles.to_json()
 
-    def permissions(self, request: Request) -> dict[str, Any]:
-        return self._policies(request).auth_policies.namespace_auth
+    def allowed(self, request: Request) -> list[str]:
+        return self._policies(request).allowed_clusters
+
+    async def set_allowed(self, request: Request) -> None:
+        namespace = namespace_name(request)
+        policies = self._policies(request)
+        wanted = await body(request, _CLUSTERS)
+        clusters = list(dict.fromkeys(wanted))
+        self._check_clusters(namespace, clusters)
+        for cluster in policies.replication_clusters:
+            if cluster not in clusters:
+                message = f"Allowed clusters do not contain the replication cluster {cluster}. Please remove the "
+                message += "replication cluster if the cluster is not allowed for this namespace"
+                raise AdminError(HTTPStatus.BAD_REQUEST, message)
+        await self._update(namespace, allowed_clusters=clusters)
 
     def replication(self, request: Request) -> list[str]:
         return self._policies(request).replication_clusters
@@ -123,6 +139,11 @@ class _Namespaces:
         if not clusters:
             raise AdminError(HTTPStatus.PRECONDITION_FAILED, "ClusterIds should not be null or empty")
         self._check_clusters(namespace, clusters)
+        allowed = self._policies(request).allowed_clusters
+        for cluster in clusters:
+            if allowed and cluster not in allowed:
+                message = f"Cluster [{cluster}] is not in the list of allowed clusters list for namespace [{namespace}]"
+                raise AdminError(HTTPStatus.FORBIDDEN, message)
         await self._update(namespace, replication_clusters=clusters)
 
     def _policies(self, request: Request) -> Policies:

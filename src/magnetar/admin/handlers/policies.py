@@ -123,6 +123,8 @@ class _Handlers:
             _check_local(request)
             value = await read(request)
             check_value(policy, level, value)
+            if policy is Policy.MAX_MESSAGE_SIZE and value > self._owners.message_size_max:
+                raise AdminError(HTTPStatus.PRECONDITION_FAILED, level.refusal)
             await self._owners.set_topic(topic, **{level.field: value})
 
         async def remove(request: Request) -> None:

@@ -14,7 +14,13 @@ if TYPE_CHECKING:
 
     from magnetar.metadata.policies import Policies
     from magnetar.metadata.policy.description import Level
-    from magnetar.metadata.policy.values import OffloadPolicies, PersistencePolicies, RetentionPolicies
+    from magnetar.metadata.policy.values import (
+        AutoTopicCreation,
+        EntryFilters,
+        OffloadPolicies,
+        PersistencePolicies,
+        RetentionPolicies,
+    )
 
 _RETENTION_CONFLICT = (
     "Invalid retention policy: Setting a single time or size limit to 0 is invalid when one of the limits has a "
@@ -69,6 +75,32 @@ def _check_persistence(wanted: PersistencePolicies) -> None:
         raise AdminError(HTTPStatus.BAD_REQUEST, message)
 
 
+def _check_auto_topic_creation(wanted: AutoTopicCreation) -> None:
+    """Refuse with 412 a type or a number of partitions that do not fit."""
+    if not wanted.allowAutoTopicCreation:
+        return
+    partitions, problem = wanted.defaultNumPartitions, ""
+    if wanted.topicType not in ("partitioned", "non-partitioned"):
+        problem = f"Unknown topic type [{wanted.topicType or 'null'}]"
+    elif wanted.topicType == "partitioned" and partitions is None:
+        problem = "[defaultNumPartitions] cannot be null when the type is partitioned."
+    elif wanted.topicType == "partitioned" and partitions is not None and partitions < 1:
+        problem = "[defaultNumPartitions] cannot be less than 1 for partition type."
+    elif wanted.topicType == "non-partitioned" and partitions is not None:
+        problem = "[defaultNumPartitions] is not allowed to be set when the type is non-partition."
+    if problem:
+        message = f"Invalid configuration for autoTopicCreationOverride. the detail is {problem}"
+        raise AdminError(HTTPStatus.PRECONDITION_FAILED, message)
+
+
+def _check_entry_filters(wanted: EntryFilters) -> None:
+    if not (wanted.entryFilterNames or "").strip():
+        message = "entryFilterNames can't be empty. To remove entry filters use the remove method."
+        raise AdminError(HTTPStatus.BAD_REQUEST, message)
+    name = (wanted.entryFilterNames or "").partition(",")[0]
+    raise AdminError(HTTPStatus.BAD_REQUEST, f"Entry filter '{name}' not found")
+
+
 def _check_offload(wanted: OffloadPolicies) -> None:
     if wanted.managedLedgerOffloadDriver not in _OFFLOAD_DRIVERS:
         message = f"The driver is not supported, support value: {','.join(_OFFLOAD_DRIVERS)}"
@@ -79,4 +111,6 @@ _CHECKS: Mapping[Policy, Callable[[Any], None]] = {
     Policy.RETENTION: _check_retention,
     Policy.PERSISTENCE: _check_persistence,
     Policy.OFFLOAD_POLICIES: _check_offload,
+    Policy.AUTO_TOPIC_CREATION: _check_auto_topic_creation,
+    Policy.ENTRY_FILTERS: _check_entry_filters,
 }

@@ -31,6 +31,11 @@ class PolicyOwners:
         """Name of this cluster."""
         return self._context.service.cluster_name
 
+    @property
+    def message_size_max(self) -> int:
+        """Maximum size of a message of the broker, in bytes."""
+        return int(self._context.service.runtime_configuration()["maxMessageSize"])
+
     def namespace(self, request: Request) -> Policies:
         """Return the policies of the namespace; refuses with 404 if it does not exist."""
         return self._context.policies(namespace_name(request))

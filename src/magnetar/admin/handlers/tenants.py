@@ -13,7 +13,7 @@ from magnetar.metadata.policies import TenantInfo
 
 if TYPE_CHECKING:
     from starlette.requests import Request
-_INFO: TypeAdapter[TenantInfo] = TypeAdapter(TenantInfo)
+_INFO: TypeAdapter[TenantInfo | None] = TypeAdapter(TenantInfo | None)
 
 
 def routes(context: Context) -> list[AdminRoute]:
@@ -52,6 +52,8 @@ class _Tenants:
     async def update(self, request: Request) -> None:
         name = entity_name(request, "tenant")
         info = await self._info(request)
+        if not self._tenants.exists(name):
+            raise AdminError(HTTPStatus.NOT_FOUND, f"Tenant {name} not found")
         removed = set(self._context.tenant(name).allowedClusters) - set(info.allowedClusters)
         in_use = [
             str(namespace)
@@ -64,15 +66,18 @@ class _Tenants:
 
     async def delete(self, request: Request) -> None:
         name = entity_name(request, "tenant")
-        self._context.tenant(name)
         if flag(request, "force"):
             raise AdminError(HTTPStatus.METHOD_NOT_ALLOWED, "Broker doesn't allow forced deletion of tenants")
+        if not self._tenants.exists(name):
+            raise AdminError(HTTPStatus.NOT_FOUND, "Tenant doesn't exist")
         if self._namespaces.of_tenant(name):
             raise AdminError(HTTPStatus.CONFLICT, "The tenant still has active namespaces")
         await self._tenants.delete(name)
 
     async def _info(self, request: Request) -> TenantInfo:
         info = await body(request, _INFO)
+        if info is None:
+            raise AdminError(HTTPStatus.PRECONDITION_FAILED, "TenantInfo is null")
         if not info.allowedClusters or not all(map(str.strip, info.allowedClusters)):
             raise AdminError(HTTPStatus.PRECONDITION_FAILED, "Clusters can not be empty")
         if not all(map(self._context.resources.clusters.exists, info.allowedClusters)):

@@ -98,6 +98,7 @@ def _topic_stats(
         backlog_quota_limit_size=topic.policies.backlog_quotas["destination_storage"].limitSize,
         backlog_quota_limit_time=topic.policies.backlog_quotas["message_age"].limitTime,
         oldest_backlog_message_age_seconds=int(topic.backlog_quotas.oldest_age_s),
+        publish_rate_limited_times=topic.rates.publish_limited,
         publishers=publishers,
         waiting_publishers=len(topic.producers.access.waiting),
         at_risk_messages=topic.lag_limit.at_risk,

@@ -83,6 +83,7 @@ class TopicOperations:
             raise topic_exists()
         self._check_new(topic, properties)
         with refusals(topic):
+            self._topics.check_room(topic, 1)
             created = self._topics.create(topic)
         for key, value in properties.items():
             created.ledger.set_property(key, value)
@@ -101,6 +102,8 @@ class TopicOperations:
             elif not await self._environment.slices.run(partitioned.is_incomplete(topic, partitions)):
                 raise topic_exists()
             with refusals(topic):
+                if self.partitions_of(topic) is None:
+                    self._topics.check_room(topic, partitions)
                 await self._environment.slices.run(partitioned.creation(topic, partitions, properties))
                 await self._environment.recorded()
 

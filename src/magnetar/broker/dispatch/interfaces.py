@@ -9,6 +9,7 @@ from magnetar.broker.log.interfaces import LoggedTopic
 if TYPE_CHECKING:
     from magnetar.base.position import Position
     from magnetar.broker.delayed.index import DelayedIndex
+    from magnetar.broker.dispatch.throttle import Throttle
     from magnetar.broker.environment import Environment
     from magnetar.cursor.cursor import Cursor
     from magnetar.cursor.ranges import Range
@@ -43,6 +44,11 @@ class DispatchedEntries(Protocol):
     @property
     def cursor(self) -> Cursor:
         """The acknowledgement state."""
+        ...
+
+    @property
+    def throttle(self) -> Throttle | None:
+        """Limits of what is sent; None without limits."""
         ...
 
     @property

@@ -210,6 +210,8 @@ class MultipleConsumersDispatcher(Part, ABC, Generic[R]):
         if self._blocked or not self._delayed.is_ready:
             return
         limit = self._permits(self._config.dispatcherMaxReadBatchSize)
+        if self._unread.throttle is not None and limit > 0:
+            limit = min(limit, self._unread.throttle.room())
         if limit <= 0 or not self._dispatch_read(limit):
             return
         topic = self._unread.topic
@@ -300,6 +302,8 @@ class MultipleConsumersDispatcher(Part, ABC, Generic[R]):
         held = consumer.unacked_messages
         consumer.pending.add(ledger_id, [(each.entry_id, each.messages) for each in run])
         self._unacked_messages += consumer.unacked_messages - held
+        if self._unread.throttle is not None:
+            self._unread.throttle.sent_run(run)
         self._check_consumer(consumer)
         self._check_blocked()
 
@@ -311,9 +315,15 @@ class MultipleConsumersDispatcher(Part, ABC, Generic[R]):
         return max(room, 1)
 
     def _room_in_all(self) -> int:
-        """Return how many messages may be sent before all consumers together hold too many."""
-        limit = self._unread.topic.policies.max_unacked_per_subscription
-        return limit - self._unacked_messages if limit else sys.maxsize
+        """Return how many messages may be sent before all consumers together hold too many, or exceed a rate."""
+        limit, throttle = self._unread.topic.policies.max_unacked_per_subscription, self._unread.throttle
+        room = limit - self._unacked_messages if limit else sys.maxsize
+        return room if throttle is None else min(room, throttle.room())
+
+    @property
+    def _is_stopped(self) -> bool:
+        """Whether nothing more may be sent now."""
+        return self._blocked or (self._unread.throttle is not None and not self._unread.throttle.room())
 
     def _limit_of_due(self, limit: int) -> int:
         """Return how many delayed entries may be taken; any consumer may already hold each of them."""

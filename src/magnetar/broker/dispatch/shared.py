@@ -61,7 +61,7 @@ class SharedDispatcher(MultipleConsumersDispatcher[Replay]):
         ready = self._ready_by_level()
         start = 0
         while start < len(due):
-            consumer = None if self._blocked else self._next_consumer(ready)
+            consumer = None if self._is_stopped else self._next_consumer(ready)
             if consumer is None:
                 put_back([(Position(ledger_id, delivery.entry_id), delivery.entry) for delivery in due[start:]])
                 return

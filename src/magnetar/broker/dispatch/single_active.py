@@ -123,6 +123,10 @@ class SingleActiveDispatcher(Part):
         if consumer is None or not consumer.is_ready or self._switching is not None:
             return
         limit = min(self._read_limit, consumer.permits)
+        if self._unread.throttle is not None:
+            limit = min(limit, self._unread.throttle.room())
+            if not limit:
+                return
         ranges = self._unread.readable(self._read_position, limit)
         entries = self._reader.read_ranges(ranges, limit) if ranges else None
         if not entries:
@@ -144,7 +148,9 @@ class SingleActiveDispatcher(Part):
 
     def _send(self, consumer: Consumer, entries: list[tuple[Position, bytes]]) -> Position:
         """Send entries of one read, all of one ledger, as permits allow; return the last position sent."""
-        state, permits = self._unread.cursor.state, consumer.permits
+        state, permits, throttle = self._unread.cursor.state, consumer.permits, self._unread.throttle
+        if throttle is not None:
+            permits = min(permits, throttle.room())
         run: list[Delivery] = []
         for position, entry in entries:
             remaining = state.remaining(position)
@@ -155,6 +161,8 @@ class SingleActiveDispatcher(Part):
                 break
         ledger_id = entries[0][0].ledger_id
         consumer.send(ledger_id, run, self._unread.environment.clock.now())
+        if throttle is not None:
+            throttle.sent_run(run)
         return Position(ledger_id, run[-1].entry_id)
 
     def _elect(self) -> bool:

@@ -14,6 +14,8 @@ from magnetar.base.errors import MagnetarError
 from magnetar.base.tasks import report_bug, start_task
 from magnetar.broker.housekeeping.clock_watch import ClockWatch
 from magnetar.broker.housekeeping.idle_topics import ROUND_INTERVAL_S, IdleTopics
+from magnetar.broker.housekeeping.idleness import INACTIVE_SINCE, is_inactive
+from magnetar.broker.housekeeping.inactivity import expiring, has_expired
 from magnetar.broker.housekeeping.storage_watch import StorageWatch
 from magnetar.broker.housekeeping.trimming import trimming
 from magnetar.broker.loop.slices import SharedSlices
@@ -72,6 +74,8 @@ class Maintenance:
             (STORAGE_INTERVAL_S, self.check_storage),
             (config.retentionCheckIntervalInSeconds, self.trim),
             (config.messageExpiryCheckIntervalInMinutes * 60, self.expire),
+            (config.subscriptionExpiryCheckIntervalInMinutes * 60, self.expire_subscriptions),
+            (config.brokerDeleteInactiveTopicsFrequencySeconds, self.delete_inactive_topics),
             (config.backlogQuotaCheckIntervalInSeconds, self.check_backlogs),
             (config.brokerDeduplicationSnapshotFrequencyInSeconds, self.maintain_deduplication),
             (LOAD_RETRY_INTERVAL_S, self.retry_loading),
@@ -143,6 +147,47 @@ class Maintenance:
         if self._ages_are_trusted():
             await self._each_topic(self._expiry)
 
+    async def expire_subscriptions(self) -> None:
+        """Delete subscriptions that have had no consumers for the time of their policy."""
+        if self._ages_are_trusted():
+            now = self._environment.clock.now()
+            await self._each_topic(lambda topic: expiring(topic, now))
+
+    async def delete_inactive_topics(self) -> None:
+        """Delete topics that nobody has used for the time of their policy."""
+        if self._ages_are_trusted():
+            for topic in tuple(self._topics.loaded.values()):
+                if topic.policies.inactive_topics.deleteWhileInactive or INACTIVE_SINCE in topic.ledger.properties:
+                    await self._delete_if_inactive(topic)
+
+    async def _delete_if_inactive(self, topic: Topic) -> None:
+        """Delete a topic, unless somebody uses it again before the first step of the deletion."""
+        name, due = topic.name, False
+
+        def check(topic: Topic) -> Iterator[None]:
+            nonlocal due
+            due = has_expired(topic, self._environment.clock.now())
+            yield
+
+        await self._slices.run(self._work_on(topic, check))
+        if not due:
+            return
+
+        def deletion() -> Generator[None, None, asyncio.Future[None] | None]:
+            if self._topics.loaded.get(name) is not topic or not is_inactive(topic):
+                return None  # somebody has come in the meantime
+            log.info("inactive_topic_deleted", topic=str(name), entries=topic.ledger.entries)
+            return (yield from self._topics.deletion(name))
+
+        try:
+            deleted = await self._slices.run(deletion())
+            if deleted is None:
+                return
+            await deleted
+            await self._environment.resources.topic_policies.forget(name)
+        except MagnetarError as error:
+            log.warning("inactive_topic_not_deleted", topic=str(name), error=str(error))
+
     async def check_backlogs(self) -> None:
         """Apply the policies of exceeded backlog quotas."""
         now, by_age = self._environment.clock.now(), self._ages_are_trusted()
@@ -167,11 +212,14 @@ class Maintenance:
         def work(topic: Topic) -> Iterator[None]:
             if by_age:
                 yield from self._expiry(topic)
+                yield from expiring(topic, now)
             yield from topic.backlog_quotas.enforcement(now, by_age=by_age)
             yield from trimming(topic, by_age=by_age)
             yield from renewal_of_checkpoints(self._environment.store, topic.all_cursors(), CURSOR_SEGMENTS_MAX)
 
         await self._slices.run(self._work_on(topic, work))
+        if by_age:
+            await self._delete_if_inactive(topic)
 
     async def _each_topic(self, work: TopicWork) -> None:
         """Run the steps of ``work`` for every loaded topic, in slices."""
@@ -223,6 +271,8 @@ def measuring(topic: Topic, now: float) -> Iterator[None]:
             yield
     for replicator in topic.replicators.values():
         replicator.rates_out.update(now, replicator.own.entries_out, replicator.own.bytes_out)
+    if topic.rates.follows_publishing:
+        topic.apply_rates()
     topic.delayed.tidy()
 
 

@@ -8,6 +8,7 @@ if TYPE_CHECKING:
     from magnetar.base.names import TopicName
     from magnetar.broker.environment import Environment
     from magnetar.broker.log.topic_log import TopicLog
+    from magnetar.broker.resources.topic_rates import TopicRates
     from magnetar.ledger.managed_ledger import ManagedLedger
     from magnetar.metadata.effective import EffectivePolicies
 
@@ -33,6 +34,11 @@ class LoggedTopic(Protocol):
     @property
     def log(self) -> TopicLog:
         """The log: appends entries, and keeps their origins and the damaged ones."""
+        ...
+
+    @property
+    def rates(self) -> TopicRates:
+        """The limits of rates."""
         ...
 
     @property

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from magnetar.broker.delayed.index import DelayedIndex
     from magnetar.broker.loop.under_way import UnderWay
     from magnetar.broker.publish.arrivals import Arrivals
+    from magnetar.broker.resources.token_bucket import RateLimit
     from magnetar.wire.proto import pulsar_api_pb2 as pb
 
 SendHead = tuple[int, int, int]
@@ -79,6 +80,10 @@ class ProducerSession(Protocol):
 
     def publishes_finished(self, count: int, size: int) -> None:
         """Remove SENDs that are stored or have failed."""
+        ...
+
+    def hold_back(self, limit: RateLimit) -> None:
+        """Do not read the client while it exceeds a rate."""
         ...
 
     def receipts_withheld(self, count: int) -> None:

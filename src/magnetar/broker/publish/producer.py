@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from magnetar.base.errors import MagnetarError, RequestError, StorageError
     from magnetar.base.position import Position
     from magnetar.broker.publish.interfaces import Producer, ProducerOptions, ProducerSession, PublishedTopic, SendHead
+    from magnetar.broker.resources.token_bucket import RateLimit
     from magnetar.wire.proto import pulsar_api_pb2 as pb
 
 
@@ -51,6 +52,8 @@ class LocalProducer:
         self.messages_in += messages
         size = sum(map(len, entries))
         self.bytes_in += size
+        if self.topic.rates.publish is not None:
+            self._obey(self.topic.rates.publish, messages, size)
         if self.topic.deduplication.sequence_ids is not None:
             self.topic.arrivals.messages_in += self.topic.deduplication.publish(self, heads, entries)
             return
@@ -65,6 +68,14 @@ class LocalProducer:
                 answer_failed(self, heads, error)
 
         self.topic.log.append(entries, durable)
+
+    def _obey(self, limit: RateLimit, messages: int, size: int) -> None:
+        """Do not read the connection for a while, if these messages exceed the publish rate of the topic."""
+        now = self.topic.environment.clock.monotonic()
+        limit.take(messages, size, now)
+        if limit.wait_s(now):
+            self.topic.rates.publish_limited += 1
+            self.session.hold_back(limit)
 
     def publish_with_refusals(self, heads: Sequence[SendHead], entries: Sequence[bytes | RequestError]) -> None:
         """Refuse invalid entries and append the others.

@@ -44,7 +44,7 @@ class ProtectedTopic(AllowedTopic, Protocol):
 def note_protection(topic: ProtectedTopic, subscriptions: Iterable[Subscription]) -> None:
     """Update the records of unprotected subscriptions after a change of their replication."""
     forbidden = topic.replication_forbidden
-    alone = "" if topic.environment.targets_of(topic.name.namespace_name) else _ALONE
+    alone = "" if topic.environment.targets_of_topic(topic.name) else _ALONE
     for subscription in subscriptions:
         if subscription.is_durable:
             unasked = _SWITCHED_OFF if subscription.name in topic.progress.switched_off else _NOBODY_ASKED

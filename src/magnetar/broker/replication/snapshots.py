@@ -58,7 +58,7 @@ def marker_peers(topic: AllowedTopic) -> list[str]:
     """Return the clusters that a topic's subscriptions reach by markers."""
     if not takes_markers(topic):
         return []
-    targets = topic.environment.targets_of(topic.name.namespace_name)
+    targets = topic.environment.targets_of_topic(topic.name)
     if topic.policies.replicated_subscription_sync == "markers":
         return targets
     return [target for target in targets if topic.environment.links.is_unable(target)]

@@ -8,7 +8,7 @@ from magnetar.base.errors import ChecksumMismatchError, RemoteProtocolError, Req
 from magnetar.base.limits import REPLICATED_METADATA_PADDING, REPLICATION_CLUSTERS_MAX, Limit
 from magnetar.broker.publish.producer import LocalProducer
 from magnetar.wire import transactions
-from magnetar.wire.entries.entry import check_checksum, check_count, metadata_size
+from magnetar.wire.entries.entry import check_checksum, check_count, metadata_size, parse_metadata
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -30,12 +30,7 @@ def check(producer: Producer, heads: Sequence[SendHead], entries: Sequence[bytes
         raise RequestError(
             ServerError.NotAllowedError, "Exceed maximum message size (maxMessageSize)", Limit.MESSAGE_SIZE
         )
-    metadata_max = producer.topic.environment.config.maxMessageMetadataSize
-    if largest > metadata_max:
-        is_of_a_client = isinstance(producer, LocalProducer)
-        padding, remedy = (0, _REMEDY) if is_of_a_client else (REPLICATED_METADATA_PADDING, _REMEDY_FOR_LINKS)
-        for entry in entries:
-            _check_metadata_size(entry, metadata_max + padding, remedy)
+    _check_metadata(producer, entries, largest)
     for sequence_id, highest, _ in heads:
         if highest and highest < sequence_id:
             raise RequestError(ServerError.MetadataError, "Invalid lowest or highest sequence id")
@@ -49,6 +44,24 @@ def check(producer: Producer, heads: Sequence[SendHead], entries: Sequence[bytes
             check_count(metadata, entry)
         if metadata.deliver_at_time:
             producer.topic.delayed.check(metadata)
+
+
+def _check_metadata(producer: Producer, entries: Sequence[bytes], largest: int) -> None:
+    """Raise RequestError for metadata that is too large, or for messages that should be encrypted and are not."""
+    topic, is_of_a_client = producer.topic, isinstance(producer, LocalProducer)
+    metadata_max = topic.environment.config.maxMessageMetadataSize
+    if largest > metadata_max:
+        padding, remedy = (0, _REMEDY) if is_of_a_client else (REPLICATED_METADATA_PADDING, _REMEDY_FOR_LINKS)
+        for entry in entries:
+            _check_metadata_size(entry, metadata_max + padding, remedy)
+    if is_of_a_client and topic.policies.encryption_required:
+        for entry in entries:
+            _check_is_encrypted(entry)
+
+
+def _check_is_encrypted(entry: bytes) -> None:
+    if not parse_metadata(entry).encryption_keys:
+        raise RequestError(ServerError.MetadataError, "Messages must be encrypted")
 
 
 def _check_is_of_a_client(metadata: pb.MessageMetadata) -> None:

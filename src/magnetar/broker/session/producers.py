@@ -19,6 +19,7 @@ from magnetar.broker.session.checks import check, checked
 from magnetar.broker.session.requests import attempt, check_room, start_after
 from magnetar.broker.session.schemas import awaited_by_producer, producer_version
 from magnetar.broker.settings.properties import producer_metadata
+from magnetar.broker.topic.admission import check_room_for_subscription, may_create_subscription
 from magnetar.broker.topic.registry import parse_topic
 from magnetar.wire import commands, transactions
 from magnetar.wire.entries.entry import parse_without_lists
@@ -111,6 +112,8 @@ def _create(session: Session, command: pb.CommandProducer) -> None:
 
 def _options(session: Session, topic: Topic, command: pb.CommandProducer, *, is_link: bool) -> ProducerOptions:
     name = command.producer_name
+    if topic.policies.encryption_required and not (command.encrypted or is_link):
+        raise RequestError(ServerError.MetadataError, f"Encryption is required in {topic.name}")
     return ProducerOptions(
         producer_id=command.producer_id,
         name=name or session.topics.next_producer_name(),
@@ -147,8 +150,19 @@ def _initial_subscription(topic: Topic, command: pb.CommandProducer) -> Awaitabl
     Entries of a new life must not be durable before that life is.
     """
     if command.initial_subscription_name:
-        topic.ensure_subscription(command.initial_subscription_name)
+        _ensure_subscription(topic, command.initial_subscription_name)
     return topic.environment.recorded() if topic.is_being_recorded else None
+
+
+def _ensure_subscription(topic: Topic, name: str) -> None:
+    """Create a durable subscription at the earliest position unless it exists."""
+    if name not in topic.subscriptions:
+        if not may_create_subscription(topic):
+            message = f"Subscription {name} does not exist and may not be created automatically"
+            raise RequestError(ServerError.NotAllowedError, message)
+        check_length("subscription", name, topic.environment.config.maxNameLength)
+        check_room_for_subscription(topic)
+        topic.create_subscription(name, topic.log.before_first())
 
 
 def _is_predecessor(owner: Producer, producer: Producer) -> bool:
@@ -280,7 +294,7 @@ def send(session: Session, command: pb.CommandSend, entry: bytes) -> None:
     elif producer is not None and transactions.has_transaction(command):
         producer.publish_with_refusals([head], [transactions.refusal()])
     else:
-        publish(session, Sends(command.producer_id, [head], [entry]))
+        publish(session, Sends(command.producer_id, [head], [entry]), is_chunk=command.is_chunk)
 
 
 def _is_last_chunk(entry: bytes) -> bool:
@@ -290,8 +304,8 @@ def _is_last_chunk(entry: bytes) -> bool:
         return True  # it is refused in order
 
 
-def publish(session: Session, sends: Sends) -> Sends | None:
-    """SENDs of one producer: pass on the intact entries, and the errors of the others.
+def publish(session: Session, sends: Sends, *, is_chunk: bool = False) -> Sends | None:
+    """SENDs of one producer, or one chunk: pass on the intact entries, and the errors of the others.
 
     Returns the SENDs that remain for another turn.
     """
@@ -306,17 +320,26 @@ def publish(session: Session, sends: Sends) -> Sends | None:
     if isinstance(producer, ReplicatedProducer):
         at_once = min(at_once, _OF_LINK_AT_ONCE_MAX)
     if at_once == len(entries):
-        taken = _publish(session, producer, heads, entries)
+        taken = _publish(producer, heads, entries, _size_max(producer, is_chunk=is_chunk))
     else:
-        taken = _publish(session, producer, heads[:at_once], entries[:at_once])
+        size_max = _size_max(producer, is_chunk=is_chunk)
+        taken = _publish(producer, heads[:at_once], entries[:at_once], size_max)
     return None if taken == len(entries) else Sends(producer_id, heads[taken:], entries[taken:])
 
 
-def _publish(session: Session, producer: Producer, heads: list[SendHead], entries: list[bytes]) -> int:
+def _size_max(producer: Producer, *, is_chunk: bool) -> int:
+    """Return the maximum size of an entry. The limit of a topic is for messages of clients; chunks are exempt."""
+    topic = producer.topic
+    of_broker = topic.environment.config.maxMessageSize
+    if isinstance(producer, ReplicatedProducer):
+        # An entry with a receipt in a cluster with the same limit must fit here with its stamp.
+        return of_broker + REPLICATED_ENTRY_PADDING
+    of_topic = topic.policies.max_message_size
+    return of_topic if 0 < of_topic < of_broker and not is_chunk else of_broker + ENTRY_METADATA_PADDING
+
+
+def _publish(producer: Producer, heads: list[SendHead], entries: list[bytes], size_max: int) -> int:
     """Publish a run, or the first part of a run with errors; return the number of handled SENDs."""
-    # An entry with a receipt in a cluster with the same limit must fit here with its stamp.
-    padding = REPLICATED_ENTRY_PADDING if isinstance(producer, ReplicatedProducer) else ENTRY_METADATA_PADDING
-    size_max = session.environment.config.maxMessageSize + padding
     try:
         check(producer, heads, entries, size_max)
     except StorageError as error:

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
     from magnetar.broker.environment import Environment
     from magnetar.broker.publish.interfaces import Producer
+    from magnetar.broker.resources.token_bucket import RateLimit
     from magnetar.broker.topic.registry import TopicRegistry
     from magnetar.wire.connection import Connection
 
@@ -30,6 +31,13 @@ log = structlog.get_logger(__name__)
 
 CLOSED_PRODUCERS_MAX = 100_000
 """Producers closed by the broker that a connection remembers, some 100 bytes each; the oldest are forgotten."""
+
+
+RATE_CHECK_MIN_S = 0.01
+"""Minimum seconds for which a client that exceeds a publish rate is not read."""
+
+RATE_CHECK_MAX_S = 1.0
+"""Maximum seconds between two checks of an exceeded publish rate, which may be raised meanwhile."""
 
 
 class Transport(Protocol):
@@ -110,6 +118,10 @@ class Session:
         self._withheld = 0
         self._publishing = True
         """Whether further publishes are within the limit."""
+        self._exceeded: dict[RateLimit, None] = {}
+        """Publish rates of topics that producers exceed."""
+        self._held_back: asyncio.TimerHandle | None = None
+        """The next check of these rates; None if there are none."""
         self._promising = True
         """Whether further withheld receipts are within the limit."""
         self._arriving = True
@@ -146,6 +158,8 @@ class Session:
         self._open = False
         # The cycle of session and transport is broken here; the collector would free thousands in one turn.
         self._transport = _NO_SOCKET
+        if self._held_back is not None:
+            self._held_back.cancel()
         self.account.close()
         self._unmade.clear()
         self.is_writable = False
@@ -258,6 +272,22 @@ class Session:
             self._publishing = True
             self._read_or_pause()
 
+    def hold_back(self, limit: RateLimit) -> None:
+        """Do not read the client while a producer exceeds the publish rate of its topic."""
+        self._exceeded[limit] = None
+        if self._held_back is None:
+            self._check_rates()
+
+    def _check_rates(self) -> None:
+        now = self.environment.clock.monotonic()
+        waits = {limit: wait_s for limit in self._exceeded if (wait_s := limit.wait_s(now))}
+        self._exceeded = dict.fromkeys(waits)
+        self._held_back = None
+        if waits and self._open:
+            wait_s = min(max(*waits.values(), RATE_CHECK_MIN_S), RATE_CHECK_MAX_S)
+            self._held_back = self.environment.loop.call_later(wait_s, self._check_rates)
+        self._read_or_pause()
+
     def frame_arrived(self, held: int, missing: int) -> None:
         """Update the size of an unfinished frame; a large one is not read until there is memory for it."""
         account = self.account
@@ -305,7 +335,9 @@ class Session:
     @property
     def is_held_back(self) -> bool:
         """Whether the client is not read because of a limit, so that its keep-alive is not seen."""
-        return not (self._publishing and self._promising and self._arriving and self._caught_up)
+        return not (
+            self._publishing and self._held_back is None and self._promising and self._arriving and self._caught_up
+        )
 
     def caught_up(self, *, is_caught_up: bool) -> None:
         """Note whether all received frames are handled; if not, the client is not read."""

@@ -17,7 +17,7 @@ from magnetar.broker.session.schemas import awaited_by_consumer, is_auto_consume
 from magnetar.broker.settings.properties import LINK_METADATA_SIZE_MAX, consumer_metadata, subscription_properties
 from magnetar.broker.subscription.names import check_subscription_name
 from magnetar.broker.subscription.subscription import Subscription
-from magnetar.broker.topic.admission import check_room_for_subscription
+from magnetar.broker.topic.admission import check_room_for_subscription, may_create_subscription
 from magnetar.broker.topic.registry import parse_topic
 from magnetar.wire import commands
 from magnetar.wire.links import LEASE_METADATA, REPLICATOR_PREFIX
@@ -28,8 +28,8 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Sequence
 
     from magnetar.base.position import Position
+    from magnetar.broker.resources.topic_rates import Subscriber
     from magnetar.broker.session.session import Session
-    from magnetar.broker.settings.config import BrokerConfig
     from magnetar.broker.topic.topic import Topic
 
 log = structlog.get_logger(__name__)
@@ -69,6 +69,8 @@ def _subscribe(session: Session, command: pb.CommandSubscribe) -> None:
         _subscribe_after(session, command, checked)
         return
     options = _options(session, command)
+    if not _is_link(command):
+        topic.rates.check_subscribe(_subscriber(session, options), session.environment.clock.monotonic())
     subscription = _find(topic, command)
     if isinstance(subscription, Subscription):
         awaited = _wait_before_admission(subscription, command, options)
@@ -144,16 +146,23 @@ def _admit(
         consumer.epoch = command.consumer_epoch
     if isinstance(subscription, Replicator):
         subscription.check_takeover(consumer)
+    else:
+        now = session.environment.clock.monotonic()
+        subscription.topic.rates.subscribed(_subscriber(session, options), now)
     session.consumers[command.consumer_id] = consumer
     session.write(commands.success(request_id=command.request_id))
     subscription.add_consumer(consumer)
+
+
+def _subscriber(session: Session, options: ConsumerOptions) -> Subscriber:
+    return session.address.rpartition(":")[0], options.name, options.consumer_id
 
 
 def _find(topic: Topic, command: pb.CommandSubscribe) -> Subscription | Replicator:
     """Return the subscription, create it if that is allowed; raises RequestError if it is refused."""
     if _is_link(command):
         return topic.replicators.to(command.subscription.removeprefix(REPLICATOR_PREFIX))
-    _check_request(command, topic.environment.config)
+    _check_request(topic, command)
     existing = topic.subscriptions.get(command.subscription)
     if existing is not None:
         if existing.is_durable != command.durable:
@@ -162,7 +171,7 @@ def _find(topic: Topic, command: pb.CommandSubscribe) -> Subscription | Replicat
             raise RequestError(ServerError.NotAllowedError, message)
         subscription = existing
     else:
-        if command.durable and not topic.environment.config.allowAutoSubscriptionCreation:
+        if command.durable and not may_create_subscription(topic):
             message = f"Subscription {command.subscription} does not exist and may not be created automatically"
             raise RequestError(ServerError.SubscriptionNotFound, message)
         check_length("subscription", command.subscription, topic.environment.config.maxNameLength)
@@ -195,9 +204,13 @@ def _begins_to_replicate(subscription: Subscription, command: pb.CommandSubscrib
     return True
 
 
-def _check_request(command: pb.CommandSubscribe, config: BrokerConfig) -> None:
+def _check_request(topic: Topic, command: pb.CommandSubscribe) -> None:
     check_subscription_name(command.subscription)
-    if command.subType == pb.CommandSubscribe.Key_Shared and not config.subscriptionKeySharedEnable:
+    kind = pb.CommandSubscribe.SubType.Name(command.subType)
+    if kind not in topic.policies.subscription_types:
+        raise RequestError(ServerError.NotAllowedError, f"Topic[{{{topic.name}}}] doesn't support {kind} sub type!")
+    is_key_shared = command.subType == pb.CommandSubscribe.Key_Shared
+    if is_key_shared and not topic.environment.config.subscriptionKeySharedEnable:
         raise RequestError(ServerError.NotAllowedError, "Key_Shared subscription is disabled by broker.")
     if command.read_compacted and command.durable:
         # A table view reads so too, by a non-durable subscription: every message of a key includes the latest one.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel, ConfigDict, TypeAdapter
 
 from magnetar.base import limits
 from magnetar.broker.settings.sections.connections import ConnectionSettings
@@ -12,12 +12,14 @@ from magnetar.broker.settings.sections.deduplication import DeduplicationSetting
 from magnetar.broker.settings.sections.dispatch import DelayedDeliverySettings, DispatchSettings
 from magnetar.broker.settings.sections.log import LogSettings
 from magnetar.broker.settings.sections.metrics import MetricsSettings
+from magnetar.broker.settings.sections.rates import RateSettings
 from magnetar.broker.settings.sections.replication import ReplicationSettings
 from magnetar.broker.settings.sections.retention import RetentionSettings
 from magnetar.broker.settings.sections.schemas import SchemaSettings
 from magnetar.broker.settings.sections.service import ServiceSettings
 from magnetar.broker.settings.sections.storage import StorageSettings
 from magnetar.broker.settings.sections.topics import TopicSettings
+from magnetar.metadata.policy.values import SubscriptionType
 
 SECTIONS: Final[tuple[type[BaseModel], ...]] = (
     ServiceSettings,
@@ -25,6 +27,7 @@ SECTIONS: Final[tuple[type[BaseModel], ...]] = (
     TopicSettings,
     SchemaSettings,
     DispatchSettings,
+    RateSettings,
     StorageSettings,
     RetentionSettings,
     DeduplicationSettings,
@@ -36,6 +39,9 @@ SECTIONS: Final[tuple[type[BaseModel], ...]] = (
 """In the order of the reference page."""
 
 
+SUBSCRIPTION_TYPES: Final[TypeAdapter[list[SubscriptionType]]] = TypeAdapter(list[SubscriptionType])
+
+
 class BrokerConfig(
     MetricsSettings,
     LogSettings,
@@ -44,6 +50,7 @@ class BrokerConfig(
     DeduplicationSettings,
     RetentionSettings,
     StorageSettings,
+    RateSettings,
     DispatchSettings,
     SchemaSettings,
     TopicSettings,
@@ -53,6 +60,11 @@ class BrokerConfig(
     """All settings with their defaults. Unknown keys are rejected. Fields of the last base class come first."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
+
+    @property
+    def enabled_subscription_types(self) -> list[SubscriptionType]:
+        """Return the types of subscriptions that consumers may use."""
+        return SUBSCRIPTION_TYPES.validate_python([each.strip() for each in self.subscriptionTypesEnabled.split(",")])
 
     @property
     def partitions_max(self) -> int:

@@ -5,7 +5,17 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from magnetar.metadata.effective import EffectivePolicies
-from magnetar.metadata.policy.values import BacklogQuota, DelayedDeliveryPolicies, RetentionPolicies
+from magnetar.metadata.policy.values import (
+    AutoSubscriptionCreation,
+    AutoTopicCreation,
+    BacklogQuota,
+    DelayedDeliveryPolicies,
+    DispatchRate,
+    InactiveTopicPolicies,
+    PublishRate,
+    RetentionPolicies,
+    SubscribeRate,
+)
 from magnetar.schema.strategy import SchemaCompatibilityStrategy
 
 if TYPE_CHECKING:
@@ -14,11 +24,7 @@ if TYPE_CHECKING:
 
 def broker_policies(config: BrokerConfig) -> EffectivePolicies:
     """Return the policies that apply if neither the namespace nor the topic sets them."""
-    quota = BacklogQuota(
-        limitSize=config.backlogQuotaDefaultLimitBytes,
-        limitTime=config.backlogQuotaDefaultLimitSecond,
-        policy=config.backlogQuotaDefaultRetentionPolicy,
-    )
+    quota = _quota(config)
     return EffectivePolicies(
         retention=RetentionPolicies(
             retentionTimeInMinutes=config.defaultRetentionTimeInMinutes,
@@ -52,4 +58,76 @@ def broker_policies(config: BrokerConfig) -> EffectivePolicies:
         max_subscriptions=config.maxSubscriptionsPerTopic,
         max_unacked_per_consumer=config.maxUnackedMessagesPerConsumer,
         max_unacked_per_subscription=config.maxUnackedMessagesPerSubscription,
+        publish_rate=_publish_rate(config),
+        dispatch_rate=_dispatch_rate(
+            config, config.dispatchThrottlingRatePerTopicInMsg, config.dispatchThrottlingRatePerTopicInByte
+        ),
+        subscription_dispatch_rate=_dispatch_rate(
+            config,
+            config.dispatchThrottlingRatePerSubscriptionInMsg,
+            config.dispatchThrottlingRatePerSubscriptionInByte,
+        ),
+        dispatch_rates_by_subscription={},
+        replicator_dispatch_rate=_dispatch_rate(
+            config, config.dispatchThrottlingRatePerReplicatorInMsg, config.dispatchThrottlingRatePerReplicatorInByte
+        ),
+        max_topics=config.maxTopicsPerNamespace,
+        max_message_size=config.maxMessageSize,
+        auto_topic_creation=_auto_topic_creation(config),
+        auto_subscription_creation=AutoSubscriptionCreation(
+            allowAutoSubscriptionCreation=config.allowAutoSubscriptionCreation
+        ),
+        subscription_types=config.enabled_subscription_types,
+        encryption_required=config.encryptionRequireOnProducer,
+        subscription_expiration_minutes=config.subscriptionExpirationTimeMinutes,
+        inactive_topics=_inactive_topics(config),
+        subscribe_rate=_subscribe_rate(config),
+    )
+
+
+def _dispatch_rate(config: BrokerConfig, messages: int, size: int) -> DispatchRate:
+    return DispatchRate(
+        dispatchThrottlingRateInMsg=messages,
+        dispatchThrottlingRateInByte=size,
+        relativeToPublishRate=config.dispatchThrottlingRateRelativeToPublishRate,
+        ratePeriodInSecond=1,
+    )
+
+
+def _quota(config: BrokerConfig) -> BacklogQuota:
+    return BacklogQuota(
+        limitSize=config.backlogQuotaDefaultLimitBytes,
+        limitTime=config.backlogQuotaDefaultLimitSecond,
+        policy=config.backlogQuotaDefaultRetentionPolicy,
+    )
+
+
+def _inactive_topics(config: BrokerConfig) -> InactiveTopicPolicies:
+    inactive_max_s = config.brokerDeleteInactiveTopicsMaxInactiveDurationSeconds
+    return InactiveTopicPolicies(
+        inactiveTopicDeleteMode=config.brokerDeleteInactiveTopicsMode,
+        maxInactiveDurationSeconds=inactive_max_s or config.brokerDeleteInactiveTopicsFrequencySeconds,
+        deleteWhileInactive=config.brokerDeleteInactiveTopicsEnabled,
+    )
+
+
+def _auto_topic_creation(config: BrokerConfig) -> AutoTopicCreation:
+    return AutoTopicCreation(
+        allowAutoTopicCreation=config.allowAutoTopicCreation,
+        topicType=config.allowAutoTopicCreationType,
+        defaultNumPartitions=config.defaultNumPartitions,
+    )
+
+
+def _publish_rate(config: BrokerConfig) -> PublishRate:
+    return PublishRate(
+        publishThrottlingRateInMsg=config.maxPublishRatePerTopicInMessages,
+        publishThrottlingRateInByte=config.maxPublishRatePerTopicInBytes,
+    )
+
+
+def _subscribe_rate(config: BrokerConfig) -> SubscribeRate:
+    return SubscribeRate(
+        subscribeThrottlingRatePerConsumer=config.subscribeThrottlingRatePerConsumer,
+        ratePeriodInSecond=config.subscribeRatePeriodPerConsumerInSecond,
     )

@@ -8,6 +8,9 @@ from magnetar.wire.links import REPLICATOR_PREFIX
 DEDUPLICATION_CURSOR = "pulsar.dedup"
 """Name of the cursor with the snapshots of deduplication."""
 
+UNUSED_SINCE = "pulsar.subscription.unused-since"
+"""Cursor property: milliseconds since the epoch at which a subscription was first found without consumers."""
+
 
 def is_of_a_subscription(cursor_name: str) -> bool:
     """Return whether a cursor with this name belongs to a subscription."""

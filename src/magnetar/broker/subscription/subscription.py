@@ -16,6 +16,7 @@ from magnetar.broker.subscription.acknowledger import Acknowledger
 from magnetar.broker.subscription.admission import check_room_for_consumer
 from magnetar.broker.subscription.consumers import SubscriptionConsumers
 from magnetar.broker.subscription.flushes import Flushes
+from magnetar.broker.subscription.names import UNUSED_SINCE
 from magnetar.broker.subscription.protection_record import ProtectionRecord
 from magnetar.broker.subscription.shared_progress import SharingTopic
 from magnetar.broker.subscription.unread import UnreadEntries
@@ -212,6 +213,9 @@ class Subscription(Part):
 
     def add_consumer(self, consumer: Consumer) -> None:
         """Admit a consumer that ``check_can_add`` accepted."""
+        if UNUSED_SINCE in self.cursor.properties:
+            self.cursor.set_property(UNUSED_SINCE, None)
+            self.flushes.soon()
         self.consumers.add(consumer, self.unread)
         if self.topic.log.termination.is_over and not self.backlog:
             consumer.tell_end(is_new=True)
@@ -362,6 +366,7 @@ class Subscription(Part):
     def close(self) -> None:
         """Stop dispatch and write remaining changes; consumers are disconnected and reconnect."""
         self._closed = True
+        self.unread.close()
         self.disconnect_consumers()
         self.flushes.now()
         self.cursor.close()

@@ -4,12 +4,17 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from magnetar.broker.dispatch.throttle import throttled
+from magnetar.broker.resources.token_bucket import followed
+
 if TYPE_CHECKING:
     from collections.abc import Generator
 
     from magnetar.base.position import Position
     from magnetar.broker.dispatch.interfaces import DispatchedTopic
+    from magnetar.broker.dispatch.throttle import Throttle
     from magnetar.broker.environment import Environment
+    from magnetar.broker.resources.token_bucket import RateLimit
     from magnetar.broker.subscription.ack_state import AckState
     from magnetar.cursor.cursor import Cursor
     from magnetar.cursor.ranges import Range
@@ -28,6 +33,21 @@ class UnreadEntries:
         self.cursor = cursor
         self.environment: Environment = topic.environment
         self._ack_state = ack_state
+        self.throttle: Throttle | None = None
+        """Limits of what is sent; None without limits."""
+        self._rate_limit: RateLimit | None = None
+        self.apply_rates()
+
+    def apply_rates(self) -> None:
+        """Apply the limits of rates of the topic and of its subscriptions."""
+        rates, environment = self.topic.rates, self.environment
+        self._rate_limit = followed(self._rate_limit, rates.of(self.cursor.name), environment.clock.monotonic())
+        self.throttle = throttled(self.throttle, (rates.dispatch, self._rate_limit), environment, self.topic.notify)
+
+    def close(self) -> None:
+        """Resume no dispatch."""
+        if self.throttle is not None:
+            self.throttle.close()
 
     def first(self) -> Position:
         """Position at which a new dispatcher begins to read."""

@@ -63,3 +63,9 @@ def check_room_for_subscription(topic: EnteredTopic) -> None:
     if limit and len(topic.subscriptions) >= limit:
         message = f"Exceed the maximum number of subscriptions of the topic: {topic.name} (maxSubscriptionsPerTopic)"
         raise RequestError(ServerError.NotAllowedError, message, Limit.SUBSCRIPTIONS)
+
+
+def may_create_subscription(topic: EnteredTopic) -> bool:
+    """Return whether a client may create a missing subscription by using it; the broker's setting is dynamic."""
+    policies = topic.environment.policies_of(topic.name)
+    return policies.auto_subscription_creation.allowAutoSubscriptionCreation

@@ -54,7 +54,8 @@ class TopicLinks(Mapping[str, Replicator]):
         replicator = self._by_target.get(target)
         if replicator is None:
             name = self._topic.name
-            message = f"{name} is not replicated to {target}: its namespace's replication clusters do not have it"
+            message = f"{name} is not replicated to {target}: the replication clusters of its namespace, or its own,"
+            message += " do not have it"
             raise RequestError(ServerError.SubscriptionNotFound, message)
         return replicator
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import itertools
+from itertools import count, islice
 from typing import TYPE_CHECKING
 
 from magnetar.base.errors import InvalidTopicNameError, RequestError, ServerError, TopicLoadError
@@ -52,8 +52,8 @@ class TopicRegistry:
         self.linked = LinkedTopics(self)
         """The replicated topics."""
         self.lists = TopicLists(environment.resources.topics, environment.sliced, environment.limit_hits)
-        self._producer_numbers = itertools.count()
-        self._consumer_numbers = itertools.count()
+        self._producer_numbers = count()
+        self._consumer_numbers = count()
         # Names must be unique among live producers of all clusters, and among all runs of this broker.
         self._run = f"{environment.cluster}-{int(environment.clock.now() * 1000):x}"
         self._policy_changes = PolicyChanges(self)
@@ -135,13 +135,15 @@ class TopicRegistry:
         partitions = self.partitions_of(name)
         if partitions is not None:
             return partitions
-        config = self.environment.config
-        if not create or not config.allowAutoTopicCreation:
+        creation = self.environment.policies_of(name).auto_topic_creation
+        if not create or not creation.allowAutoTopicCreation:
             raise RequestError(ServerError.TopicNotFound, f"Topic {name} does not exist")
-        if config.allowAutoTopicCreationType == "non-partitioned":
+        if creation.topicType == "non-partitioned":
             return 0
-        self.partitioned.create_for_client(name, config.defaultNumPartitions)
-        return config.defaultNumPartitions
+        partitions = min(creation.defaultNumPartitions or 1, self.environment.config.partitions_max)
+        self.check_room(name, partitions)
+        self.partitioned.create_for_client(name, partitions)
+        return partitions
 
     def get_or_create(self, name: TopicName, *, longer: bool = False) -> Topic:
         """Return the topic, load or create it; raises RequestError if it is missing and may not be created.
@@ -159,13 +161,27 @@ class TopicRegistry:
             raise RequestError(ServerError.TopicNotFound, f"Topic {name} does not exist")
         if not longer and not self.exists(name):
             self.environment.objects.check()
+            if not self._is_counted(name):
+                self.check_room(name, 1)
         return self._loader.load(name)
+
+    def check_room(self, name: TopicName, count: int) -> None:
+        """Raise RequestError with NotAllowedError if ``count`` new topics would exceed the limit of the namespace."""
+        limit = self.environment.policies_of(name).max_topics
+        if limit:
+            existing = islice(self.environment.resources.topics.of_namespace(name.namespace_name), limit)
+            if sum(1 for _ in existing) + count > limit:
+                message = "Exceed maximum number of topics in namespace (maxTopicsPerNamespace)"
+                raise RequestError(ServerError.NotAllowedError, message, Limit.TOPICS)
+
+    def _is_counted(self, name: TopicName) -> bool:
+        """Return whether a missing topic is a partition, which the check of its partitioned topic has counted."""
+        is_partition = name.partition_index >= 0
+        return is_partition and self.environment.resources.partitioned_topics.exists(name.partitioned_topic)
 
     def may_create(self, name: TopicName) -> bool:
         """Return whether a missing topic may be created automatically."""
-        if name.partition_index >= 0 and self.environment.resources.partitioned_topics.exists(name.partitioned_topic):
-            return True
-        return self.environment.config.allowAutoTopicCreation
+        return self._is_counted(name) or self.environment.policies_of(name).auto_topic_creation.allowAutoTopicCreation
 
     def get(self, name: TopicName) -> Topic:
         """Return the topic; raises RequestError with TopicNotFound, or if it is being deleted."""

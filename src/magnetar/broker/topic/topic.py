@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 import structlog
 
 from magnetar.base.errors import MagnetarError, RequestError, ServerError
-from magnetar.base.names import check_length
 from magnetar.base.parts import Part
 from magnetar.broker.delayed.index import DelayedIndex
 from magnetar.broker.log.skipped_entries import SkippedEntries
@@ -21,11 +20,11 @@ from magnetar.broker.publish.lag_limit import LagLimit
 from magnetar.broker.replication.progress.topic_progress import TopicProgress
 from magnetar.broker.replication.protection import note_protection
 from magnetar.broker.replication.snapshots import TopicSnapshots, marker_peers, takes_markers
+from magnetar.broker.resources.topic_rates import TopicRates
 from magnetar.broker.settings.replication_policy import is_imposed, reason_against
 from magnetar.broker.subscription.names import check_subscription_name, is_of_a_subscription
 from magnetar.broker.subscription.shared_progress import SharedProgress
 from magnetar.broker.subscription.subscription import REPLICATED_PROPERTY, Subscription
-from magnetar.broker.topic.admission import check_room_for_subscription
 from magnetar.broker.topic.backlog_quotas import BacklogQuotas
 from magnetar.broker.topic.lifecycle import Event
 from magnetar.broker.topic.links import TopicLinks
@@ -70,6 +69,7 @@ class Topic(Part):
         self.loaded_at = environment.clock.now()
         self.backlog_quotas = BacklogQuotas(self)
         self.arrivals = Arrivals()
+        self.rates = TopicRates()
         self.share = Share()
         """The topic's share of the turns of the event loop."""
         self.producers = TopicProducers(self)
@@ -188,16 +188,6 @@ class Topic(Part):
             subscription.flushes.now()
         return subscription
 
-    def ensure_subscription(self, name: str) -> None:
-        """Create a durable subscription at the earliest position unless it exists."""
-        if name not in self.subscriptions:
-            if not self.environment.config.allowAutoSubscriptionCreation:
-                message = f"Subscription {name} does not exist and may not be created automatically"
-                raise RequestError(ServerError.NotAllowedError, message)
-            check_length("subscription", name, self.environment.config.maxNameLength)
-            check_room_for_subscription(self)
-            self.create_subscription(name, self.log.before_first())
-
     def delete_subscription(self, subscription: Subscription, done: OnDurable) -> None:
         """Delete a subscription, in all clusters if it is replicated (see ``remove_subscription``)."""
         if self.subscriptions.get(subscription.name) is subscription:
@@ -292,13 +282,22 @@ class Topic(Part):
         self.policies = self.environment.policies_of(self.name)
         self.deduplication.apply(enabled=self.policies.deduplication_enabled)
         self.delayed.policies_changed()
-        self.replicators.follow(self.environment.targets_of(self.name.namespace_name))
+        self.replicators.follow(self.environment.targets_of_topic(self.name))
+        self.apply_rates()
         for subscription in self.subscriptions.values():
             self._impose_replication(subscription)
             subscription.apply_policies()
         note_protection(self, self.subscriptions.values())
         self.progress.changed()
         self.lag_limit.apply()
+
+    def apply_rates(self) -> None:
+        """Apply the limits of rates, some of which may depend on the rate of publishing."""
+        self.rates.apply(self.policies, self.arrivals.rates.per_second, self.environment.clock.monotonic())
+        for subscription in self.subscriptions.values():
+            subscription.unread.apply_rates()
+        for link in self.replicators.values():
+            link.apply_rates()
 
     def follow_snapshots(self) -> None:
         """Start or stop snapshots after a change of subscriptions, policies or peers."""

@@ -13,16 +13,29 @@ from magnetar.metadata.policy.description import (
     Milliseconds,
     ReplicatedSubscriptionSync,
     maximum,
+    rate,
     same,
 )
 from magnetar.metadata.policy.document import Int, Long
 from magnetar.metadata.policy.values import (
+    AutoSubscriptionCreation,
+    AutoTopicCreation,
     DelayedDeliveryPolicies,
+    DispatchRate,
+    EntryFilters,
+    InactiveTopicPolicies,
     OffloadPolicies,
     PersistencePolicies,
+    PublishRate,
     RetentionPolicies,
+    SubscribeRate,
+    SubscriptionType,
 )
 from magnetar.schema.strategy import SchemaCompatibilityStrategy
+
+_MESSAGE_SIZE = (
+    "topic-level maxMessageSize must be greater than or equal to 0 and must be smaller than that in the broker-level"
+)
 
 
 class Policy(Enum):
@@ -180,6 +193,74 @@ class Policy(Enum):
         ("maxUnackedMessagesOnSubscription", "maxUnackedMessagesOnSubscription"),
         "maxUnackedNum must be 0 or more",
         is_nullable=True,
+    )
+    PUBLISH_RATE = rate("publish_rate", PublishRate | None, "publishRate", "publishMaxMessageRate")
+    DISPATCH_RATE = rate("dispatch_rate", DispatchRate | None, "dispatchRate", "topicDispatchRate")
+    SUBSCRIPTION_DISPATCH_RATE = rate(
+        "subscription_dispatch_rate", DispatchRate | None, "subscriptionDispatchRate", "subscriptionDispatchRate"
+    )
+    REPLICATOR_DISPATCH_RATE = rate(
+        "replicator_dispatch_rate", DispatchRate | None, "replicatorDispatchRate", "replicatorDispatchRate"
+    )
+    SUBSCRIBE_RATE = rate("subscribe_rate", SubscribeRate | None, "subscribeRate", "clusterSubscribeRate")
+    MAX_TOPICS = Description(
+        effective="max_topics",
+        kind=Int,
+        namespace=Level(
+            path="maxTopicsPerNamespace",
+            field="max_topics_per_namespace",
+            refusal="maxTopicsPerNamespace must be 0 or more",
+            unset=0,
+        ),
+    )
+    MAX_MESSAGE_SIZE = Description(
+        effective="max_message_size",
+        kind=Int,
+        topic=Level(path="maxMessageSize", field="maxMessageSize", refusal=_MESSAGE_SIZE),
+    )
+    AUTO_TOPIC_CREATION = Description(
+        effective="auto_topic_creation",
+        kind=AutoTopicCreation | None,
+        namespace=Level(path="autoTopicCreation", field="autoTopicCreationOverride"),
+    )
+    AUTO_SUBSCRIPTION_CREATION = same(
+        "auto_subscription_creation",
+        AutoSubscriptionCreation | None,
+        "autoSubscriptionCreation",
+        "autoSubscriptionCreationOverride",
+    )
+    SUBSCRIPTION_TYPES_ENABLED = Description(
+        effective="subscription_types",
+        kind=list[SubscriptionType],
+        namespace=Level(path="subscriptionTypesEnabled", field="subscription_types_enabled"),
+        topic=Level(path="subscriptionTypesEnabled", field="subscriptionTypesEnabled"),
+    )
+    ENCRYPTION_REQUIRED = Description(
+        effective="encryption_required",
+        kind=bool,
+        namespace=Level(path="encryptionRequired", field="encryption_required"),
+    )
+    SUBSCRIPTION_EXPIRATION_TIME = Description(
+        effective="subscription_expiration_minutes",
+        kind=Int,
+        namespace=Level(
+            path="subscriptionExpirationTime",
+            field="subscription_expiration_time_minutes",
+            refusal="Invalid value for subscription expiration time",
+        ),
+    )
+    INACTIVE_TOPICS = same(
+        "inactive_topics",
+        InactiveTopicPolicies | None,
+        "inactiveTopicPolicies",
+        "inactive_topic_policies",
+        topic_field="inactiveTopicPolicies",
+    )
+    ENTRY_FILTERS = Description(
+        kind=EntryFilters | None,
+        namespace=Level(path="entryFilters", field="entryFilters"),
+        topic=Level(path="entryFilters", field="entryFilters", applied=EntryFilters(entryFilterNames="")),
+        about="Names of filters of entries. There are none, so every name is refused.",
     )
     COMPACTION_THRESHOLD = Description(
         kind=Long,

@@ -74,7 +74,14 @@ class DispatchRate(Document):
     dispatchThrottlingRateInMsg: Int = 0
     dispatchThrottlingRateInByte: Long = 0
     relativeToPublishRate: bool = False
-    ratePeriodInSecond: Int = 1
+    ratePeriodInSecond: Int = 0
+    """0 means one second."""
+
+
+class SubscriptionPolicies(Document):
+    """Policies of one subscription of a topic."""
+
+    dispatchRate: DispatchRate | None = None
 
 
 class SubscribeRate(Document):
@@ -99,7 +106,12 @@ class AutoSubscriptionCreation(Document):
 
 
 class InactiveTopicPolicies(Document):
-    """Whether, when and in which mode topics without clients are deleted."""
+    """Whether, when and in which mode topics without clients are deleted, with all their messages.
+
+    ``delete_when_no_subscriptions`` (also without a mode) deletes topics without subscriptions,
+    ``delete_when_subscriptions_caught_up`` also those whose subscriptions have no backlog. Replicated topics are never
+    deleted, and others not within the time of their retention.
+    """
 
     inactiveTopicDeleteMode: InactiveTopicDeleteMode | None = None
     maxInactiveDurationSeconds: Int = 0

@@ -147,7 +147,8 @@ def test_markers_are_in_no_backlog_no_hole_and_no_count() -> None:
     mesh = Mesh("ewr", "jfk", settings={**MARKERS, "brokerDeduplicationEnabled": True})
     mesh.publish("ewr", "a", "b")
     mesh.subscribe("ewr")
-    mesh.clusters["jfk"].topic().ensure_subscription("idle")
+    topic = mesh.clusters["jfk"].topic()
+    topic.create_subscription("idle", topic.log.before_first())
     for _ in range(5):
         mesh.second()
     ewr, jfk = (mesh.clusters[name].topic() for name in ("ewr", "jfk"))

@@ -152,19 +152,19 @@ def test_an_empty_port_is_refused_because_pulsar_does_not_open_it(tmp_path: Path
 
 
 def test_dangerous_keys_are_refused_until_they_are_acknowledged(tmp_path: Path) -> None:
-    text = "authenticationEnabled=true\nencryptionRequireOnProducer=true\n"
+    text = "authenticationEnabled=true\ntlsEnabled=true\n"
     problems = refusal(tmp_path, text)
     assert [line.partition(":")[0].strip() for line in problems] == [
         "invalid configuration",
         "authenticationEnabled",
-        "encryptionRequireOnProducer",
+        "tlsEnabled",
         "hint",
     ]
-    named = f"{text}acknowledgeIgnoredKeys=authenticationEnabled, encryptionRequireOnProducer\n"
+    named = f"{text}acknowledgeIgnoredKeys=authenticationEnabled, tlsEnabled\n"
     for found in (loaded(tmp_path, text, acknowledge_all=True), loaded(tmp_path, named)):
-        assert {key.name for key in found.ignored} == {"authenticationEnabled", "encryptionRequireOnProducer"}
+        assert {key.name for key in found.ignored} == {"authenticationEnabled", "tlsEnabled"}
     half = f"{text}acknowledgeIgnoredKeys=authenticationEnabled\n"
-    assert [line.partition(":")[0].strip() for line in refusal(tmp_path, half)][1] == "encryptionRequireOnProducer"
+    assert [line.partition(":")[0].strip() for line in refusal(tmp_path, half)][1] == "tlsEnabled"
 
 
 def test_an_unknown_key_is_ignored_if_it_is_named(tmp_path: Path) -> None:

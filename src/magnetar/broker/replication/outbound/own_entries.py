@@ -20,6 +20,7 @@ from magnetar.wire.message_id import Link
 if TYPE_CHECKING:
     from magnetar.base.errors import DamagedEntriesError, StorageError
     from magnetar.broker.dispatch.consumer import Consumer
+    from magnetar.broker.dispatch.throttle import Throttle
     from magnetar.broker.environment import Environment
     from magnetar.broker.log.skipped_entries import SkippedEntries
     from magnetar.broker.replication.outbound.target_position import TargetPosition
@@ -69,6 +70,11 @@ class CarryingLink(Protocol):
     @property
     def target_position(self) -> TargetPosition:
         """The position of the target."""
+        ...
+
+    @property
+    def throttle(self) -> Throttle | None:
+        """Limits of what is sent; None without limits."""
         ...
 
     def dispatch(self) -> None:
@@ -170,9 +176,14 @@ class OwnEntries(Part):
         if extent is None:
             self._skip_to(ledger.next_position(ledger.last_confirmed_entry))
             return
-        entries = self._reader.read(extent.local_first, extent.local_last, consumer.permits)
+        limit, throttle = consumer.permits, self._link.throttle
+        if throttle is not None:
+            limit = min(limit, throttle.room())
+        entries = self._reader.read(extent.local_first, extent.local_last, limit) if limit else None
         if entries is None:
             return
+        if throttle is not None:
+            throttle.sent(len(entries), sum([len(entry) for _, entry in entries]))
         self.floor = max(self.floor, extent.floor)
         for position, entry in entries:
             self._send(consumer, position, entry)

@@ -11,12 +11,14 @@ from magnetar.base.limits import KEEP_ALIVE_INTERVAL_SECONDS, Limit
 from magnetar.base.parts import Part
 from magnetar.base.position import EARLIEST, Position
 from magnetar.base.rates import Rates
+from magnetar.broker.dispatch.throttle import throttled
 from magnetar.broker.replication.outbound.copies import CopiedTopic, Copies
 from magnetar.broker.replication.outbound.lag import LinkLag
 from magnetar.broker.replication.outbound.marker_queue import MarkerQueue
 from magnetar.broker.replication.outbound.own_entries import OwnEntries, SentTopic
 from magnetar.broker.replication.outbound.parking import Parking, parked_after
 from magnetar.broker.replication.outbound.target_position import TargetPosition
+from magnetar.broker.resources.token_bucket import followed
 from magnetar.wire import commands
 from magnetar.wire.entries import markers
 from magnetar.wire.links import LEASE_METADATA, OLDER_PIPELINE, PIPELINE_METADATA
@@ -27,10 +29,12 @@ if TYPE_CHECKING:
 
     from magnetar.base.errors import StorageError
     from magnetar.broker.dispatch.consumer import Consumer, ConsumerOptions
+    from magnetar.broker.dispatch.throttle import Throttle
     from magnetar.broker.environment import Environment
     from magnetar.broker.loop.under_way import UnderWay
     from magnetar.broker.publish.lag_limit import LagLimit
     from magnetar.broker.replication.outbound.marker_queue import QueuedMarker
+    from magnetar.broker.resources.token_bucket import RateLimit
     from magnetar.cursor.cursor import Cursor
     from magnetar.wire.proto import pulsar_api_pb2 as pb
 
@@ -109,10 +113,19 @@ class Replicator(Part):
         self.markers: MarkerQueue | None = None
         """Markers of PIP-33; None before the first one."""
         self._flush_scheduled = False
+        self._rate_limit: RateLimit | None = None
+        self.throttle: Throttle | None = None
+        """Limits of the own entries that are sent; None without limits."""
         self.rates_out = Rates(2)
         """Rates of entries and bytes."""
         self.own = OwnEntries(self)
         self.copies = Copies(self)
+
+    def apply_rates(self) -> None:
+        """Apply the limit of the rate of links."""
+        now = self.environment.clock.monotonic()
+        self._rate_limit = followed(self._rate_limit, self.topic.rates.of_link, now)
+        self.throttle = throttled(self.throttle, (self._rate_limit,), self.environment, self.topic.notify)
 
     @property
     def pipeline(self) -> str | None:
@@ -331,6 +344,8 @@ class Replicator(Part):
         """Stop reading and disconnect the holder, which attaches again."""
         if self.consumer is not None:
             self.consumer.close()
+        if self.throttle is not None:
+            self.throttle.close()
         self.own.close()
         self.copies.close()
         self._flush()

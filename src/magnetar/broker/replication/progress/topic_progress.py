@@ -86,7 +86,7 @@ class TopicProgress(Part):
         if self._topic.replication_forbidden:
             self._dismiss_peers()
         elif sync != "markers" and (self._replicated() or self.tombstones):
-            wanted = self._environment.targets_of(self._topic.name.namespace_name)
+            wanted = self._environment.targets_of_topic(self._topic.name)
         for peer in [peer for peer in self._links if peer not in wanted]:
             self._close(self._links.pop(peer), "no subscription or policy needs it any more")
         for peer in wanted:

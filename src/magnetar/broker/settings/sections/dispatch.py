@@ -23,6 +23,11 @@ class DispatchSettings(BaseModel):
     maxUnackedMessagesPerSubscription: int = Field(
         200_000, ge=0, description="The same limit for all consumers of the subscription; 0: no limit."
     )
+    subscriptionTypesEnabled: str = Field(
+        "Exclusive,Shared,Failover,Key_Shared",
+        pattern=r"^\s*(Exclusive|Shared|Failover|Key_Shared)\s*(,\s*(Exclusive|Shared|Failover|Key_Shared)\s*)*$",
+        description="Types of subscriptions that consumers may use, separated by commas.",
+    )
     subscriptionKeySharedEnable: bool = Field(default=True, description="Allow Key_Shared subscriptions.")
     subscriptionKeySharedUseConsistentHashing: bool = Field(
         default=True, description="Distribute the keys of Key_Shared by consistent hashing; false: by splitting ranges."

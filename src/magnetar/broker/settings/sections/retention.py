@@ -24,6 +24,32 @@ class RetentionSettings(BaseModel):
     brokerUnloadInactiveTopicsFrequencySeconds: float = Field(
         60, gt=0, description="Seconds between two checks for unused topics."
     )
+    brokerDeleteInactiveTopicsEnabled: bool = Field(
+        default=False, description="Delete topics without clients, with all their messages."
+    )
+    brokerDeleteInactiveTopicsMode: Literal["delete_when_no_subscriptions", "delete_when_subscriptions_caught_up"] = (
+        Field(
+            "delete_when_no_subscriptions",
+            description="Topics that are deleted: those without subscriptions, or also those without a backlog. Never "
+            "replicated ones.",
+        )
+    )
+    brokerDeleteInactiveTopicsFrequencySeconds: int = Field(
+        60, gt=0, description="Seconds between two checks for topics to delete."
+    )
+    brokerDeleteInactiveTopicsMaxInactiveDurationSeconds: int = Field(
+        0,
+        ge=0,
+        description="Seconds without clients after which a topic is deleted; 0: the seconds between two checks.",
+    )
+    subscriptionExpirationTimeMinutes: int = Field(
+        0,
+        ge=0,
+        description="Minutes without consumers after which a subscription that is not replicated is deleted; 0: never.",
+    )
+    subscriptionExpiryCheckIntervalInMinutes: float = Field(
+        5, gt=0, description="Minutes between two checks for such subscriptions."
+    )
     retentionCheckIntervalInSeconds: int = Field(120, gt=0, description="Seconds between two trims of all topics.")
 
     ttlDurationDefaultInSeconds: int = Field(

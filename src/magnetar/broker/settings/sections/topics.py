@@ -46,6 +46,12 @@ class TopicSettings(BaseModel):
         ge=0,
         description="Maximum number of producers of a topic, waiting ones included, without links; 0: no limit.",
     )
+    maxTopicsPerNamespace: int = Field(
+        0, ge=0, description="Maximum number of topics of a namespace, with partitions; links are exempt. 0: no limit."
+    )
+    encryptionRequireOnProducer: bool = Field(
+        default=False, description="Refuse messages that are not encrypted, in all topics."
+    )
     maxSubscriptionsPerTopic: int = Field(0, ge=0, description="Maximum subscriptions of a topic; 0: no limit.")
     maxConsumersPerTopic: int = Field(
         0, ge=0, description="Maximum number of consumers of a topic, over all subscriptions; 0: no limit."

@@ -1,0 +1,167 @@
+"""Permissions of roles in namespaces, topics and subscriptions. They are stored until there is authorization."""
+
+from __future__ import annotations
+
+from http import HTTPStatus
+from typing import TYPE_CHECKING, Any
+
+from pydantic import BaseModel, TypeAdapter
+
+from magnetar.admin.exchange import AdminRoute, Context, body, namespace_name, path_text, route
+from magnetar.base.errors import AdminError, InvalidTopicNameError
+from magnetar.base.names import TopicName
+from magnetar.metadata.policies import AuthAction
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+
+    from starlette.requests import Request
+
+    from magnetar.base.names import NamespaceName
+    from magnetar.metadata.policies import AuthPolicies
+
+
+class _Revocation(BaseModel):
+    topic: str
+    role: str
+
+
+class _Grant(_Revocation):
+    actions: list[AuthAction]
+
+
+_ACTIONS: TypeAdapter[list[AuthAction] | None] = TypeAdapter(list[AuthAction] | None)
+_ROLES: TypeAdapter[list[str] | None] = TypeAdapter(list[str] | None)
+_GRANTS: TypeAdapter[list[_Grant]] = TypeAdapter(list[_Grant])
+_REVOCATIONS: TypeAdapter[list[_Revocation]] = TypeAdapter(list[_Revocation])
+
+
+def routes(context: Context) -> list[AdminRoute]:
+    """Handlers for permissions."""
+    handlers = _Permissions(context)
+    root = "/admin/v2/namespaces"
+    namespace = f"{root}/{{tenant}}/{{namespace}}/permissions"
+    topic = "/admin/v2/persistent/{tenant}/{namespace}/{topic}/permissions"
+
+    def stored(method: str, path: str, handler: Callable[[Request], Awaitable[None]]) -> AdminRoute:
+        return route(method, path, handler, is_without_effect=True)
+
+    return [
+        route("GET", namespace, handlers.of_namespace),
+        stored("POST", f"{namespace}/{{role}}", handlers.grant),
+        stored("DELETE", f"{namespace}/{{role}}", handlers.revoke),
+        route("GET", f"{namespace}/subscription", handlers.of_subscriptions),
+        stored("POST", f"{namespace}/subscription/{{subscription}}", handlers.grant_for_subscription),
+        stored("DELETE", f"{namespace}/{{subscription}}/{{role}}", handlers.revoke_for_subscription),
+        route("GET", topic, handlers.of_topic),
+        stored("POST", f"{topic}/{{role}}", handlers.grant_for_topic),
+        stored("DELETE", f"{topic}/{{role}}", handlers.revoke_for_topic),
+        stored("POST", f"{root}/grantPermissionsOnTopics", handlers.grant_for_topics),
+        stored("POST", f"{root}/revokePermissionsOnTopics", handlers.revoke_for_topics),
+    ]
+
+
+class _Permissions:
+    def __init__(self, context: Context) -> None:
+        self._context = context
+
+    # -- namespaces ---------------------------------------------------------------------------------------------
+
+    def of_namespace(self, request: Request) -> dict[str, Any]:
+        return self._auth(namespace_name(request)).namespace_auth
+
+    async def grant(self, request: Request) -> None:
+        namespace, actions = namespace_name(request), await _actions(request)
+        permitted = self._auth(namespace).namespace_auth | {path_text(request, "role"): actions}
+        await self._store(namespace, namespace_auth=permitted)
+
+    async def revoke(self, request: Request) -> None:
+        namespace = namespace_name(request)
+        permitted = dict(self._auth(namespace).namespace_auth)
+        permitted.pop(path_text(request, "role"), None)
+        await self._store(namespace, namespace_auth=permitted)
+
+    # -- subscriptions ------------------------------------------------------------------------------------------
+
+    def of_subscriptions(self, request: Request) -> dict[str, Any]:
+        return self._auth(namespace_name(request)).subscription_auth_roles
+
+    async def grant_for_subscription(self, request: Request) -> None:
+        namespace, name = namespace_name(request), path_text(request, "subscription")
+        roles = await body(request, _ROLES)
+        if roles is None:
+            raise AdminError(HTTPStatus.BAD_REQUEST, "Roles should not be null")
+        known = self._auth(namespace).subscription_auth_roles | {name: list(dict.fromkeys(roles))}
+        await self._store(namespace, subscription_auth_roles=known)
+
+    async def revoke_for_subscription(self, request: Request) -> None:
+        namespace, name = namespace_name(request), path_text(request, "subscription")
+        known = dict(self._auth(namespace).subscription_auth_roles)
+        if name not in known:
+            raise AdminError(HTTPStatus.NOT_FOUND, f"No role has a permission for subscription {name}")
+        known[name] = [role for role in known[name] if role != path_text(request, "role")]
+        if not known[name]:
+            del known[name]
+        await self._store(namespace, subscription_auth_roles=known)
+
+    # -- topics -------------------------------------------------------------------------------------------------
+
+    def of_topic(self, request: Request) -> dict[str, list[str]]:
+        """Return the permissions in the namespace, extended by those of the topic."""
+        topic = self._context.topic(request)
+        auth = self._auth(topic.namespace_name)
+        permitted: dict[str, dict[str, None]] = {}
+        for each in (auth.namespace_auth, auth.destination_auth.get(str(topic), {})):
+            for role, actions in each.items():
+                permitted.setdefault(role, {}).update(dict.fromkeys(actions))
+        return {role: list(actions) for role, actions in permitted.items()}
+
+    async def grant_for_topic(self, request: Request) -> None:
+        topic = self._context.topic(request)
+        await self._set_for_topic(topic, path_text(request, "role"), await _actions(request))
+
+    async def revoke_for_topic(self, request: Request) -> None:
+        await self._set_for_topic(self._context.topic(request), path_text(request, "role"), None)
+
+    async def grant_for_topics(self, request: Request) -> None:
+        for grant in await body(request, _GRANTS):
+            await self._set_for_topic(_named(grant), grant.role, grant.actions)
+
+    async def revoke_for_topics(self, request: Request) -> None:
+        for each in await body(request, _REVOCATIONS):
+            await self._set_for_topic(_named(each), each.role, None)
+
+    async def _set_for_topic(self, topic: TopicName, role: str, actions: list[AuthAction] | None) -> None:
+        """Permit actions to a role; None revokes its permissions for the topic."""
+        known = dict(self._auth(topic.namespace_name).destination_auth)
+        permitted = dict(known.pop(str(topic), {}))
+        permitted.pop(role, None)
+        if actions is not None:
+            permitted[role] = actions
+        if permitted:
+            known[str(topic)] = permitted
+        await self._store(topic.namespace_name, destination_auth=known)
+
+    # -- storage ------------------------------------------------------------------------------------------------
+
+    def _auth(self, namespace: NamespaceName) -> AuthPolicies:
+        return self._context.policies(namespace).auth_policies
+
+    async def _store(self, namespace: NamespaceName, **fields: object) -> None:
+        auth = self._auth(namespace).model_copy(update=fields)
+        namespaces = self._context.resources.namespaces
+        await namespaces.update(namespace, lambda policies: policies.model_copy(update={"auth_policies": auth}))
+
+
+async def _actions(request: Request) -> list[AuthAction]:
+    actions = await body(request, _ACTIONS)
+    if actions is None:
+        raise AdminError(HTTPStatus.BAD_REQUEST, "Actions should not be null")
+    return sorted(set(actions))
+
+
+def _named(each: _Revocation) -> TopicName:
+    try:
+        return TopicName.parse(each.topic)
+    except InvalidTopicNameError as error:
+        raise AdminError(HTTPStatus.PRECONDITION_FAILED, str(error)) from None
