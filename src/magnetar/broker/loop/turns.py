@@ -70,7 +70,8 @@ class LoopTurns:
     loop's exception handler is called, and the other pieces run.
 
     A turn ends with an iteration of the event loop. A light turn ends with the first pause, because a callback that
-    tells the end of an iteration costs another iteration.
+    tells the end of an iteration costs another iteration. Pauses do not end other turns: in one iteration, the event
+    loop may read a socket up to 32 times, and another process may take the processor between two reads.
     """
 
     def __init__(
@@ -120,6 +121,8 @@ class LoopTurns:
         """End a piece of work; return whether no other piece may begin in this turn."""
         self._items += 1
         self._last_at = now = self._monotonic()
+        if self._next_turn is None and now + self._charged_s - self._started_at > TURN_S * LIGHT_PART:
+            self._next_turn = self._loop.call_soon(self._run)
         return self._items > TURN_ITEMS_MAX or now + self._charged_s >= self._ends_at
 
     def charge(self, seconds: float) -> None:

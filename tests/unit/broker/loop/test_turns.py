@@ -363,3 +363,15 @@ def test_a_pause_ends_a_light_turn(stage: Stage) -> None:
         assert stage.turns.begin(stage.loop.time())
         stage.turns.is_over()
         stage.loop.elapsed_s += 2 * PAUSE_S
+
+
+def test_a_pause_does_not_end_a_turn_with_much_work(stage: Stage) -> None:
+    """The loop may read a socket many times in one iteration, and get no processor between two reads."""
+    assert stage.turns.begin(stage.loop.time())
+    stage.loop.elapsed_s += TURN_S
+    assert stage.turns.is_over()
+    for _ in range(3):
+        stage.loop.elapsed_s += 2 * PAUSE_S
+        assert not stage.turns.begin(stage.loop.time())
+    stage.loop.spin()
+    assert stage.turns.begin(stage.loop.time())
