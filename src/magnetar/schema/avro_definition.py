@@ -74,6 +74,11 @@ class AvroDefinition(Definition):
         return cls(_parse(_checked(document)))
 
     @property
+    def is_union(self) -> bool:
+        """See Definition."""
+        return self.schema.type in ("union", "error_union")
+
+    @property
     def fingerprint(self) -> str:
         """Equal for equivalent definitions, independent of spacing, order of keys and documentation."""
         form = json.dumps(_comparable(self.schema, set()), sort_keys=True, ensure_ascii=False, separators=(",", ":"))

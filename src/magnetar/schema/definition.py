@@ -17,6 +17,11 @@ class Definition(ABC):
         """Equal for equivalent definitions; None if only equal bytes are equivalent."""
         return None
 
+    @property
+    def is_union(self) -> bool:
+        """Whether this is an Avro definition whose outermost type is a union."""
+        return False
+
     @abstractmethod
     def conflict(self, old: Definition, strategy: SchemaCompatibilityStrategy) -> str | None:
         """Return the reason why this definition may not follow ``old``, None if it may."""

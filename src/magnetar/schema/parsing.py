@@ -91,6 +91,17 @@ def parse(info: SchemaInfo) -> ParsedSchema:
     return ParsedSchema(info, None)
 
 
+def parse_new(info: SchemaInfo) -> ParsedSchema:
+    """Parse a schema that is to be registered; raises InvalidSchemaError also if Pulsar's clients cannot use it."""
+    parsed = parse(info)
+    definition = parsed.definition
+    parts = (definition.key, definition.value) if isinstance(definition, KeyValueParts) else (parsed,)
+    if any(each.info.type is SchemaType.AVRO and each.definition and each.definition.is_union for each in parts):
+        message = "Avro schema typed [UNION] is not supported"
+        raise InvalidSchemaError(message)
+    return parsed
+
+
 def _avro(info: SchemaInfo) -> AvroDefinition:
     from magnetar.schema.avro_definition import AvroDefinition  # noqa: PLC0415 - imports Avro's library
 

@@ -176,7 +176,12 @@ def test_a_comparison_of_all_with_all_ends(monkeypatch: pytest.MonkeyPatch) -> N
     unions = [
         SchemaInfo(
             SchemaType.AVRO,
-            json.dumps([{"type": "enum", "name": f"{letter}{i}", "symbols": ["A"]} for i in range(100)]).encode(),
+            json.dumps(
+                {
+                    "type": "array",
+                    "items": [{"type": "enum", "name": f"{letter}{i}", "symbols": ["A"]} for i in range(100)],
+                }
+            ).encode(),
         )
         for letter in "AB"
     ]
@@ -202,7 +207,7 @@ def test_fields_and_aliases_count(monkeypatch: pytest.MonkeyPatch, described: di
         last = {"name": f"last{prefix}", "type": "int"}
         one = described | ({"fields": [*described["fields"], last]} if "fields" in described else {})
         types = [one | {"name": f"{prefix}{number}"} for number in range(10)]
-        return SchemaInfo(SchemaType.AVRO, json.dumps(types).encode())
+        return SchemaInfo(SchemaType.AVRO, json.dumps({"type": "map", "values": types}).encode())
 
     too_complex(union("A"), union("B"))
 

@@ -17,7 +17,7 @@ from magnetar.base.limits import Limit
 from magnetar.schema.avro_definition import DEPTH_MAX, LIST_MAX
 from magnetar.schema.info import SchemaInfo, SchemaType, version_from_bytes, version_to_bytes
 from magnetar.schema.key_value import from_text, joined, to_text
-from magnetar.schema.parsing import parse
+from magnetar.schema.parsing import parse, parse_new
 from magnetar.schema.strategy import SchemaCompatibilityStrategy
 from magnetar.wire.proto import pulsar_api_pb2 as pb
 from tests.unit.schema.definitions import OPTIONAL, REQUIRED, avro, key_value, protobuf_native, record
@@ -111,6 +111,16 @@ def test_avro_definitions_are_checked(definition: bytes, reason: str) -> None:
 def test_what_java_accepts_is_valid(definition: bytes) -> None:
     parse(SchemaInfo(SchemaType.AVRO, definition))
     parse(SchemaInfo(SchemaType.PROTOBUF, definition))
+
+
+def test_unions_are_for_consumers_only() -> None:
+    union, named = SchemaInfo(SchemaType.AVRO, b'["null","int"]'), SchemaInfo(SchemaType.AVRO, b'{"type":"int"}')
+    parse_new(key_value(named, named))
+    parse_new(SchemaInfo(SchemaType.JSON, union.data))
+    for info in (union, key_value(union, named), key_value(named, union)):
+        parse(info)
+        with pytest.raises(InvalidSchemaError, match="UNION"):
+            parse_new(info)
 
 
 def test_equal_definitions_have_one_fingerprint() -> None:

@@ -19,7 +19,7 @@ from magnetar.base.errors import IncompatibleSchemaError, RequestError, ServerEr
 from magnetar.base.limits import Limit
 from magnetar.metadata.schemas import STORED_SIZE, StoredSchemas
 from magnetar.schema.compatibility import check, strategy_for_consumers
-from magnetar.schema.parsing import parse
+from magnetar.schema.parsing import parse, parse_new
 from magnetar.schema.strategy import SchemaCompatibilityStrategy as Strategy
 
 if TYPE_CHECKING:
@@ -301,7 +301,7 @@ def _examine_new(
     schema: SchemaInfo, versions: Sequence[SchemaVersion], existing: Sequence[SchemaInfo], strategy: Strategy
 ) -> tuple[int | None, ParsedSchema]:
     """Parse a schema; return the equivalent version, or compare it with the ``existing`` ones."""
-    parsed = parse(schema)
+    parsed = parse_new(schema)
     fingerprint = parsed.fingerprint
     for each in versions:
         if each.type is schema.type and each.fingerprint == fingerprint:
