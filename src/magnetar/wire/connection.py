@@ -208,7 +208,7 @@ class Connection:
         """Keep the connection alive; does nothing before ``next_tick_at``.
 
         ``is_heard`` is false while this side does not read from the socket: a missing answer then says nothing about
-        the peer.
+        the peer. A PING is sent nevertheless, because the end of a connection that is not read is only seen by a write.
 
         Raises PeerSilentError, and is CLOSED, when the handshake is not finished or a PING was not answered.
         """
@@ -216,6 +216,8 @@ class Connection:
             return
         self.next_tick_at = now + self._keep_alive_interval_s
         if not is_heard:
+            if self.state is State.CONNECTED:
+                self.probe()
             self._ping_unanswered = False
             return
         if self.state is not State.CONNECTED or self._ping_unanswered:

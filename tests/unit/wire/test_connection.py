@@ -173,7 +173,7 @@ def test_a_peer_to_whom_nobody_listens_is_not_taken_for_silent() -> None:
     broker.on_tick(130.0)
     assert broker.take_output() == commands.ping()
     broker.on_tick(160.0, is_heard=False)
-    assert (broker.take_output(), broker.next_tick_at) == (b"", 190.0)
+    assert (broker.take_output(), broker.next_tick_at) == (commands.ping(), 190.0), "a write shows that it has left"
     broker.on_tick(190.0)
     assert broker.take_output() == commands.ping(), "it has one interval for its answer"
     with pytest.raises(PeerSilentError):
