@@ -109,3 +109,18 @@ def test_clusters_of_a_namespace_must_be_allowed(http: httpx.Client) -> None:
 def test_policies_of_all_clusters_at_once_are_refused(http: httpx.Client) -> None:
     assert http.post(f"{T}/maxProducers?isGlobal=true", json=5).status_code == 501
     assert http.get(f"{T}/maxProducers?isGlobal=true").status_code == 204
+
+
+def test_a_partition_shows_the_policies_of_its_topic_and_cannot_change_them(http: httpx.Client) -> None:
+    http.put("persistent/nyc/flights/p/partitions", json=2)
+    part = "persistent/nyc/flights/p-partition-0"
+    assert http.post("persistent/nyc/flights/p/maxProducers", json=5).status_code == 204
+    assert http.get(f"{part}/maxProducers").json() == 5
+    for method, path, body in (
+        ("POST", "maxProducers", 6),
+        ("DELETE", "maxProducers", None),
+        ("POST", "backlogQuota", {"limitSize": 1, "policy": "producer_exception"}),
+        ("POST", "replication", ["A"]),
+    ):
+        refusal = http.request(method, f"{part}/{path}", json=body)
+        assert refused(refusal) == (412, "Not allowed to set/get topic policy for a partition")

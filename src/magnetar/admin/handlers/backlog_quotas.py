@@ -60,13 +60,13 @@ class _Handlers:
         return _quotas(self._owners.own(topic).backLogQuotaMap)
 
     async def set_topic_quota(self, request: Request) -> None:
-        topic = self._owners.topic(request)
+        topic = self._owners.to_change(request)
         kind, quota = await _quota(request, f"topic[{topic}]")
         check_quota(kind, quota, self._owners.applied(topic).retention, "topic")
         await self._owners.set_topic(topic, backLogQuotaMap={**self._owners.own(topic).backLogQuotaMap, kind: quota})
 
     async def remove_topic_quota(self, request: Request) -> None:
-        topic = self._owners.topic(request)
+        topic = self._owners.to_change(request)
         left = dict(self._owners.own(topic).backLogQuotaMap)
         left.pop(_quota_type(request), None)
         await self._owners.set_topic(topic, backLogQuotaMap=left)

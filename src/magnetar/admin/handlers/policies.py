@@ -119,7 +119,7 @@ class _Handlers:
             return _json(getattr(self._owners.own(topic), level.field), level.unset)
 
         async def write(request: Request) -> None:
-            topic = self._owners.topic(request)
+            topic = self._owners.to_change(request)
             _check_local(request)
             value = await read(request)
             check_value(policy, level, value)
@@ -128,7 +128,7 @@ class _Handlers:
             await self._owners.set_topic(topic, **{level.field: value})
 
         async def remove(request: Request) -> None:
-            topic = self._owners.topic(request)
+            topic = self._owners.to_change(request)
             _check_local(request)
             await self._owners.set_topic(topic, **{level.field: None})
 

@@ -47,7 +47,7 @@ class _TopicDocuments:
 
     async def set_replication(self, request: Request) -> None:
         """Set clusters among those of the namespace, since the pipeline carries topics between these."""
-        topic = self._owners.topic(request)
+        topic = self._owners.to_change(request)
         clusters = list(dict.fromkeys(await body(request, _CLUSTERS) or ()))
         if not clusters:
             raise AdminError(HTTPStatus.PRECONDITION_FAILED, "ClusterIds should not be null or empty")
@@ -65,7 +65,7 @@ class _TopicDocuments:
         await self._owners.set_topic(topic, replicationClusters=clusters)
 
     async def remove_replication(self, request: Request) -> None:
-        await self._owners.set_topic(self._owners.topic(request), replicationClusters=None)
+        await self._owners.set_topic(self._owners.to_change(request), replicationClusters=None)
 
     def dispatch_rate(self, request: Request) -> dict[str, Any] | None:
         """Return the dispatch rate of one subscription."""
@@ -77,17 +77,17 @@ class _TopicDocuments:
         return None if rate is None else rate.to_json()
 
     async def set_dispatch_rate(self, request: Request) -> None:
-        topic = self._owners.topic(request)
+        topic = self._owners.to_change(request)
         rate = await body(request, _RATE)
         known = self._owners.own(topic).subscriptionPolicies
         known = known | {path_text(request, "subscription"): SubscriptionPolicies(dispatchRate=rate)}
         await self._owners.set_topic(topic, subscriptionPolicies=known)
 
     async def remove_dispatch_rate(self, request: Request) -> None:
-        topic = self._owners.topic(request)
+        topic = self._owners.to_change(request)
         known = dict(self._owners.own(topic).subscriptionPolicies)
         known.pop(path_text(request, "subscription"), None)
         await self._owners.set_topic(topic, subscriptionPolicies=known)
 
     async def remove_all(self, request: Request) -> None:
-        await self._context.resources.topic_policies.forget(self._owners.topic(request))
+        await self._context.resources.topic_policies.forget(self._owners.to_change(request))
