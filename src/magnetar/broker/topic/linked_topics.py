@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from contextlib import contextmanager
+from itertools import islice
 from typing import TYPE_CHECKING, Protocol
 
 import structlog
@@ -24,6 +25,9 @@ log = structlog.get_logger(__name__)
 
 DELETION_GRACE_S = 60.0
 """Seconds after a deletion in which no link creates the topic again, so that it can be deleted in all clusters."""
+
+FORGOTTEN_AT_ONCE_MAX = 100
+"""Maximum number of old deletions that a new one removes: a namespace may have 100,000 topics."""
 
 
 class AllTopics(Protocol):
@@ -90,7 +94,7 @@ class LinkedTopics:
         self._topics = topics
         self._environment = topics.environment
         self._deleted_at: dict[TopicName, float] = {}
-        """Times of recent deletions, in monotonic seconds."""
+        """Times of recent deletions, in monotonic seconds, the oldest first."""
 
     def is_replicated(self, namespace: NamespaceName) -> bool:
         """Return whether a namespace is replicated from here; unreadable policies affect only this namespace."""
@@ -170,9 +174,13 @@ class LinkedTopics:
 
     def deleted(self, name: TopicName) -> None:
         """Note the deletion of a topic: for DELETION_GRACE_S no link creates it again."""
-        now = self._environment.clock.monotonic()
-        self._deleted_at = {each: at for each, at in self._deleted_at.items() if now - at < DELETION_GRACE_S}
-        self._deleted_at[name] = now
+        now, deleted_at = self._environment.clock.monotonic(), self._deleted_at
+        deleted_at.pop(name, None)
+        deleted_at[name] = now
+        for oldest in tuple(islice(deleted_at, FORGOTTEN_AT_ONCE_MAX)):
+            if now - deleted_at[oldest] < DELETION_GRACE_S:
+                break
+            del deleted_at[oldest]
 
     def _check_not_deleted(self, name: TopicName) -> None:
         """Raise RequestError while links may not create the topic, so that it can be deleted in all clusters."""

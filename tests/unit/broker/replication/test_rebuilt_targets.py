@@ -8,9 +8,10 @@ from structlog.testing import capture_logs
 
 from magnetar.admin.service import StatsOptions
 from magnetar.base.errors import ServerError
+from magnetar.base.names import TopicName
 from magnetar.base.position import EARLIEST
 from magnetar.broker.admin.stats import topic_stats
-from magnetar.broker.topic.linked_topics import DELETION_GRACE_S
+from magnetar.broker.topic.linked_topics import DELETION_GRACE_S, FORGOTTEN_AT_ONCE_MAX
 from magnetar.ledger.rollover import ManagedLedgerConfig
 from magnetar.sim.cluster import TOPIC, Cluster, entry
 from magnetar.sim.pipe import Pipe, read_all
@@ -238,3 +239,19 @@ def test_a_topic_that_is_deleted_in_all_clusters_within_the_grace_time_stays_del
     scenario.source.settle()
     assert not scenario.target.resources.topics.exists(TOPIC)
     assert not scenario.source.resources.topics.exists(TOPIC)
+
+
+def test_old_deletions_are_forgotten_a_few_at_a_time() -> None:
+    """Thousands of topics may be deleted within a minute, and each deletion looked at all of them."""
+    cluster = Cluster()
+    linked, count = cluster.topics.linked, 3 * FORGOTTEN_AT_ONCE_MAX // 2
+    names = [TopicName.parse(f"{TOPIC}-{number}") for number in range(count + 2)]
+    for name in names[:count]:
+        linked.deleted(name)
+    cluster.loop.advance(DELETION_GRACE_S)
+    linked.deleted(names[count])
+    assert len(linked._deleted_at) == count + 1 - FORGOTTEN_AT_ONCE_MAX
+    linked.deleted(names[count + 1])
+    assert list(linked._deleted_at) == names[count:]
+    linked.deleted(names[count])
+    assert list(linked._deleted_at) == [names[count + 1], names[count]]
