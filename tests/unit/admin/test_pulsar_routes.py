@@ -29,6 +29,11 @@ def test_each_route_is_listed_once() -> None:
     assert len({each.key for each in ROUTES}) == len(ROUTES)
 
 
+@pytest.mark.parametrize("path", ["/proxy-stats/topics", "/admin/namespaces/{cluster}/antiAffinity/{group}"])
+def test_paths_of_pulsar_admin_outside_of_the_versions_are_listed(path: str) -> None:
+    assert path in {each.path for each in ROUTES}
+
+
 def test_each_route_reaches_its_own_handler() -> None:
     service = new_service()
     routes = [each for each in build_app(service, service.resources).routes if isinstance(each, Route)]

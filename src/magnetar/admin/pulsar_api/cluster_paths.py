@@ -110,3 +110,12 @@ POST                non-persistent/{tenant}/{namespace}/{topic}/partitions/{part
 POST                persistent/{tenant}/{namespace}/{topic}
 POST                persistent/{tenant}/{namespace}/{topic}/partitions/{partition}
 """
+
+OF_PROXIES = """
+GET                 connections
+GET                 topics
+"""
+
+ANTI_AFFINITY = """
+GET                 {cluster}/antiAffinity/{group}
+"""
