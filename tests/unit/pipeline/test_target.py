@@ -238,6 +238,23 @@ def test_versions_are_found_again_after_the_target_was_lost() -> None:
     assert copied(writer, 2) == [(Position(3, 1), version_to_bytes(1))]
 
 
+def test_versions_are_found_again_after_the_source_lost_its_data() -> None:
+    origin = source(FLIGHT)
+    writer = Writer(origin)
+    lost, found = (
+        each._replace(attachment=each.attachment._replace(life=life))
+        for each, life in (
+            (carried(ORDERS, 1, 0, schema_version=version_to_bytes(0)), "ab12@1000"),
+            (carried(ORDERS, 2, 0, schema_version=version_to_bytes(0)), "cd34@5000"),
+        )
+    )
+    writer.send(lost)
+    origin.schemas[ORDERS] = [AIRPORT]
+    writer.send(found)
+    assert writer.broker.schemas[ORDERS] == [FLIGHT, AIRPORT]
+    assert copied(writer, 2) == [(Position(3, 0), version_to_bytes(1))]
+
+
 def test_waiting_entries_are_dropped_with_their_producer() -> None:
     origin = source(FLIGHT)
     origin.holds_schemas = True

@@ -48,7 +48,7 @@ class SchemaVersions:
             source.close()
 
     def forget(self) -> None:
-        """Forget all versions, since the target may have lost its data."""
+        """Forget all versions, since the target may have lost its data, or a source has."""
         self._known.clear()
 
     def known(self, source: str, topic: str, version: bytes) -> bytes | None:

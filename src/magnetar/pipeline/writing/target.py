@@ -124,6 +124,7 @@ class Target:
             if target_link is None:
                 target_link = self._target_links[key] = TargetLink(*key)
             if target_link.is_of_earlier_life(carried):
+                self._versions.forget()  # the source uses their numbers for other schemas
                 self.refuse(self._serving[target_link], "the source lost its data and came back")
             match target_link.offer(carried):
                 case Action.SEND:
