@@ -89,13 +89,21 @@ def test_a_backlog_is_received_at_the_rate(
     assert time.monotonic() - began > 2.5
 
 
-def test_policies_decide_what_clients_create_and_use(broker: Broker, client: pulsar.Client, namespace: str) -> None:
-    rest, topic = broker.rest, f"persistent://{namespace}/t"
+@pytest.fixture
+def impatient(broker: Broker) -> Iterator[pulsar.Client]:
+    """A client that retries what the broker refuses for three seconds only."""
+    client = connect(broker.service_url, operation_timeout_seconds=3)
+    yield client
+    client.close()
+
+
+def test_policies_decide_what_clients_create_and_use(broker: Broker, impatient: pulsar.Client, namespace: str) -> None:
+    client, rest, topic = impatient, broker.rest, f"persistent://{namespace}/t"
     rest.post(f"namespaces/{namespace}/autoTopicCreation", {"allowAutoTopicCreation": False})
     with pytest.raises(pulsar.PulsarException, match="TopicNotFound"):
         client.create_producer(topic)
     rest.put(topic_path(topic), {})
-    producer = client.create_producer(topic)
+    producer = client.create_producer(topic, send_timeout_millis=3000)
     rest.post(f"{topic_path(topic)}/autoSubscriptionCreation", {"allowAutoSubscriptionCreation": False})
     with pytest.raises(pulsar.PulsarException, match=r"SubscriptionNotFound|TimeOut"):
         client.subscribe(topic, "s")

@@ -24,6 +24,7 @@ EACH_TYPE = [
     key_value(SchemaInfo(SchemaType.STRING), FIRST, "SEPARATED"),
     *(SchemaInfo(kind) for kind in SchemaType if SchemaType.INSTANT <= kind <= SchemaType.LOCAL_DATE_TIME),
     protobuf_native(),
+    SchemaInfo(SchemaType.EXTERNAL, b"of a system outside"),
 ]
 
 
