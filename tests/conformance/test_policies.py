@@ -8,8 +8,10 @@ from typing import TYPE_CHECKING
 import pulsar
 import pytest
 
+from magnetar.wire.proto import pulsar_api_pb2 as pb
 from tests.kit.broker import Broker
 from tests.kit.messages import connect, numbered, publish, receive_data
+from tests.kit.raw import RawConnection, entry
 from tests.kit.rest import topic_path
 from tests.kit.wait import wait_until
 
@@ -103,7 +105,7 @@ def test_policies_decide_what_clients_create_and_use(broker: Broker, impatient: 
     with pytest.raises(pulsar.PulsarException, match="TopicNotFound"):
         client.create_producer(topic)
     rest.put(topic_path(topic), {})
-    producer = client.create_producer(topic, send_timeout_millis=3000)
+    client.create_producer(topic)
     rest.post(f"{topic_path(topic)}/autoSubscriptionCreation", {"allowAutoSubscriptionCreation": False})
     with pytest.raises(pulsar.PulsarException, match=r"SubscriptionNotFound|TimeOut"):
         client.subscribe(topic, "s")
@@ -116,13 +118,20 @@ def test_policies_decide_what_clients_create_and_use(broker: Broker, impatient: 
     rest.delete(f"namespaces/{namespace}/autoTopicCreation")
     with pytest.raises(pulsar.PulsarException):
         client.create_producer(f"persistent://{namespace}/another")
-    rest.post(f"{topic_path(topic)}/maxMessageSize", 1000)
-    producer.send(b"x" * 500)
-    with pytest.raises(pulsar.PulsarException):
-        producer.send(b"x" * 1500)
-    rest.post(f"namespaces/{namespace}/encryptionRequired", True)
-    with pytest.raises(pulsar.PulsarException):
-        producer.send(b"plain")
+
+
+def test_a_topic_refuses_large_and_plain_messages(broker: Broker, namespace: str) -> None:
+    topic = f"persistent://{namespace}/t"
+    with RawConnection.connected(broker.service_url) as raw:
+        raw.create_producer(topic)
+        broker.rest.post(f"{topic_path(topic)}/maxMessageSize", 1000)
+        raw.publish(b"x" * 500, sequence_id=0)
+        raw.send("SEND", entry(b"x" * 1500, 1), producer_id=1, sequence_id=1)
+        assert raw.expect("SEND_ERROR").error == pb.NotAllowedError
+        broker.rest.post(f"namespaces/{namespace}/encryptionRequired", body=True)
+        raw.send("SEND", entry(b"plain", 2), producer_id=1, sequence_id=2)
+        assert raw.expect("SEND_ERROR").error == pb.MetadataError
+        assert raw.request("PRODUCER", "ERROR", topic=topic, producer_id=2).error == pb.MetadataError
 
 
 def test_a_namespace_makes_new_topics_partitioned(broker: Broker, client: pulsar.Client, namespace: str) -> None:
