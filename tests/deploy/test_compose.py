@@ -58,6 +58,7 @@ def environment(tmp_path: Path) -> dict[str, str]:
     return {**os.environ, "PATH": f"{command.parent}:{os.environ['PATH']}"}
 
 
+@pytest.mark.long
 @pytest.mark.timeout(300)
 def test_the_clusters_start_and_know_each_other(tmp_path: Path, environment: dict[str, str]) -> None:
     register = SERVICES["register"]
