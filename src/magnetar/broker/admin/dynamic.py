@@ -47,5 +47,5 @@ class DynamicSettings:
             config = with_values(self._environment.started_with, values)
         except ConfigurationError as error:
             raise AdminError(HTTPStatus.PRECONDITION_FAILED, f"Invalid dynamic-config value: {error}") from None
-        await self._environment.resources.dynamic_configuration.put(values)
+        await self._environment.resources.dynamic_configuration.replace(values)
         self._environment.reconfigure(config)

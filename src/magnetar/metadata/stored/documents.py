@@ -56,6 +56,10 @@ class Documents(ABC, Generic[Key, Value]):
         value = change(self._read(key, found.value))
         return Commit(self._store, [Put(path, value.to_bytes(), found.version)])
 
+    def put(self, key: Key, value: Value) -> Commit:
+        """Store a document, whether or not it exists; raises BadVersionError after a concurrent change."""
+        return self.update(key, lambda _: value) if self.exists(key) else self.create(key, value)
+
     def delete(self, key: Key) -> Commit:
         """Delete a document; raises NotFoundError if it does not exist."""
         path = self._path(key)

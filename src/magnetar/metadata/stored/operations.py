@@ -8,7 +8,7 @@ from urllib.parse import quote_plus, unquote_plus
 from pydantic import Field
 
 from magnetar.metadata.policy.document import Document
-from magnetar.metadata.stored.documents import Documents
+from magnetar.metadata.stored.documents import Documents, Value
 
 if TYPE_CHECKING:
     from magnetar.base.names import NamespaceName
@@ -60,31 +60,29 @@ class OfCluster(NamedTuple):
     name: str
 
 
-class _OfCluster(Documents[OfCluster, Any]):
+class _OfCluster(Documents[OfCluster, Value]):
     """Documents of clusters by name."""
 
     _root: str
 
-    def names(self, cluster: str) -> list[str]:
-        """Return the names of the documents of a cluster, sorted."""
-        return sorted(map(unquote_plus, self._store.children(f"{self._root}/{quote_plus(cluster)}")))
-
-    def put(self, key: OfCluster, value: Document) -> Commit:
-        """Store a document, whether or not it exists."""
-        return self.update(key, lambda _: value) if self.exists(key) else self.create(key, value)
+    def of(self, cluster: str) -> dict[str, Value]:
+        """Return the documents of a cluster by name, sorted."""
+        names = sorted(map(unquote_plus, self._store.children(f"{self._root}/{quote_plus(cluster)}")))
+        found = ((name, self.get(OfCluster(cluster, name))) for name in names)
+        return {name: each for name, each in found if each is not None}
 
     def _path(self, key: OfCluster) -> str:
         return f"{self._root}/{quote_plus(key.cluster)}/{quote_plus(key.name)}"
 
 
-class FailureDomains(_OfCluster):
+class FailureDomains(_OfCluster[FailureDomain]):
     """The failure domains."""
 
     _kind = FailureDomain
     _root = _FAILURE_DOMAINS
 
 
-class IsolationPolicies(_OfCluster):
+class IsolationPolicies(_OfCluster[IsolationPolicy]):
     """The isolation policies."""
 
     _kind = IsolationPolicy
@@ -95,10 +93,6 @@ class ResourceQuotas(Documents["tuple[NamespaceName, str] | None", ResourceQuota
     """The quotas of bundles, and the default quota, whose key is None."""
 
     _kind = ResourceQuota
-
-    def put(self, key: tuple[NamespaceName, str] | None, value: ResourceQuota) -> Commit:
-        """Store a quota, whether or not it exists."""
-        return self.update(key, lambda _: value) if self.exists(key) else self.create(key, value)
 
     def _path(self, key: tuple[NamespaceName, str] | None) -> str:
         return f"{_RESOURCE_QUOTAS}/default" if key is None else f"{_RESOURCE_QUOTAS}/namespace/{key[0]}/{key[1]}"
@@ -114,10 +108,9 @@ class DynamicConfiguration(Documents[None, DynamicSettings]):
         found = self.get(None)
         return {} if found is None else found.values
 
-    def put(self, values: dict[str, str]) -> Commit:
+    def replace(self, values: dict[str, str]) -> Commit:
         """Replace all values."""
-        stored = DynamicSettings(values=values)
-        return self.update(None, lambda _: stored) if self.exists(None) else self.create(None, stored)
+        return self.put(None, DynamicSettings(values=values))
 
     def _path(self, key: None) -> str:  # noqa: ARG002 - there is one document
         return _CONFIGURATION

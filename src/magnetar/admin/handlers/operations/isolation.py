@@ -19,6 +19,8 @@ from magnetar.metadata.stored.operations import FailureDomain, IsolationPolicy, 
 if TYPE_CHECKING:
     from starlette.requests import Request
 
+    from magnetar.metadata.policy.document import Document
+
 _NAMES: TypeAdapter[list[str] | None] = TypeAdapter(list[str] | None)
 _DOMAIN: TypeAdapter[FailureDomain] = TypeAdapter(FailureDomain)
 _POLICY: TypeAdapter[IsolationPolicy] = TypeAdapter(IsolationPolicy)
@@ -73,18 +75,12 @@ class _Isolation:
     # -- failure domains ----------------------------------------------------------------------------------------
 
     def domains(self, request: Request) -> dict[str, Any]:
-        cluster = entity_name(request, "cluster")
-        found = ((name, self._domains.get(OfCluster(cluster, name))) for name in self._domains.names(cluster))
-        return {name: each.to_json() for name, each in found if each is not None}
+        found = self._domains.of(entity_name(request, "cluster"))
+        return {name: each.to_json() for name, each in found.items()}
 
     def domain(self, request: Request) -> dict[str, Any]:
         key = _key(request, "domain")
-        found = self._domains.get(key)
-        if found is None:
-            message = f"Domain {key.name} for cluster {key.cluster} does not exist"
-            raise AdminError(HTTPStatus.NOT_FOUND, message)
-        document: dict[str, Any] = found.to_json()
-        return document
+        return _to_json(self._domains.get(key), f"Domain {key.name} for cluster {key.cluster} does not exist")
 
     async def set_domain(self, request: Request) -> None:
         key = self._of_existing(request, "domain")
@@ -108,16 +104,12 @@ class _Isolation:
 
     def policies(self, request: Request) -> dict[str, Any]:
         cluster = self._of_existing(request).cluster
-        return {name: each.to_json() for name, each in self._of_cluster(cluster).items()}
+        return {name: each.to_json() for name, each in self._policies.of(cluster).items()}
 
     def policy(self, request: Request) -> dict[str, Any]:
         key = self._of_existing(request, "policy")
-        found = self._policies.get(key)
-        if found is None:
-            message = f"NamespaceIsolationPolicies {key.name} for cluster {key.cluster} does not exist"
-            raise AdminError(HTTPStatus.NOT_FOUND, message)
-        document: dict[str, Any] = found.to_json()
-        return document
+        missing = f"NamespaceIsolationPolicies {key.name} for cluster {key.cluster} does not exist"
+        return _to_json(self._policies.get(key), missing)
 
     async def set_policy(self, request: Request) -> None:
         key = self._of_existing(request, "policy")
@@ -146,17 +138,13 @@ class _Isolation:
         """Return the namespaces that the policies assign to a broker, whose name is compared without its port."""
         host = broker.partition(":")[0]
         answer: dict[str, Any] = {"brokerName": broker, "namespaceRegex": [], "primary": False}
-        for name, policy in self._of_cluster(cluster).items():
+        for name, policy in self._policies.of(cluster).items():
             is_primary = _matches(policy.primary, host)
             if is_primary or _matches(policy.secondary, host):
                 answer["policyName"] = name
                 answer["namespaceRegex"] += policy.namespaces
                 answer["primary"] = answer["primary"] or is_primary
         return answer
-
-    def _of_cluster(self, cluster: str) -> dict[str, IsolationPolicy]:
-        found = ((name, self._policies.get(OfCluster(cluster, name))) for name in self._policies.names(cluster))
-        return {name: each for name, each in found if each is not None}
 
     def _of_existing(self, request: Request, kind: str | None = None) -> OfCluster:
         """Return the key of a document of an existing cluster."""
@@ -169,6 +157,13 @@ class _Isolation:
 
 def _key(request: Request, kind: str) -> OfCluster:
     return OfCluster(entity_name(request, "cluster"), path_text(request, kind))
+
+
+def _to_json(found: Document | None, missing: str) -> dict[str, Any]:
+    """Return a document as JSON values; raises AdminError with 404 and the text ``missing`` if it is absent."""
+    if found is None:
+        raise AdminError(HTTPStatus.NOT_FOUND, missing)
+    return found.to_json()
 
 
 def _matches(patterns: list[str], host: str) -> bool:
