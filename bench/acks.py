@@ -29,10 +29,11 @@ from typing import TYPE_CHECKING
 from rich.console import Console
 from rich.table import Table
 
+from magnetar.base.names import TopicName
 from magnetar.base.position import Position
 from magnetar.base.real import SystemClock, SystemFiles
 from magnetar.cursor.ranges import ranges_of
-from magnetar.cursor.store import CursorStore
+from magnetar.cursor.store import CursorStore, cursor_ledgers
 from magnetar.ledger.local import LocalLedgerStore, LocalStoreOptions
 from magnetar.metadata.memory import MemoryMetadataStore
 from tests.kit.measure import describe_machine
@@ -51,7 +52,7 @@ FLUSHES_IN_FLIGHT = 8
 
 FULL = (1_000, 10_000, 100_000, 1_000_000)
 QUICK = FULL[:-1]
-TOPIC = "persistent://public/default/acks"
+TOPIC = TopicName.parse("persistent://public/default/acks")
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,9 +101,14 @@ class Bench:
         await self.store.open()
         self.cursor = self._cursors().create("s", Position(FIRST_LEDGER_ID, -1))
 
-    def recover(self) -> Cursor:
+    async def recover(self) -> Cursor:
         """Return the cursor after a recovery from the log."""
+        ledgers = [ledger for _, ledger in cursor_ledgers(self._metadata, TOPIC) if ledger is not None]
+        reading = self.store.hold_runs(ledgers)
+        if reading is not None:
+            await reading
         found = self._cursors().open("s")
+        self.store.release_runs(ledgers)
         assert found is not None
         return found
 
@@ -129,7 +135,7 @@ class Bench:
         return durable
 
     def _cursors(self) -> CursorStore:
-        return CursorStore(self.store, self._metadata, TOPIC, Backlog())
+        return CursorStore(self.store, self._metadata, str(TOPIC), Backlog())
 
 
 async def measure(directory: Path, sizes: Sequence[int]) -> list[Line]:
@@ -147,7 +153,7 @@ async def measure(directory: Path, sizes: Sequence[int]) -> list[Line]:
         seconds, cpu = time.perf_counter() - started, time.process_time() - cpu
         checkpoints = cursor.sizes.checkpoint_bytes_written - checkpoints
         started = time.perf_counter()
-        recovered = bench.recover()
+        recovered = await bench.recover()
         recovery_s = time.perf_counter() - started
         assert recovered.state.individually_deleted.entries == size
         lines.append(

@@ -10,7 +10,7 @@ from magnetar.base.names import TopicName
 from magnetar.base.real import SystemClock, SystemFiles
 from magnetar.broker.settings.data_directory import LEDGERS, METADATA
 from magnetar.cursor.ranges import Range
-from magnetar.cursor.store import CursorStore
+from magnetar.cursor.store import CursorStore, cursor_ledgers
 from magnetar.ledger.local import LocalLedgerStore, LocalStoreOptions
 from magnetar.ledger.managed_ledger import ManagedLedger
 from magnetar.ledger.rollover import ManagedLedgerConfig
@@ -18,10 +18,13 @@ from magnetar.metadata.local import LocalMetadataStore
 from magnetar.wire.entries.entry import build_entry
 from magnetar.wire.proto import pulsar_api_pb2 as pb
 from tests.kit.stored import put
-from tests.unit.ledger.support import barrier
+from tests.unit.ledger.support import barrier, runs_held
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+    from magnetar.cursor.cursor import Cursor
+    from magnetar.metadata.store import MetadataStore
 
 TOPIC = TopicName.parse("persistent://public/default/orders")
 CURSOR = "a/b c"
@@ -52,6 +55,15 @@ async def write(directory: Path) -> None:
     log.close()
     await store.close()
     metadata.close()
+
+
+async def open_cursor(
+    cursors: CursorStore, store: LocalLedgerStore, metadata: MetadataStore, topic: TopicName, name: str
+) -> Cursor | None:
+    """Open a cursor as the load of its topic does: its index records are read first."""
+    ledgers = [ledger for _, ledger in cursor_ledgers(metadata, topic) if ledger is not None]
+    async with runs_held(store, ledgers):
+        return cursors.open(name)
 
 
 def change_metadata(directory: Path, path: str, value: object) -> None:

@@ -17,6 +17,7 @@ from magnetar.cursor.store import CursorStore
 from magnetar.ledger.local import LocalLedgerStore, LocalStoreOptions
 from magnetar.metadata.memory import MemoryMetadataStore
 from magnetar.sim.virtual.disk import FaultyDisk
+from tests.storage_faults.data_directory import TOPIC, open_cursor
 from tests.unit.cursor.fakes import Log, singly
 from tests.unit.ledger.support import barrier
 
@@ -25,7 +26,6 @@ if TYPE_CHECKING:
     from magnetar.metadata.cached import Transaction
 
 DIRECTORY = Path("/log")
-TOPIC = "persistent://public/default/orders"
 OPTIONS = LocalStoreOptions(segment_bytes=4000, tail_cache_bytes=2500, table_cache_bytes=160, ledger_id_block=256)
 LIMITS = CursorLimits(record_bytes_max=80)
 """Low limits, so that most records are written in pieces."""
@@ -75,7 +75,7 @@ class CursorCrashScenario:
         store = LocalLedgerStore(DIRECTORY, disk, asyncio.get_running_loop(), OPTIONS)
         try:
             await store.open()
-            cursor = self.cursor(store)
+            cursor = await self.cursor(store)
         except StorageError:
             assert disk.after_crash is not None
             return disk.after_crash
@@ -92,9 +92,9 @@ class CursorCrashScenario:
         assert disk.after_crash is not None
         return disk.after_crash
 
-    def cursor(self, store: LocalLedgerStore) -> Cursor:
-        cursors = CursorStore(store, self.metadata, TOPIC, self.log, LIMITS)
-        cursor = cursors.open("s")
+    async def cursor(self, store: LocalLedgerStore) -> Cursor:
+        cursors = CursorStore(store, self.metadata, str(TOPIC), self.log, LIMITS)
+        cursor = await open_cursor(cursors, store, self.metadata, TOPIC, "s")
         if cursor is None:
             assert not self.standings
             cursor = cursors.create("s", Position(self.log.ledger_id, -1))

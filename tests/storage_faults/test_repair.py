@@ -24,7 +24,7 @@ from magnetar.metadata.local import LocalMetadataStore
 from magnetar.metadata.resources import managed_ledger_path
 from magnetar.offline.check import check
 from tests.kit.stored import put
-from tests.storage_faults.data_directory import CURSOR, ENTRIES, TOPIC, change_metadata, metadata_at
+from tests.storage_faults.data_directory import CURSOR, ENTRIES, TOPIC, change_metadata, metadata_at, open_cursor
 from tests.unit.ledger.support import barrier
 
 if TYPE_CHECKING:
@@ -54,7 +54,8 @@ def opened(directory: Path, look: Callable[[ManagedLedger, Cursor | None], objec
         try:
             bring_to_agreement(store, metadata, read_named_ledgers(metadata))
             log = ManagedLedger.open(store, metadata, TOPIC, ManagedLedgerConfig(), clock)
-            look(log, CursorStore(store, metadata, str(TOPIC), log).open(CURSOR))
+            cursors = CursorStore(store, metadata, str(TOPIC), log)
+            look(log, await open_cursor(cursors, store, metadata, TOPIC, CURSOR))
             position = log.append(ENTRIES[:1], lambda _position, _error: None)
             await barrier(store)
             log.close()

@@ -175,7 +175,7 @@ class Broker:
             log.info("cluster_registered", cluster=config.clusterName, namespace=str(NAMESPACE))
         if await update_addresses(environment.resources, config.clusterName, data):
             log.info("cluster_addresses_updated", cluster=config.clusterName, **data.model_dump(exclude_none=True))
-        loaded = self.topics.linked.load_all(lambda done, total: starting.report("topics", done, total))
+        loaded = await self.topics.linked.load_all(lambda done, total: starting.report("topics", done, total))
         administration = Administration(environment, self.topics, admin_url)
         app = build_app(administration, environment.resources)
         options = _web_options(config, web_connections)

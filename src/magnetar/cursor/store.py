@@ -37,9 +37,21 @@ def deletion_mark(path: str, ledger_id: int) -> Put:
     return Put(path, json.dumps({"deleted": True, "cursorsLedgerId": ledger_id}).encode())
 
 
-def cursor_count(metadata: MetadataStore, topic: TopicName) -> int:
-    """How many cursors a topic has, with those whose deletion was interrupted."""
-    return len(metadata.children(_cursors_path(topic)))
+def cursor_ledgers(metadata: MetadataStore, topic: TopicName) -> Iterator[tuple[str, int | None]]:
+    """Yield the path and the ledger of each cursor of a topic, also of those whose deletion was interrupted.
+
+    The ledger is None if the record cannot be read.
+    """
+    root = _cursors_path(topic)
+    for child in metadata.children(root):
+        path = f"{root}/{child}"
+        stored = metadata.get(path)
+        if stored is None:
+            continue
+        try:
+            yield path, int(json.loads(stored.value)["cursorsLedgerId"])
+        except (ValueError, KeyError, TypeError):
+            yield path, None
 
 
 def _cursors_path(topic: TopicName) -> str:

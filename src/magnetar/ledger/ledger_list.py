@@ -35,6 +35,14 @@ if TYPE_CHECKING:
     from magnetar.metadata.store import MetadataStore, OnDurable
 
 
+def listed_ledgers(value: bytes) -> list[int] | None:
+    """Return the ledgers that a stored list names; None if the list cannot be read."""
+    try:
+        return [int(each["ledgerId"]) for each in json.loads(value)["ledgers"]]
+    except (ValueError, KeyError, TypeError):
+        return None
+
+
 class LedgerList:
     """The list of one topic, with one writer. Used on the event loop's thread."""
 

@@ -165,7 +165,7 @@ class ManagedLedger(LogPositions):
         return _with_positions(first, await self._store.read(first.ledger_id, first.entry_id, limit, max_bytes))
 
     def runs_of(self, ledger_id: int) -> Iterator[Run]:
-        """Yield the durable runs of one ledger of the chain, in order."""
+        """Yield the durable runs of one ledger of the chain, in order; they must be held (see LedgerStore)."""
         return self._store.runs(ledger_id)
 
     def trim(

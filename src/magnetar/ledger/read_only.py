@@ -14,7 +14,7 @@ from magnetar.ledger.shared_log.reader import LogReader
 from magnetar.ledger.store import StoreState
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Collection, Iterator, Sequence
 
     from magnetar.base.life import Life
     from magnetar.ledger.medium.interface import SegmentMedium
@@ -81,10 +81,20 @@ class ReadOnlyLedgerStore:
         self._require(ledger_id)
         return await self._reader.read(ledger_id, first, max_entries, max_bytes)
 
+    def hold_runs(self, ledger_ids: Collection[int]) -> None:
+        """Hold nothing: ``runs`` reads."""
+
     def runs(self, ledger_id: int) -> Iterator[Run]:
-        """See LedgerStore."""
+        """See LedgerStore; blocks, and needs no runs that are held."""
         self._require(ledger_id)
-        return self._reader.runs(ledger_id)
+        run_blocking(self._reader.read_runs, [ledger_id])
+        try:
+            yield from self._reader.runs(ledger_id)
+        finally:
+            self._reader.release_runs([ledger_id])
+
+    def release_runs(self, ledger_ids: Collection[int]) -> None:
+        """Release nothing."""
 
     def length(self, ledger_id: int) -> int:
         """See LedgerStore."""

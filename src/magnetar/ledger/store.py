@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from magnetar.base.errors import StorageError, StorageShortageError, StoreFencedError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Collection, Coroutine, Iterator, Sequence
 
     from magnetar.base.histogram import Histogram, RecentDurations
     from magnetar.base.life import Life
@@ -54,8 +54,8 @@ class StoreState:
 class LedgerStore(Protocol):
     """Ledgers with one owner. Used on the event loop's thread, where it also reports.
 
-    Nothing here waits for the disk but ``read``. What concerns the disk's health is reported, never raised; raised is
-    StorageError for a ledger that does not exist or that is sealed.
+    Nothing here waits for the disk but ``read`` and the coroutine of ``hold_runs``. What concerns the disk's health is
+    reported, never raised; raised is StorageError for a ledger that does not exist or that is sealed.
     """
 
     @property
@@ -135,8 +135,23 @@ class LedgerStore(Protocol):
         """
         ...
 
+    def hold_runs(self, ledger_ids: Collection[int]) -> Coroutine[Any, Any, None] | None:
+        """Hold the runs of ledgers for ``runs``; return None if all of them are in memory.
+
+        Otherwise return the coroutine that reads and holds them, without payload. If it cannot read the runs of a
+        ledger, ``runs`` raises the error.
+        """
+        ...
+
     def runs(self, ledger_id: int) -> Iterator[Run]:
-        """Yield the durable runs that still have an entry, in order, without reading payload."""
+        """Yield the durable runs of a ledger whose runs are held, in order, if they still have an entry.
+
+        Raises StorageError or CorruptionError if they could not be read.
+        """
+        ...
+
+    def release_runs(self, ledger_ids: Collection[int]) -> None:
+        """Release the runs of ledgers that may be held."""
         ...
 
     def length(self, ledger_id: int) -> int:

@@ -295,7 +295,7 @@ class Site:
         await self._apply_policies()
         if self._scheduler.now < FIRST_S:
             self.create_topics()
-        self.topics.linked.load_all()
+        await self.topics.linked.load_all()
 
 
 @lru_cache(maxsize=16)

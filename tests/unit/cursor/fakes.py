@@ -12,7 +12,7 @@ from magnetar.cursor.ranges import Range
 from magnetar.ledger.store import Run, StoreState
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Collection, Iterable, Iterator, Sequence
 
     from magnetar.base.life import Life
     from magnetar.ledger.store import OnDurable
@@ -127,6 +127,12 @@ class MemoryLedgerStore:
 
     def read_cached(self, ledger_id: int, first: int, max_entries: int, max_bytes: int) -> list[bytes] | None:
         raise NotImplementedError
+
+    def hold_runs(self, ledger_ids: Collection[int]) -> None:
+        pass
+
+    def release_runs(self, ledger_ids: Collection[int]) -> None:
+        pass
 
     def runs(self, ledger_id: int) -> Iterator[Run]:
         self.length(ledger_id)

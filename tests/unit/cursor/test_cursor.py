@@ -397,6 +397,9 @@ def test_it_survives_in_the_real_store(tmp_path: Path) -> None:
 
     async def read() -> tuple[Cursor, Cursor]:
         async with opened(tmp_path) as store:
+            reading = store.hold_runs(store.list())
+            assert reading is not None, "the segment is sealed"
+            await reading
             unwritten, worker = CursorStore(store, setup.metadata, TOPIC, setup.log).open_all()
             assert unwritten is not None
             assert worker is not None

@@ -12,12 +12,12 @@ from magnetar.ledger.medium.local import LocalMedium
 from magnetar.ledger.segments.check import check
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Sequence
+    from collections.abc import AsyncIterator, Collection, Sequence
     from pathlib import Path
 
     from magnetar.base.errors import StorageError
     from magnetar.base.world import Files
-    from magnetar.ledger.store import LedgerStore
+    from magnetar.ledger.store import LedgerStore, Run
 
 SMALL = LocalStoreOptions(segment_bytes=2000, tail_cache_bytes=3000, table_cache_bytes=320, ledger_id_block=8)
 """Small, so that a few entries fill segments and caches."""
@@ -43,6 +43,24 @@ async def barrier(store: LedgerStore) -> StorageError | None:
     reported: asyncio.Future[StorageError | None] = asyncio.get_running_loop().create_future()
     store.barrier(reported.set_result)
     return await reported
+
+
+@asynccontextmanager
+async def runs_held(store: LedgerStore, ledger_ids: Collection[int]) -> AsyncIterator[None]:
+    """Hold the runs of ledgers, from the disk where they are not in memory."""
+    reading = store.hold_runs(ledger_ids)
+    if reading is not None:
+        await reading
+    try:
+        yield
+    finally:
+        store.release_runs(ledger_ids)
+
+
+async def runs_of(store: LedgerStore, ledger_id: int) -> list[Run]:
+    """Return the runs of a ledger."""
+    async with runs_held(store, [ledger_id]):
+        return list(store.runs(ledger_id))
 
 
 async def append(store: LedgerStore, ledger_id: int, entries: Sequence[bytes], annotation: bytes = b"") -> int:

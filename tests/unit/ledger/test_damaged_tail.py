@@ -82,6 +82,7 @@ def readable(disk: FaultyDisk, index: LogIndex, ledger_id: int, runs: list[Run] 
     """Return the readable entries of a ledger, without those that are reported as damaged."""
     reader = LogReader(LocalMedium(DIRECTORY, disk), index, 10_000)
     if runs is not None:
+        run_blocking(reader.read_runs, [ledger_id])
         runs += reader.runs(ledger_id)
     found: dict[int, bytes] = {}
     at = 0

@@ -14,11 +14,13 @@ from magnetar.base.life import Life
 from magnetar.base.real import SystemFiles
 from magnetar.broker.service import first_ledger_id
 from magnetar.ledger.local import LocalLedgerStore, LocalStoreOptions
+from magnetar.ledger.medium.local import segment_path
 from magnetar.ledger.medium.space import RESERVE_NAME
+from magnetar.ledger.segments.segment import SEGMENT_HEADER_SIZE
 from magnetar.ledger.store import Run, StoreState
 from magnetar.sim.virtual.disk import FaultyDisk
 from tests.unit.ledger.memory_medium import turn
-from tests.unit.ledger.support import SMALL, append, barrier, opened, read_all
+from tests.unit.ledger.support import SMALL, append, barrier, opened, read_all, runs_of
 
 
 def entry(number: int) -> bytes:
@@ -108,12 +110,12 @@ def test_runs_keep_their_annotations(tmp_path: Path) -> None:
             for run in runs:
                 await append(store, ledger_id, [b"x" * 30] * run.count, run.annotation)
                 await append(store, other, [b"y"])
-            assert list(store.runs(ledger_id)) == runs
+            assert await runs_of(store, ledger_id) == runs
         async with opened(tmp_path) as store:
-            assert list(store.runs(ledger_id)) == runs
+            assert await runs_of(store, ledger_id) == runs
             store.trim(ledger_id, 21)
             await barrier(store)
-            assert list(store.runs(ledger_id)) == runs[10:], "a run stays while one of its entries does"
+            assert await runs_of(store, ledger_id) == runs[10:], "a run stays while one of its entries does"
 
     asyncio.run(scenario())
 
@@ -263,7 +265,11 @@ def test_trimmed_entries_of_the_newest_segment_need_no_memory(tmp_path: Path) ->
                 if number % 10 == 9:
                     store.trim(ledger_id, number - 2)
                     await barrier(store)
-                    assert [run.first_entry_id for run in store.runs(ledger_id)] == [number - 2, number - 1, number]
+                    assert [run.first_entry_id for run in await runs_of(store, ledger_id)] == [
+                        number - 2,
+                        number - 1,
+                        number,
+                    ]
                     extent = store._log.index.ledgers[ledger_id].extents[0]
                     assert extent.table is not None
                     assert len(extent.table.firsts) == 3
@@ -272,7 +278,7 @@ def test_trimmed_entries_of_the_newest_segment_need_no_memory(tmp_path: Path) ->
             assert await store.read(ledger_id, 97, 9, 9) == [b""] * 3
         for _ in range(2):  # sealed, and then with a newer segment after it
             async with opened(tmp_path, options) as store:
-                assert [(run.first_entry_id, run.annotation) for run in store.runs(ledger_id)] == [
+                assert [(run.first_entry_id, run.annotation) for run in await runs_of(store, ledger_id)] == [
                     (number, entry(number)) for number in (97, 98, 99)
                 ]
                 assert store.length(ledger_id) == 100
@@ -289,7 +295,7 @@ def test_tables_of_sealed_segments_stay_in_memory_only_up_to_their_limit(tmp_pat
             for number in range(60):
                 await append(store, ledger_ids[number % 3], [entry(number)], b"annotation" * 10)
             for ledger_id in ledger_ids:
-                assert sum(run.count for run in store.runs(ledger_id)) == 20
+                assert sum(run.count for run in await runs_of(store, ledger_id)) == 20
             tables = store._reader._tables.values()
             assert tables
             assert sum(table.memory_bytes for table in tables) == store._reader.cached_bytes <= 4000
@@ -504,3 +510,48 @@ class LookedAt(SystemFiles):
         self.threads.append(threading.get_ident())
         assert self.gate.wait(10)
         return super().free_bytes(path)
+
+
+def test_runs_are_held_from_memory_or_read_and_damage_is_reported_when_they_are_used(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        async with opened(tmp_path) as store:
+            ledger_id = store.create()
+            await append(store, ledger_id, [b"x"], b"note")
+            assert store.hold_runs([ledger_id]) is None, "the segment is not sealed"
+            assert list(store.runs(ledger_id)) == [Run(0, 1, b"note")]
+        async with opened(tmp_path) as store:
+            reading = store.hold_runs([ledger_id])
+            assert reading is not None
+            await reading
+            assert list(store.runs(ledger_id)) == [Run(0, 1, b"note")]
+            store.release_runs([ledger_id])
+            assert store.hold_runs([ledger_id]) is None, "the table was read"
+            store.release_runs([ledger_id])
+            with pytest.raises(AssertionError, match="not held"):
+                list(store.runs(ledger_id))
+
+    asyncio.run(scenario())
+
+
+def test_damage_is_reported_when_the_runs_are_used(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        async with opened(tmp_path) as store:
+            ledger_id, intact = store.create(), store.create()
+            for each in (ledger_id, intact):
+                await append(store, each, [b"x"], b"note")
+        store = LocalLedgerStore(tmp_path, SystemFiles(), asyncio.get_running_loop(), SMALL)
+        await store.open()
+        extent = store._log.index.ledgers[ledger_id].extents[0]
+        with segment_path(tmp_path, extent.segment).open("r+b") as segment:
+            for offset in (SEGMENT_HEADER_SIZE, extent.index_offset):
+                segment.seek(offset + 30)
+                segment.write(b"\xff" * 8)
+        reading = store.hold_runs([ledger_id, intact])
+        assert reading is not None
+        await reading
+        with pytest.raises(CorruptionError, match=f"offset {extent.index_offset}: broken INDEX record"):
+            list(store.runs(ledger_id))
+        assert list(store.runs(intact)) == [Run(0, 1, b"note")]
+        await store.close()
+
+    asyncio.run(scenario())

@@ -13,7 +13,7 @@ from magnetar.metadata.resources import Topics, managed_ledger_path
 from magnetar.metadata.store import Put
 from magnetar.sim.virtual.metadata import FaultyMetadataStore
 from tests.unit.ledger.managed import TOPIC, FakeClock, ledger_environment, serving
-from tests.unit.ledger.support import barrier
+from tests.unit.ledger.support import barrier, runs_of
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -129,7 +129,7 @@ def test_reading_goes_through_the_whole_chain_also_after_reopening(tmp_path: Pat
                     found += entries
                     position = again.next_position(entries[-1][0])
                 assert found == written
-                runs = [run for each in again.ledgers() for run in again.runs_of(each.ledger_id)]
+                runs = [run for each in again.ledgers() for run in await runs_of(environment.store, each.ledger_id)]
                 assert [run.annotation for run in runs] == [b"note %d" % number for number in range(10)]
                 assert again.last_confirmed_entry == written[-1][0]
                 assert again.count(EARLIEST, again.last_position) == 20

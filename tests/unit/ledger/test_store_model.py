@@ -17,7 +17,7 @@ from magnetar.ledger.local import LocalLedgerStore
 from magnetar.ledger.medium.local import LocalMedium
 from magnetar.ledger.segments.check import check
 from magnetar.ledger.store import Run
-from tests.unit.ledger.support import SMALL, append, barrier, read_all
+from tests.unit.ledger.support import SMALL, append, barrier, read_all, runs_of
 
 
 @dataclass
@@ -123,7 +123,7 @@ class StoreMachine(RuleBasedStateMachine):
         ledger_id, model = self.any_ledger(data)
         self.loop.run_until_complete(barrier(self.store))
         expected = [run for run in model.runs if run.first_entry_id + run.count > model.trimmed_before]
-        assert list(self.store.runs(ledger_id)) == expected
+        assert self.loop.run_until_complete(runs_of(self.store, ledger_id)) == expected
 
     @invariant()
     def ledgers_and_lengths_agree(self) -> None:

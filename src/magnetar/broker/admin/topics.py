@@ -129,7 +129,7 @@ class TopicOperations:
             with refusals(topic):
                 partitioned.check_open(topic)
                 check_not_fewer(partitions, self._partitions(topic))
-                await self._environment.slices.run(partitioned.addition(topic, partitions))
+                await partitioned.add(topic, partitions)
                 await self._environment.recorded()
 
     async def delete(self, topic: TopicName, *, force: bool) -> None:

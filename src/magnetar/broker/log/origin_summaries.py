@@ -33,6 +33,16 @@ def summaries_path(topic: TopicName) -> str:
     return f"{managed_ledger_path(topic)}/origins"
 
 
+def has_summary(metadata: MetadataStore, topic: TopicName, ledger_id: int, entries: int) -> bool:
+    """Return whether a ledger with ``entries`` entries has a summary, so that recovery does not read its runs."""
+    return _kept(metadata, summaries_path(topic), ledger_id, entries) is not None
+
+
+def _kept(metadata: MetadataStore, path: str, ledger_id: int, entries: int) -> list[Stretch] | None:
+    stored = metadata.get(f"{path}/{ledger_id}")
+    return decode_summary(stored.value, entries) if stored is not None else None
+
+
 class OriginSummaries:
     """The summaries of one topic. Used on the event loop's thread."""
 
@@ -48,7 +58,7 @@ class OriginSummaries:
         """Yield the first position and the origins of each part of the log, in order; all ledgers are closed."""
         kept = set(self._metadata.children(self._path))
         for ledger in self._ledger.ledgers():
-            stretches = self._kept(ledger.ledger_id, ledger.entries) if str(ledger.ledger_id) in kept else None
+            stretches = _kept(self._metadata, self._path, ledger.ledger_id, ledger.entries)
             at = 0
             for stretch in self._read(ledger.ledger_id) if stretches is None else stretches:
                 yield Position(ledger.ledger_id, at), stretch
@@ -85,10 +95,6 @@ class OriginSummaries:
         """Delete all summaries, before the topic is deleted."""
         self._growing.clear()
         self._remove(self._metadata.children(self._path))
-
-    def _kept(self, ledger_id: int, entries: int) -> list[Stretch] | None:
-        stored = self._metadata.get(f"{self._path}/{ledger_id}")
-        return decode_summary(stored.value, entries) if stored is not None else None
 
     def _read(self, ledger_id: int) -> Iterator[Stretch]:
         summary = self._growing[ledger_id] = OriginSummary()

@@ -127,9 +127,9 @@ def _options(session: Session, topic: Topic, command: pb.CommandProducer, *, is_
 
 def _absence(session: Session, name: TopicName, *, is_link: bool) -> Awaitable[None] | None:
     """Return the event that a producer must await before it can use the topic."""
-    if session.topics.must_wait(name):
-        return session.topics.ready(name)
-    return session.topics.linked.growth(name) if is_link else None
+    if is_link:
+        return session.topics.linked.absence(name)
+    return session.topics.ready(name) if session.topics.must_wait(name) else None
 
 
 def _wait_before_admission(topic: Topic) -> Awaitable[None] | None:

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import json
 from typing import TYPE_CHECKING
 
 import structlog
 
 from magnetar.broker.log.origin_summaries import summaries_path
-from magnetar.cursor.store import NO_LEDGER
+from magnetar.cursor.store import cursor_ledgers
 from magnetar.ledger.deletions import deletion_steps, note_deletion
+from magnetar.ledger.ledger_list import listed_ledgers
 from magnetar.metadata.resources import managed_ledger_path
 from magnetar.metadata.store import Delete
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from magnetar.base.errors import StorageError
     from magnetar.base.names import TopicName
     from magnetar.broker.environment import Environment
-    from magnetar.metadata.store import MetadataStore, OnDurable, Put
+    from magnetar.metadata.store import OnDurable, Put
 
 log = structlog.get_logger(__name__)
 
@@ -32,11 +32,8 @@ def delete_damaged(environment: Environment, name: TopicName, done: OnDurable) -
     store, metadata, path = environment.store, environment.metadata, managed_ledger_path(name)
     stored = metadata.get(path)
     assert stored is not None
-    listed = _listed_ledgers(stored.value)
-    cursors = {
-        cursor: _cursor_ledger(metadata, cursor)
-        for cursor in (f"{path}/cursors/{child}" for child in metadata.children(f"{path}/cursors"))
-    }
+    listed = listed_ledgers(stored.value)
+    cursors = dict(cursor_ledgers(metadata, name))
     summaries = summaries_path(name)
     removed = [*cursors, *(f"{summaries}/{child}" for child in metadata.children(summaries))]
     schemas = environment.schemas.removal(name)
@@ -54,25 +51,6 @@ def delete_damaged(environment: Environment, name: TopicName, done: OnDurable) -
         done(error)
 
     metadata.commit(operations, deleted)
-
-
-def _listed_ledgers(value: bytes) -> list[int] | None:
-    """Return the ledgers that a topic's list names; None if the list cannot be read."""
-    try:
-        return [int(each["ledgerId"]) for each in json.loads(value)["ledgers"]]
-    except (ValueError, KeyError, TypeError):
-        return None
-
-
-def _cursor_ledger(metadata: MetadataStore, path: str) -> int | None:
-    """Return the ledger that a cursor's record names, NO_LEDGER if there is none; None if it cannot be read."""
-    stored = metadata.get(path)
-    if stored is None:
-        return NO_LEDGER
-    try:
-        return int(json.loads(stored.value)["cursorsLedgerId"])
-    except (ValueError, KeyError, TypeError):
-        return None
 
 
 def _delayed_forgotten(name: TopicName, error: StorageError | None) -> None:

@@ -29,6 +29,9 @@ DELETION_GRACE_S = 60.0
 FORGOTTEN_AT_ONCE_MAX = 100
 """Maximum number of old deletions that a new one removes: a namespace may have 100,000 topics."""
 
+LOADED_TOGETHER = 100
+"""Number of topics that are loaded at the same time when the broker starts."""
+
 
 class AllTopics(Protocol):
     """All topics of this cluster."""
@@ -81,6 +84,14 @@ class AllTopics(Protocol):
         """Return whether no client may attach to the topic."""
         ...
 
+    async def unloaded(self, name: TopicName) -> None:
+        """Return when clients may attach to the topic; at once if they may now."""
+        ...
+
+    async def ready(self, name: TopicName) -> None:
+        """Return when clients may attach to the topic, if it exists; raises RequestError like ``must_wait``."""
+        ...
+
     def must_wait(self, name: TopicName) -> bool:
         """Return whether no client may attach to the topic now. Raises RequestError if it cannot be loaded."""
         ...
@@ -106,7 +117,7 @@ class LinkedTopics:
 
     # -- loading ------------------------------------------------------------------------------------------------
 
-    def load_all(self, progress: Callable[[int, int], None] = lambda _done, _total: None) -> int:
+    async def load_all(self, progress: Callable[[int, int], None] = lambda _done, _total: None) -> int:
         """Load all replicated topics, so that links and progress work without clients; return their number.
 
         A topic that cannot be loaded is omitted: ``load_failures`` has the reason, and ``retry`` tries again.
@@ -116,9 +127,13 @@ class LinkedTopics:
         linked = [
             name for each in namespaces if self.is_replicated(each) for name in resources.topics.of_namespace(each)
         ]
-        for done, name in enumerate(linked):
+        for done in range(0, len(linked), LOADED_TOGETHER):
             progress(done, len(linked))
-            self.load(name)
+            some = linked[done : done + LOADED_TOGETHER]
+            for name in some:
+                self.load(name)
+            for name in some:
+                await self._topics.unloaded(name)
         return len(self._topics.loaded)
 
     def retry(self) -> None:
@@ -145,7 +160,22 @@ class LinkedTopics:
 
     # -- creation by links --------------------------------------------------------------------------------------
 
-    def growth(self, name: TopicName) -> Awaitable[None] | None:
+    def absence(self, name: TopicName) -> Awaitable[None] | None:
+        """Return what a link awaits before it can use a topic; None if there is nothing to await.
+
+        A topic that cannot be loaded is refused with PersistenceError for any reason, because links retry. Raises
+        RequestError.
+        """
+        with _retried_by_links():
+            if self._topics.must_wait(name):
+                return self._ready(name)
+        return self._growth(name)
+
+    async def _ready(self, name: TopicName) -> None:
+        with _retried_by_links():
+            await self._topics.ready(name)
+
+    def _growth(self, name: TopicName) -> Awaitable[None] | None:
         """Return the steps that create a partition that was added in another cluster; None if it exists here.
 
         Raises RequestError if the link may not use the topic.
@@ -165,9 +195,9 @@ class LinkedTopics:
             await self._topics.partitioned.grow(whole, partitions)
 
     def get_or_create(self, name: TopicName) -> Topic:
-        """Return the topic of a link, load or create it; call ``growth`` before. Raises RequestError.
+        """Return the topic of a link, load or create it; call ``absence`` before, and await it. Raises RequestError.
 
-        A topic that cannot be loaded is refused with PersistenceError for any reason, because links retry.
+        Errors are those of ``absence``.
         """
         with _retried_by_links():
             return self._topics.get_or_create(name, longer=True)

@@ -1,31 +1,35 @@
 """Loading, unloading and deletion of topics, which drive the events of their lifecycles.
 
 Requests for a topic to which no client may attach wait for ``unloaded``. A topic is loaded from durable data, so it is
-loaded only when all its earlier writes are durable.
+loaded only when all its earlier writes are durable. The index records that its recovery needs are read in another
+thread before.
 """
 
 from __future__ import annotations
 
 import asyncio
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from functools import partial
 from itertools import chain
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from magnetar.base.errors import MagnetarError, RequestError, ServerError
-from magnetar.base.tasks import report_bug
+from magnetar.base.errors import MagnetarError, RequestError, ServerError, StorageError
+from magnetar.base.tasks import report_bug, start_task
+from magnetar.broker.log.origin_summaries import has_summary
 from magnetar.broker.loop.closing import close_each, close_one
 from magnetar.broker.loop.slices import at_once
 from magnetar.broker.topic.ending import abandon, closing, deletion
 from magnetar.broker.topic.lifecycle import SHUT, Event, Lifecycle, State
 from magnetar.broker.topic.load_failures import LoadFailures
 from magnetar.broker.topic.topic import Topic
+from magnetar.cursor.store import cursor_ledgers
+from magnetar.ledger.ledger_list import listed_ledgers
 from magnetar.ledger.managed_ledger import ManagedLedger
+from magnetar.metadata.resources import managed_ledger_path
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Generator, Iterator
+    from collections.abc import Callable, Coroutine, Generator, Iterator, Sequence
 
-    from magnetar.base.errors import StorageError
     from magnetar.base.names import TopicName
     from magnetar.broker.environment import Environment
     from magnetar.broker.loop.closing import Step
@@ -57,8 +61,17 @@ class TopicLoader:
     # -- loading ------------------------------------------------------------------------------------------------
 
     def load(self, name: TopicName) -> Topic:
-        """Load a topic that is not loaded, or create it; raises RequestError."""
-        return at_once(self._loading(name, self._begin(name)))
+        """Load a topic that is not loaded, or create it; raises RequestError.
+
+        If index records must be read, that begins, and the request is refused with ServiceNotReady.
+        """
+        lifecycle = self._begin(name)
+        ledgers = at_once(self._ledgers(name, lifecycle))
+        reading = self._environment.store.hold_runs(ledgers)
+        if reading is None:
+            return at_once(self._loading(name, lifecycle, ledgers))
+        self._load_after(name, lifecycle, ledgers, reading, lambda: None)
+        raise _is_busy(name)
 
     def load_in_slices(self, name: TopicName, then: Callable[[], None]) -> None:
         """Load a topic while no client may attach, then call ``then``; raises RequestError if loading cannot begin.
@@ -68,27 +81,74 @@ class TopicLoader:
         lifecycle = self._begin(name)
 
         def steps() -> Iterator[None]:
+            reading = None
             with suppress(RequestError):
-                yield from self._loading(name, lifecycle)
-            then()
+                ledgers = yield from self._ledgers(name, lifecycle)
+                reading = self._environment.store.hold_runs(ledgers)
+                if reading is None:
+                    yield from self._loading(name, lifecycle, ledgers)
+                else:
+                    self._load_after(name, lifecycle, ledgers, reading, then)
+            if reading is None:
+                then()
 
         self._environment.sliced.start(lifecycle, steps(), lambda _: None)
 
+    def _load_after(
+        self,
+        name: TopicName,
+        lifecycle: Lifecycle,
+        ledgers: Sequence[int],
+        reading: Coroutine[Any, Any, None],
+        then: Callable[[], None],
+    ) -> None:
+        """Load a topic in slices when ``reading`` holds the runs of its ledgers."""
+        environment = self._environment
+
+        def steps() -> Iterator[None]:
+            with suppress(RequestError):
+                yield from self._loading(name, lifecycle, ledgers)
+            then()
+
+        async def read_and_load() -> None:
+            try:
+                await reading
+            except BaseException:
+                lifecycle.apply(Event.LOAD_FAILED)
+                raise
+            if lifecycle.state is State.LOADING:
+                environment.sliced.start(lifecycle, steps(), lambda _: None)
+
+        start_task(environment.loop, read_and_load(), f"loading {name}")
+
     def _begin(self, name: TopicName) -> Lifecycle:
         if name in self._shut:
-            raise RequestError(ServerError.ServiceNotReady, f"Topic {name} is being loaded or unloaded")
+            raise _is_busy(name)
         self._check_running()
         self.failures.check(name)
         lifecycle = Lifecycle(partial(self._changed, name))
         lifecycle.apply(Event.LOAD)
         return lifecycle
 
-    def _loading(self, name: TopicName, lifecycle: Lifecycle) -> Generator[None, None, Topic]:
+    def _ledgers(self, name: TopicName, lifecycle: Lifecycle) -> Generator[None, None, list[int]]:
+        """Find the ledgers whose runs the recovery reads."""
         try:
-            topic = yield from self._recovery(name, lifecycle)
+            with self._contained(name):
+                return (yield from ledgers_to_recover(self._environment, name))
         except BaseException:
             lifecycle.apply(Event.LOAD_FAILED)
             raise
+
+    def _loading(self, name: TopicName, lifecycle: Lifecycle, ledgers: Sequence[int]) -> Generator[None, None, Topic]:
+        try:
+            with self._contained(name):
+                topic = yield from self._recovery(name, lifecycle)
+        except BaseException:
+            lifecycle.apply(Event.LOAD_FAILED)
+            raise
+        finally:
+            self._environment.store.release_runs(ledgers)
+        self.failures.recovered(name)
         self.loaded[name] = topic
         lifecycle.apply(Event.LOADED)
         if topic.ledger.failure is not None:  # found out while it was loaded
@@ -97,26 +157,29 @@ class TopicLoader:
 
     def _recovery(self, name: TopicName, lifecycle: Lifecycle) -> Generator[None, None, Topic]:
         environment = self._environment
+        ledger = ManagedLedger.open(
+            environment.store, environment.metadata, name, environment.ledger_config, environment.clock
+        )
+        ledger.create()
+        topic = Topic(environment, name, ledger, lifecycle)
         try:
-            ledger = ManagedLedger.open(
-                environment.store, environment.metadata, name, environment.ledger_config, environment.clock
-            )
-            ledger.create()
-            topic = Topic(environment, name, ledger, lifecycle)
-            try:
-                yield from topic.recovery()
-            except BaseException:
-                abandon(topic)
-                raise
+            yield from topic.recovery()
+        except BaseException:
+            abandon(topic)
+            raise
+        return topic
+
+    @contextmanager
+    def _contained(self, name: TopicName) -> Iterator[None]:
+        """The root of one topic's recovery: any error in its data leaves the other topics available."""
+        try:
+            yield
         except RequestError:
             raise
         except Exception as error:
-            # The root of one topic's recovery: any error in its data leaves the other topics available.
             if not isinstance(error, MagnetarError | OSError | ValueError | KeyError | TypeError):
-                report_bug(environment.loop, f"loading {name} failed", error)
+                report_bug(self._environment.loop, f"loading {name} failed", error)
             raise self.failures.failed(name, error) from error
-        self.failures.recovered(name)
-        return topic
 
     # -- waiting ------------------------------------------------------------------------------------------------
 
@@ -265,3 +328,24 @@ class TopicLoader:
     def _check_running(self) -> None:
         if self._is_closed:
             raise RequestError(ServerError.ServiceNotReady, "The broker is shutting down")
+
+
+def ledgers_to_recover(environment: Environment, name: TopicName) -> Generator[None, None, list[int]]:
+    """Find the ledgers whose runs the recovery of a topic reads, in steps; unreadable metadata name none."""
+    store, metadata = environment.store, environment.metadata
+    found: list[int] = []
+    stored = metadata.get(managed_ledger_path(name))
+    for ledger_id in listed_ledgers(stored.value) or () if stored is not None else ():
+        with suppress(StorageError):  # a listed ledger without entries need not exist
+            if not has_summary(metadata, name, ledger_id, store.length(ledger_id)):
+                found.append(ledger_id)
+        yield
+    for _, cursor_ledger in cursor_ledgers(metadata, name):
+        if cursor_ledger is not None:
+            found.append(cursor_ledger)
+        yield
+    return found
+
+
+def _is_busy(name: TopicName) -> RequestError:
+    return RequestError(ServerError.ServiceNotReady, f"Topic {name} is being loaded or unloaded")

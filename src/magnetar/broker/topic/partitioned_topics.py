@@ -82,8 +82,12 @@ class LoadedTopics(Protocol):
         """Return the policies of the topic's namespace; raises RequestError if this cluster does not serve it."""
         ...
 
-    def must_wait(self, name: TopicName) -> bool:
-        """Return whether no client may attach to the topic now. Raises RequestError if it cannot be loaded."""
+    def must_wait_to_delete(self, name: TopicName) -> bool:
+        """Return whether the topic cannot be deleted now. Raises RequestError if it cannot be loaded."""
+        ...
+
+    async def ready(self, name: TopicName) -> None:
+        """Return when clients may attach to the topic, if it exists; raises RequestError like ``must_wait``."""
         ...
 
     async def unloaded(self, name: TopicName) -> None:
@@ -180,7 +184,7 @@ class PartitionedTopics:
             if known is None:
                 await self._environment.slices.run(self.creation(name, partitions, {}))
             elif 0 < known < partitions:
-                await self._environment.slices.run(self.addition(name, partitions))
+                await self.add(name, partitions)
             await self._environment.recorded()
 
     def _write(self, name: TopicName, partitions: int, properties: Mapping[str, str]) -> None:
@@ -188,6 +192,13 @@ class PartitionedTopics:
         self._resources.create(name, metadata)
 
     # -- adding partitions --------------------------------------------------------------------------------------
+
+    async def add(self, name: TopicName, partitions: int) -> None:
+        """Raise the number of partitions of a topic; see ``addition``."""
+        before = self._topics.partitions_of(name) or 0
+        for index in (0, *range(before, partitions)):
+            await self._topics.ready(name.partition(index))
+        await self._environment.slices.run(self.addition(name, partitions))
 
     def addition(self, name: TopicName, partitions: int) -> Generator[None, None, None]:
         """Raise the number of partitions of a topic; missing partitions are created.
@@ -242,7 +253,11 @@ class PartitionedTopics:
         stored = self._resources.get(name)
         if stored is None or not stored.deleted:
             try:
-                await self._environment.slices.run(self._check_each(name, check))
+                left = await self._environment.slices.run(self._partitions(name))
+                while left:
+                    left = await self._environment.slices.run(self._check_each(left, check))
+                    for partition in left:
+                        await self._topics.unloaded(partition)
                 await self._resources.update(name, lambda found: found.model_copy(update={"deleted": True}))
             except BaseException:
                 del self._deleting[name]
@@ -265,10 +280,18 @@ class PartitionedTopics:
                 except MagnetarError as error:
                     log.warning("deletion_not_finished", topic=str(name), error=str(error))
 
-    def _check_each(self, name: TopicName, check: Callable[[TopicName], None]) -> Generator[None, None, None]:
-        for partition in (yield from self._partitions(name)):
-            check(partition)
+    def _check_each(
+        self, names: Sequence[TopicName], check: Callable[[TopicName], None]
+    ) -> Generator[None, None, list[TopicName]]:
+        """Check partitions; return those that are being loaded or unloaded, which can be checked afterwards."""
+        left: list[TopicName] = []
+        for name in names:
+            if self._must_wait(name):
+                left.append(name)
+            else:
+                check(name)
             yield
+        return left
 
     async def _finish(self, name: TopicName) -> None:
         """Delete the partitions of a topic that is marked as deleted, and then its metadata."""
@@ -305,7 +328,7 @@ class PartitionedTopics:
 
     def _must_wait(self, partition: TopicName) -> bool:
         try:
-            return self._topics.must_wait(partition)
+            return self._topics.must_wait_to_delete(partition)
         except TopicLoadError:
             return False  # it can still be deleted
 

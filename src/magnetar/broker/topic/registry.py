@@ -15,7 +15,6 @@ from magnetar.broker.topic.loader import TopicLoader
 from magnetar.broker.topic.partitioned_topics import PartitionedTopics
 from magnetar.broker.topic.policy_changes import PolicyChanges
 from magnetar.broker.topic.topic_lists import TopicLists
-from magnetar.cursor.store import cursor_count
 
 if TYPE_CHECKING:
     from asyncio import Future
@@ -27,9 +26,6 @@ if TYPE_CHECKING:
     from magnetar.broker.topic.load_failures import LoadFailures
     from magnetar.broker.topic.topic import Topic
     from magnetar.metadata.policies import Policies
-
-LOADED_AT_ONCE_MAX = 100
-"""Maximum number of cursors of a topic that is loaded in one turn. Topics with more are loaded in slices."""
 
 
 def parse_topic(text: str) -> TopicName:
@@ -224,15 +220,23 @@ class TopicRegistry:
         return self._loader.is_shut(name)
 
     def must_wait(self, name: TopicName) -> bool:
-        """Return whether no client may attach before ``ready`` returns. Starts loading a topic with many subscriptions.
+        """Return whether no client may attach before ``ready`` returns. Starts to load a topic that exists.
 
-        Raises RequestError if such a topic cannot be loaded.
+        A small topic whose index records are in memory is loaded on return, unless other work takes the turn. Raises
+        RequestError if the topic cannot be loaded, or is being deleted.
         """
-        if not self._loader.is_shut(name):
-            if name in self.loaded or cursor_count(self.environment.metadata, name) <= LOADED_AT_ONCE_MAX:
-                return False
-            self.check_served(name)
-            self._loader.load_in_slices(name, lambda: self._unload_unless_served(name))
+        if name not in self.loaded:
+            self.check_open(name)
+        return self.must_wait_to_delete(name)
+
+    def must_wait_to_delete(self, name: TopicName) -> bool:
+        """Return whether a topic cannot be deleted now; like ``must_wait``, also while it is being deleted."""
+        if self._loader.is_shut(name):
+            return True
+        if name in self.loaded or not self.exists(name):
+            return False
+        self.check_served(name)
+        self._loader.load_in_slices(name, lambda: self._unload_unless_served(name))
         return self._loader.is_shut(name)
 
     def _unload_unless_served(self, name: TopicName) -> None:

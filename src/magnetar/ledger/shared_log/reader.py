@@ -9,7 +9,6 @@ from itertools import accumulate
 from typing import TYPE_CHECKING
 
 from magnetar.base.errors import DamagedEntriesError, SegmentRemovedError, StorageError
-from magnetar.ledger.medium.blocking import run_blocking
 from magnetar.ledger.segments.record import (
     HEADER_SIZE,
     Kind,
@@ -24,7 +23,7 @@ from magnetar.ledger.shared_log.tail_cache import within
 from magnetar.ledger.store import Run
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Collection, Iterator
 
     from magnetar.ledger.medium.interface import SegmentMedium, SegmentReader
     from magnetar.ledger.segments.index import Extent, LedgerIndex, LogIndex
@@ -43,6 +42,8 @@ class LogReader:
         self._tables: OrderedDict[tuple[int, int], Table] = OrderedDict()
         self._lock = threading.Lock()
         """Guards the tables."""
+        self._held: dict[int, list[Table | StorageError]] = {}
+        """The tables of the ledgers whose runs are held, in order, or the errors of reading them."""
 
     async def read(self, ledger_id: int, first: int, max_entries: int, max_bytes: int) -> list[bytes]:
         """See LedgerStore.read."""
@@ -80,16 +81,51 @@ class LogReader:
                 reader.close()
         return within(entries, max_bytes)
 
+    def hold_runs(self, ledger_ids: Collection[int]) -> bool:
+        """See LedgerStore.hold_runs."""
+        held: dict[int, list[Table | StorageError]] = {}
+        for ledger_id in ledger_ids:
+            tables = held[ledger_id] = []
+            for extent in self._extents(ledger_id):
+                table = extent.table or self._remembered((extent.segment, ledger_id))
+                if table is None:
+                    return False
+                tables.append(table)
+        self._held |= held
+        return True
+
+    async def read_runs(self, ledger_ids: Collection[int]) -> None:
+        """See LedgerStore.read_runs."""
+        for ledger_id in ledger_ids:
+            tables: list[Table | StorageError] = []
+            for extent in self._extents(ledger_id):
+                try:
+                    tables.append(await self._table(ledger_id, extent))
+                except StorageError as error:
+                    tables.append(error)
+            self._held[ledger_id] = tables
+
     def runs(self, ledger_id: int) -> Iterator[Run]:
-        """See LedgerStore.runs; reads tables that are not in memory on this thread, which a medium must allow."""
+        """See LedgerStore.runs."""
         ledger = self._index.ledgers.get(ledger_id)
-        if ledger is None:
-            return
-        for extent in ledger.extents_from(ledger.trimmed_before):
-            table = run_blocking(self._table, ledger_id, extent)
+        trimmed_before = 0 if ledger is None else ledger.trimmed_before
+        assert ledger_id in self._held, f"the runs of ledger {ledger_id} are not held"
+        for table in self._held[ledger_id]:
+            if isinstance(table, StorageError):
+                raise table
             for run in map(Run, table.firsts, table.counts, table.annotations):
-                if run.first_entry_id + run.count > ledger.trimmed_before:
+                if run.first_entry_id + run.count > trimmed_before:
                     yield run
+
+    def release_runs(self, ledger_ids: Collection[int]) -> None:
+        """See LedgerStore.release_runs."""
+        for ledger_id in ledger_ids:
+            self._held.pop(ledger_id, None)
+
+    def _extents(self, ledger_id: int) -> list[Extent]:
+        """Return what the segments have of the entries of a ledger that were not trimmed."""
+        ledger = self._index.ledgers.get(ledger_id)
+        return [] if ledger is None else ledger.extents_from(ledger.trimmed_before)
 
     def _require_held(self, ledger: LedgerIndex, entry_id: int) -> None:
         if entry_id < ledger.trimmed_before:
@@ -135,11 +171,9 @@ class LogReader:
         if table is not None:
             return table
         key = (extent.segment, ledger_id)
-        with self._lock:
-            table = self._tables.get(key)
-            if table is not None:
-                self._tables.move_to_end(key)
-                return table
+        table = self._remembered(key)
+        if table is not None:
+            return table
         reader = await self._open(ledger_id, extent)
         try:
             table = await self._indexed(reader, ledger_id, extent)
@@ -160,6 +194,13 @@ class LogReader:
         if not table.firsts or (table.firsts[0], table.firsts[-1] + table.counts[-1]) != (extent.first, extent.end):
             raise corruption(self._medium.name_of(segment), offset, "broken INDEX record")  # a run is damaged as well
         return table
+
+    def _remembered(self, key: tuple[int, int]) -> Table | None:
+        with self._lock:
+            table = self._tables.get(key)
+            if table is not None:
+                self._tables.move_to_end(key)
+            return table
 
     def _remember(self, key: tuple[int, int], table: Table) -> None:
         with self._lock:

@@ -21,7 +21,7 @@ from magnetar.ledger.store import StoreState
 
 if TYPE_CHECKING:
     import asyncio
-    from collections.abc import Callable, Coroutine, Iterator, Sequence
+    from collections.abc import Callable, Collection, Coroutine, Iterator, Sequence
 
     from magnetar.base.life import Life
     from magnetar.ledger.medium.interface import SegmentMedium
@@ -203,10 +203,18 @@ class SharedLogStore:
             return cached
         return await self._run(self._reader.read, ledger_id, first, max_entries, max_bytes)
 
+    def hold_runs(self, ledger_ids: Collection[int]) -> Coroutine[Any, Any, None] | None:
+        """See LedgerStore."""
+        return None if self._reader.hold_runs(ledger_ids) else self._run(self._reader.read_runs, ledger_ids)
+
     def runs(self, ledger_id: int) -> Iterator[Run]:
         """See LedgerStore."""
         self._require(ledger_id)
         return self._reader.runs(ledger_id)
+
+    def release_runs(self, ledger_ids: Collection[int]) -> None:
+        """See LedgerStore."""
+        self._reader.release_runs(ledger_ids)
 
     def length(self, ledger_id: int) -> int:
         """See LedgerStore."""
@@ -323,7 +331,8 @@ class SharedLogStore:
         """Go on with what is urgent if there is room, otherwise keep what must not be dropped; return the rest."""
         dropped: list[Operation] = []
         for operation in failed:
-            if not operation.is_control and not (has_room and self._goes_on(operation)):
+            ledger = self._ledgers.get(operation.ledger_id)
+            if not operation.is_control and not (has_room and _goes_on(operation, ledger)):
                 dropped.append(operation)
             elif has_room:
                 self._committer.submit(operation)
@@ -331,15 +340,15 @@ class SharedLogStore:
                 self._deferred.append(operation)
         return dropped
 
-    def _goes_on(self, operation: Operation) -> bool:
-        """Whether a run that was taken back is asked again, in its old place."""
-        ledger = self._ledgers.get(operation.ledger_id)
-        if not operation.urgent or ledger is None:
-            return False
-        assert ledger.length == operation.argument, "all appends to a ledger are alike"
-        ledger.length += len(operation.entries)
-        return True
-
     def list(self) -> list[int]:
         """See LedgerStore."""
         return sorted(self._ledgers)
+
+
+def _goes_on(operation: Operation, ledger: _Ledger | None) -> bool:
+    """Whether a run that was taken back from a ledger is asked again, in its old place."""
+    if not operation.urgent or ledger is None:
+        return False
+    assert ledger.length == operation.argument, "all appends to a ledger are alike"
+    ledger.length += len(operation.entries)
+    return True

@@ -4,16 +4,17 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections import deque
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from magnetar.base.errors import DamagedEntriesError, DiskFullError, StorageError
 from magnetar.base.histogram import Histogram, RecentDurations
 from magnetar.ledger.store import Run, StoreState
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Collection, Coroutine, Iterator, Sequence
 
     from magnetar.base.life import Life
     from magnetar.ledger.store import OnDurable
@@ -40,6 +41,8 @@ class ManualStore:
         self.pending: deque[tuple[Callable[[], None], OnDurable]] = deque()
         self.cached = True
         """Whether ``read_cached`` finds durable entries."""
+        self.has_runs = True
+        """Whether runs are in memory."""
         self.damaged: set[bytes] = set()
         """Entries that cannot be read from the disk."""
         self.life: Life | None = None
@@ -147,6 +150,13 @@ class ManualStore:
             message = f"entries {first} to {first + end - 1} of ledger {ledger_id} are damaged"
             raise DamagedEntriesError(message, ledger_id, first, first + end)
         return found[:at]
+
+    def hold_runs(self, ledger_ids: Collection[int]) -> Coroutine[Any, Any, None] | None:
+        """See LedgerStore."""
+        return None if self.has_runs or not ledger_ids else asyncio.sleep(0)
+
+    def release_runs(self, ledger_ids: Collection[int]) -> None:
+        """See LedgerStore."""
 
     def runs(self, ledger_id: int) -> Iterator[Run]:
         """See LedgerStore."""

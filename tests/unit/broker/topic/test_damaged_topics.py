@@ -42,6 +42,12 @@ def shorten_log(cluster: Cluster) -> None:
     ledger.length -= 1
 
 
+def load_all(cluster: Cluster) -> int:
+    linked = cluster.topics.linked
+    loading: asyncio.Task[int] = cluster.do(lambda: cluster.loop.create_task(linked.load_all()))
+    return loading.result()
+
+
 def overwrite(cluster: Cluster, path: str, value: bytes) -> None:
     cluster.crash()
     commit_at_start(cluster.metadata, [Put(path, value, None)])
@@ -106,7 +112,7 @@ def refusals(client: Client) -> list[tuple[ServerError, str]]:
 
 
 def test_the_others_are_loaded_at_the_start(cluster: Cluster) -> None:
-    assert cluster.do(cluster.topics.linked.load_all) == 1
+    assert load_all(cluster) == 1
     assert list(cluster.topics.loaded) == [HEALTHY]
     assert not cluster.loop.problems
 
@@ -207,7 +213,7 @@ def test_a_deletion_says_what_it_could_not_find(record: str) -> None:
 
 
 def test_a_change_of_policies_reaches_the_others(cluster: Cluster) -> None:
-    cluster.do(cluster.topics.linked.load_all)
+    load_all(cluster)
     cluster.replicate_to("jfk", "sfo")
     assert set(cluster.topics.loaded[HEALTHY].replicators) == {"jfk", "sfo"}
 
@@ -219,7 +225,7 @@ def test_a_replicated_topic_that_was_repaired_is_loaded_without_a_client() -> No
     stored = cluster.metadata.get(path)
     assert stored is not None
     overwrite(cluster, path, b"{")
-    cluster.do(cluster.topics.linked.load_all)
+    load_all(cluster)
     assert TOPIC not in cluster.topics.loaded
     commit_at_start(cluster.metadata, [Put(path, stored.value, None)])
     cluster.loop.advance(LOAD_RETRY_DELAY_S + 0.1)
@@ -233,7 +239,7 @@ def test_a_namespace_whose_policies_cannot_be_read_concerns_nobody_else() -> Non
     cluster.topic()
     cluster.crash()
     commit_at_start(cluster.metadata, [Put("/admin/policies/public/bad", b'{"replication_clusters": 7}', None)])
-    assert cluster.do(cluster.topics.linked.load_all) == 1
+    assert load_all(cluster) == 1
     client = cluster.client()
     client.topic = TopicName.parse("persistent://public/bad/orders")
     client.say(commands.lookup(topic=str(client.topic), request_id=7))
@@ -330,7 +336,7 @@ def test_storage_that_fails_while_a_topic_is_loaded_concerns_that_topic(
         return load(ledger_id)
 
     monkeypatch.setattr(cluster.store, "length", fail)
-    cluster.do(cluster.topics.linked.load_all)
+    load_all(cluster)
     assert HEALTHY in cluster.topics.loaded
     assert not cluster.loop.problems
 

@@ -8,7 +8,6 @@ import pytest
 
 from magnetar.broker.admin.administration import Administration
 from magnetar.broker.loop import slices
-from magnetar.broker.topic import registry as topics
 from magnetar.metadata.policies import Policies
 from magnetar.metadata.resources import managed_ledger_path
 from magnetar.sim.cluster import NAMESPACE, TOPIC, Cluster
@@ -23,7 +22,6 @@ SUBSCRIPTIONS = 20
 
 @pytest.fixture(autouse=True)
 def _small(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(topics, "LOADED_AT_ONCE_MAX", 5)
     monkeypatch.setattr(slices, "SLICE_ITEMS_MAX", 3)
 
 
@@ -82,7 +80,7 @@ def test_it_takes_many_turns_and_then_everything_is_there(cluster: Cluster) -> N
 
 
 def test_one_with_few_subscriptions_is_there_at_once(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(topics, "LOADED_AT_ONCE_MAX", SUBSCRIPTIONS)
+    monkeypatch.setattr(slices, "SLICE_ITEMS_MAX", 3 * SUBSCRIPTIONS)
     assert not cluster.do(lambda: cluster.topics.must_wait(TOPIC))
 
 
