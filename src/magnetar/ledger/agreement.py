@@ -20,7 +20,7 @@ import structlog
 from magnetar.base.errors import CorruptionError, DiskFullError
 from magnetar.base.position import Position
 from magnetar.ledger.deletions import finish_deletions, noted_deletions
-from magnetar.metadata.resources import DELETED_TOPIC, Topics, managed_ledger_path
+from magnetar.metadata.resources import DELETED_TOPIC, MANAGED_LEDGERS, Topics, managed_ledger_path
 from magnetar.metadata.starting import commit_at_start
 from magnetar.metadata.store import Delete, Put
 
@@ -38,6 +38,8 @@ _SWEPT_FROM = "/ledgers-swept-from"
 _LOSS_BOUNDARIES = "/ledgers-loss-boundaries"
 """Where the loss boundaries are stored, as a JSON list."""
 
+_TOPIC_DEPTH, _CURSOR_DEPTH = 5, 7
+"""Slashes in the path of a ledger list (``managed_ledger_path``), and of a cursor, at ``cursors/<name>`` below."""
 
 LOST_PROPERTY = "magnetar.lost"
 """Managed-ledger property of a topic that may lack entries: how many are known to be lost. More may be lost."""
@@ -82,28 +84,31 @@ def read_named_ledgers(metadata: MetadataStore) -> NamedLedgers:
     named = dict.fromkeys(noted_deletions(metadata), 0)
     unreadable: str | None = None
     deleted: list[str] = []
-    topics = Topics(metadata)
-    for name in topics.all():
-        topic = managed_ledger_path(name)
-        for path in (topic, *(f"{topic}/cursors/{cursor}" for cursor in metadata.children(f"{topic}/cursors"))):
-            stored = metadata.get(path)
-            if stored is None:
+    for path, value in metadata.below(MANAGED_LEDGERS):
+        depth = path.count("/")
+        is_topic, is_cursor = depth == _TOPIC_DEPTH, depth == _CURSOR_DEPTH and path.rsplit("/", 2)[1] == "cursors"
+        if not (is_topic or is_cursor):
+            continue
+        if value == DELETED_TOPIC:
+            deleted.append(path)
+            continue
+        try:
+            record = json.loads(value)
+            if is_topic:
+                named.update((int(each["ledgerId"]), int(each["entries"])) for each in record["ledgers"])
                 continue
-            if stored.value == DELETED_TOPIC:
+            if "deleted" in record and not _is_topic(metadata, path.rsplit("/", 2)[0]):
                 deleted.append(path)
-                continue
-            try:
-                record = json.loads(stored.value)
-                if path == topic:
-                    named.update((int(each["ledgerId"]), int(each["entries"])) for each in record["ledgers"])
-                    continue
-                if "deleted" in record and not topics.exists(name):
-                    deleted.append(path)
-                if (ledger_id := int(record["cursorsLedgerId"])) >= 0:  # else the cursor has no ledger
-                    named.setdefault(ledger_id, 0)
-            except (ValueError, KeyError, TypeError) as error:
-                unreadable = f"{path}: {error!r}"
+            if (ledger_id := int(record["cursorsLedgerId"])) >= 0:  # else the cursor has no ledger
+                named.setdefault(ledger_id, 0)
+        except (ValueError, KeyError, TypeError) as error:
+            unreadable = f"{path}: {error!r}"
     return NamedLedgers(named, unreadable, deleted)
+
+
+def _is_topic(metadata: MetadataStore, path: str) -> bool:
+    stored = metadata.get(path)
+    return stored is not None and stored.value != DELETED_TOPIC
 
 
 def bring_to_agreement(store: LocalLedgerStore, metadata: MetadataStore, named: NamedLedgers) -> tuple[int, ...]:

@@ -53,6 +53,10 @@ class CachedMetadataStore(ABC):
         """See MetadataStore."""
         return self._tree.each_child(path)
 
+    def below(self, path: str) -> Iterator[tuple[str, bytes]]:
+        """See MetadataStore."""
+        return self._tree.below(path)
+
     def commit(self, operations: Sequence[Put | Delete], on_durable: OnDurable | None = None) -> list[int]:
         """See MetadataStore."""
         changes = self._tree.apply(operations, int(self._clock.now() * 1000))

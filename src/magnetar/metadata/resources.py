@@ -32,7 +32,8 @@ _POLICIES = "/admin/policies"
 _LOCAL_POLICIES = "/admin/local-policies"
 _PARTITIONED_TOPICS = "/admin/partitioned-topics"
 _TOPIC_POLICIES = "/admin/topic-policies"
-_MANAGED_LEDGERS = "/managed-ledgers"
+MANAGED_LEDGERS = "/managed-ledgers"
+"""Root of the ledger lists of topics, and of their cursors; see ``managed_ledger_path``."""
 
 
 class Clusters(Documents[str, ClusterData]):
@@ -167,7 +168,7 @@ class Topics:
     def __init__(self, store: MetadataStore) -> None:
         """Read from ``store``; the managed ledgers themselves are written by the package ``ledger``."""
         self._store = store
-        self._names = TopicNames(store, _MANAGED_LEDGERS)
+        self._names = TopicNames(store, MANAGED_LEDGERS)
 
     def of_namespace(self, namespace: NamespaceName) -> Iterator[TopicName]:
         """Yield the persistent topics of ``namespace``, in no particular order.
@@ -186,8 +187,8 @@ class Topics:
 
     def all(self) -> Iterator[TopicName]:
         """Yield the persistent topics of all namespaces, including topics of which only cursors are left."""
-        for tenant in self._store.children(_MANAGED_LEDGERS):
-            for namespace in self._store.children(f"{_MANAGED_LEDGERS}/{tenant}"):
+        for tenant in self._store.children(MANAGED_LEDGERS):
+            for namespace in self._store.children(f"{MANAGED_LEDGERS}/{tenant}"):
                 yield from self.of_namespace(NamespaceName(tenant, namespace))
 
     def exists(self, topic: TopicName) -> bool:
@@ -238,7 +239,7 @@ DELETED_TOPIC = b'{"deleted": true}'
 
 def managed_ledger_path(topic: TopicName) -> str:
     """Return the path of the ledger list of ``topic``; the topic exists while the path has a value."""
-    return topic_path(_MANAGED_LEDGERS, topic)
+    return topic_path(MANAGED_LEDGERS, topic)
 
 
 def topic_path(root: str, topic: TopicName) -> str:

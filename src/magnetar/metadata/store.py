@@ -46,7 +46,12 @@ def packed(stored: Versioned) -> bytes:
 
 def unpacked(data: bytes) -> Versioned:
     """Return a packed value, which is copied."""
-    return Versioned(data[_HEAD.size :], packed_version(data), _HEAD.unpack_from(data)[1])
+    return Versioned(packed_value(data), packed_version(data), _HEAD.unpack_from(data)[1])
+
+
+def packed_value(data: bytes) -> bytes:
+    """Return the value alone of a packed value; it is copied."""
+    return data[_HEAD.size :]
 
 
 def packed_version(data: bytes) -> int:
@@ -109,6 +114,10 @@ class MetadataStore(Protocol):
 
         No name is yielded twice. Names that come or go meanwhile are yielded or not.
         """
+        ...
+
+    def below(self, path: str) -> Iterator[tuple[str, bytes]]:
+        """Yield all paths below ``path`` and their values, sorted; nothing may be stored meanwhile."""
         ...
 
     def commit(self, operations: Sequence[Put | Delete], on_durable: OnDurable | None = None) -> list[int]:

@@ -5,7 +5,16 @@ from __future__ import annotations
 from bisect import bisect_left
 from typing import TYPE_CHECKING
 
-from magnetar.metadata.store import Change, Put, Versioned, check_version, packed, packed_version, unpacked
+from magnetar.metadata.store import (
+    Change,
+    Put,
+    Versioned,
+    check_version,
+    packed,
+    packed_value,
+    packed_version,
+    unpacked,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -62,6 +71,15 @@ class MetadataTree:
             if name not in yielded:
                 yielded.add(name)
                 yield name
+
+    def below(self, path: str) -> Iterator[tuple[str, bytes]]:
+        """Yield the paths below ``path`` and their values, sorted; the tree must not change meanwhile."""
+        parent, paths = f"{path}/", self._paths
+        for at in range(bisect_left(paths, parent), len(paths)):
+            found = paths[at]
+            if not found.startswith(parent):
+                break
+            yield found, packed_value(self._values[found])
 
     def apply(self, operations: Sequence[Put | Delete], modified_ms: int) -> list[Change]:
         """Apply all operations, or none: raises BadVersionError. Returns the changes, in order."""

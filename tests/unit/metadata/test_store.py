@@ -99,6 +99,14 @@ def test_children_are_one_level_below(store: MetadataStore) -> None:
     assert store.children("/") == ["p", "p-", "pq"]
 
 
+def test_all_values_below_a_path_are_yielded_in_order(store: MetadataStore) -> None:
+    for path in ("/p/b", "/p/a/x", "/p", "/pq/z", "/p/a0", "/p/a", "/p-/k"):
+        put(store, path, path.encode())
+    paths = ["/p/a", "/p/a/x", "/p/a0", "/p/b"]
+    assert list(store.below("/p")) == [(path, path.encode()) for path in paths]
+    assert list(store.below("/none")) == []
+
+
 def test_watch_covers_a_subtree_until_it_ends(store: MetadataStore) -> None:
     """The path and its descendants are reported after they can be read."""
     heard: list[tuple[str, bool]] = []
