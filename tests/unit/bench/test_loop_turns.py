@@ -6,26 +6,30 @@ from bench.loop_turns import Phase, longest_turn, tables
 from bench.watched_broker import Turn
 
 TURNS = [
-    Turn(at_s=9.9, seconds=0.5, waited_s=0.0, processor_s=0.0, where="before"),
-    Turn(at_s=10.0, seconds=0.010, waited_s=0.0, processor_s=0.0, where="short"),
-    Turn(at_s=11.0, seconds=0.090, waited_s=0.085, processor_s=0.0, where="starved"),
-    Turn(at_s=12.0, seconds=0.035, waited_s=0.005, processor_s=0.0, where="long < caller"),
-    Turn(at_s=13.0, seconds=0.5, waited_s=0.0, processor_s=0.0, where="behind"),
+    Turn(at_s=9.9, seconds=0.5, waited_s=0.0, processor_s=0.5, where="before"),
+    Turn(at_s=10.0, seconds=0.010, waited_s=0.0, processor_s=0.009, where="short"),
+    Turn(at_s=11.0, seconds=0.090, waited_s=0.085, processor_s=0.004, where="starved"),
+    Turn(at_s=12.0, seconds=0.035, waited_s=0.005, processor_s=0.011, where="long < caller"),
+    Turn(at_s=13.0, seconds=0.5, waited_s=0.0, processor_s=0.5, where="behind"),
 ]
 
 
 def test_a_phase_has_the_turns_that_ended_in_it() -> None:
-    assert longest_turn("work", 2.5, TURNS, began=10.0, ended=13.0) == Phase("work", 2.5, 30.0, 5.0, 1, "long < caller")
+    assert longest_turn("work", 2.5, TURNS, began=10.0, ended=13.0) == Phase(
+        "work", 2.5, 30.0, 5.0, 11.0, 1, "long < caller"
+    )
 
 
 def test_a_phase_without_long_turns_says_so() -> None:
-    assert longest_turn("idle", 1.0, TURNS, began=20.0, ended=21.0) == Phase("idle", 1.0, 0.0, 0.0, 0, "")
+    assert longest_turn("idle", 1.0, TURNS, began=20.0, ended=21.0) == Phase("idle", 1.0, 0.0, 0.0, 0.0, 0, "")
 
 
 def test_the_tables_have_a_row_for_each_figure() -> None:
-    phase = {"name": "work", "seconds": 1.0, "longest_ms": 3.0, "waited_ms": 0.0, "too_long": 0, "where": "a < b"}
+    figures = {"seconds": 1.0, "longest_ms": 3.0, "waited_ms": 0.0, "processor_ms": 2.0, "too_long": 0}
+    phase = {"name": "work", **figures, "where": "a < b"}
     start = {"after": "kill -9", "seconds": 1.0, "resident_mb": 90.0}
     latency = dict.fromkeys(("p50", "p90", "p99", "max"), 1.0)
     found = {"topics": 10, "turns": [phase], "publishing_ms": {"alone": latency}, "on_disk": 5, "starts": [start]}
     assert [table.row_count for table in tables(found)] == [1, 1, 1]
-    assert list(tables(found)[0].columns[5].cells) == ["a"]
+    assert list(tables(found)[0].columns[5].cells) == ["2 ms"]
+    assert list(tables(found)[0].columns[6].cells) == ["a"]
