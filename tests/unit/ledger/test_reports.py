@@ -74,10 +74,11 @@ class Told:
         asyncio.get_running_loop().call_soon(self._look)
 
 
-@pytest.fixture(autouse=True)
-def at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let few reports fit into a turn."""
-    monkeypatch.setattr(reports, "REPORTS_MAX", AT_ONCE)
+@pytest.fixture(autouse=True, params=[("REPORTS_MAX", AT_ONCE), ("REPORTS_S", 0.0)], ids=["number", "time"])
+def at_once(monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest) -> None:
+    """Let few reports fit into a turn, by their number or by their time."""
+    monkeypatch.setattr(reports, *request.param)
+    monkeypatch.setattr(reports, "PART_MAX", AT_ONCE // 2)
 
 
 def test_a_large_group_is_reported_in_several_turns(tmp_path: Path) -> None:

@@ -15,7 +15,7 @@ from magnetar.base.errors import AdminError
 from magnetar.base.tasks import start_task
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
+    from collections.abc import AsyncIterator, Generator
 
     from starlette.requests import Request
 
@@ -86,7 +86,13 @@ class _Brokers:
         if self._next_scrape is None:
             self._next_scrape = start_task(asyncio.get_running_loop(), self._scrape(), "metrics")
         chunks = await asyncio.shield(self._next_scrape)
-        return StreamingResponse(_each(chunks), media_type=CONTENT_TYPE)
+        return StreamingResponse(self._each(chunks), media_type=CONTENT_TYPE)
+
+    async def _each(self, chunks: list[bytes]) -> AsyncIterator[bytes]:
+        """Yield chunks in slices: a client that reads fast takes all of them in one turn otherwise."""
+        for chunk in chunks:
+            yield chunk
+            await self._service.in_slices(_one_step())
 
     async def _scrape(self) -> list[bytes]:
         """Gather the metrics after the current scrape; requests that arrive meanwhile share the result."""
@@ -108,6 +114,5 @@ class _Brokers:
         return self._service.admin_url.partition("://")[2]
 
 
-async def _each(chunks: list[bytes]) -> AsyncIterator[bytes]:
-    for chunk in chunks:
-        yield chunk
+def _one_step() -> Generator[None, None, None]:
+    yield

@@ -57,7 +57,8 @@ def _chunks(service: AdminService) -> Generator[None, None, list[bytes]]:
     chunks: list[bytes] = []
     for chunk in topics.chunks():
         yield
-        chunks.append(chunk)
+        if chunk:
+            chunks.append(chunk)
     registry = CollectorRegistry(auto_describe=False)
     registry.register(BrokerMetrics(service, topics.counts, topics.sums(), snapshots))
     return [generate_latest(registry), *chunks]

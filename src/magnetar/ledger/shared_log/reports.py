@@ -18,6 +18,12 @@ if TYPE_CHECKING:
 REPORTS_MAX = 100
 """Operations that are reported in one turn of the event loop, some 50 us of work each."""
 
+REPORTS_S = 0.002
+"""Seconds of a turn in which a part of a group may begin; reports of deletions take more than 100 us each."""
+
+PART_MAX = 10
+"""Operations of a part."""
+
 
 class Reports:
     """Durable operations that are not reported yet. Used on the event loop's thread."""
@@ -54,12 +60,20 @@ class Reports:
                     self._loop.call_exception_handler(context)
 
     def _tell_some(self, operations: Sequence[Operation]) -> None:
-        if len(operations) > REPORTS_MAX:
-            self._waiting.appendleft(operations[REPORTS_MAX:])
-            operations = operations[:REPORTS_MAX]
+        """Report the first parts of a group, which has no more than one in most turns."""
+        if len(operations) <= PART_MAX and not self._waiting:
+            self.tell(operations)
+            return
+        ends_at, left = self._loop.time() + REPORTS_S, REPORTS_MAX
+        self._waiting.appendleft(operations)
+        while self._waiting and left > 0:
+            operations = self._waiting.popleft()
+            if len(operations) > PART_MAX:
+                self._waiting.appendleft(operations[PART_MAX:])
+            self.tell(operations[:PART_MAX])
+            left = left - PART_MAX if self._loop.time() < ends_at else 0
         if self._waiting:
             self._loop.call_soon(self._tell_more)
-        self.tell(operations)
 
     def _tell_more(self) -> None:
         if self._waiting:  # otherwise ``finish`` was called
