@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from magnetar.metadata.resources import managed_ledger_path
 from magnetar.sim.actions.clients.consumers import Consumers
 from magnetar.sim.simulation import Action, ActionGroup
 
@@ -42,6 +43,7 @@ class Metadata(ActionGroup):
             Action("metadata writes fail", 1, self._fail, is_fault=True),
             Action("metadata writes fail during a trim", 5, self._fail_trim, is_fault=True),
             Action("metadata writes fail while a topic is unloaded", 1, self._fail_unload, is_fault=True),
+            Action("another writer takes over a topic that is unloaded", 2, self._take_over_and_unload, is_fault=True),
             Action("metadata write fails while a subscription is deleted", 2, self._fail_unsubscribe, is_fault=True),
             Action("metadata store is slow", 1, self._slow_down, is_fault=True),
             Action("metadata write to end the broker", 2, self._end_soon, is_fault=True),
@@ -68,6 +70,22 @@ class Metadata(ActionGroup):
         if site is not None and site.topics.loaded:
             site.loop.call_soon(site.topics.unload, self.chance.choice(list(site.topics.loaded)))
         return site is not None
+
+    def _take_over_and_unload(self) -> bool:
+        """Have another writer store the ledger list of a topic that is being unloaded, so that it cannot be stored."""
+        replicas = [replica for replica in self.simulation.loaded() if not replica.is_unloading]
+        if not replicas:
+            return False
+        replica = self.chance.choice(replicas)
+        site, name = replica.site, replica.name
+        self.simulation.note(site.name, f"another writer takes {name.local_name} over, and it is unloaded")
+
+        def take_over() -> None:
+            site.topics.unload(name)
+            site.metadata.take_over(managed_ledger_path(name))
+
+        site.loop.call_soon(take_over)
+        return True
 
     def _fail_unsubscribe(self) -> bool:
         """Fail one write of a deletion, and restart the broker soon or not at all.

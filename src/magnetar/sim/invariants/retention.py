@@ -36,13 +36,13 @@ class Retention(Invariant):
         self._seen: dict[Replica, _Seen] = {}
 
     def check(self) -> None:
-        """See Invariant. Compares with the last check, if the policies stayed the same."""
+        """See Invariant. Compares with the last check, if the retention policy stayed the same."""
         for replica in self.simulation.loaded():
             assert replica.topic is not None
             now = _Seen(replica.topic, replica.topic.policies, replica.topic.ledger.first_position)
             before = self._seen.get(replica)
             self._seen[replica] = now
-            if before is None or before.topic is not now.topic or before.policies is not now.policies:
+            if before is None or before.topic is not now.topic or before.policies.retention != now.policies.retention:
                 continue
             self.simulation.count("entries kept by retention", now.policies.retention.retentionTimeInMinutes != 0)
             if before.first < now.first:

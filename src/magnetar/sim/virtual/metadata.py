@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from magnetar.base.errors import DiskFullError, StorageError
 from magnetar.metadata.memory import MemoryMetadataStore
+from magnetar.metadata.store import Put
 
 if TYPE_CHECKING:
     import asyncio
@@ -121,6 +122,13 @@ class FaultyMetadataStore(MemoryMetadataStore):
             return False
         self._tree.set(path, stored)
         return True
+
+    def take_over(self, path: str) -> bool:
+        """Store the value at ``path`` again, as another writer would; return False if there is none."""
+        stored = self.get(path)
+        if stored is not None:
+            self.commit([Put(path, stored.value)])
+        return stored is not None
 
     def written(self, path: str) -> Versioned | None:
         """Return the value as ``get`` does, and the original of a damaged value."""
