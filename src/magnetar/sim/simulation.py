@@ -24,7 +24,6 @@ from magnetar.sim.pipeline import Pipeline
 from magnetar.sim.scenario import FEATURES
 from magnetar.sim.site import Site
 from magnetar.sim.trace import Trace
-from magnetar.sim.virtual.metadata import ProcessEnded
 from magnetar.sim.virtual.network import Network
 from magnetar.sim.virtual.scheduler import Scheduler
 
@@ -319,7 +318,8 @@ class Simulation:
     def observed_deletions(self, site: Site) -> Iterator[None]:
         """Report each topic that a cluster deletes meanwhile to all checks, as soon as its deletion is durable.
 
-        A client may create the topic again before the caller learns of the deletion.
+        A client may create the topic again before the caller learns of the deletion. ``_look_for_deletions`` finds
+        those that are durable when the process ends, but not reported.
         """
         existing = {managed_ledger_path(name): each for name, each in site.replicas.items() if self.exists(each)}
 
@@ -331,21 +331,15 @@ class Simulation:
         ends = [site.metadata.watch(path, changed) for path in existing]
         try:
             yield
-        except ProcessEnded:  # perhaps before the report
-            for replica in existing.values():
-                if not self.exists(replica):
-                    self.lose(replica)
-            raise
         finally:
             for end in ends:
                 end()
 
     def _look_for_deletions(self, site: Site) -> None:
-        """Find topics whose deletion was refused, but whose write is found after the start."""
-        if site.metadata.found is not None:
-            for name, replica in site.replicas.items():
-                if not site.topics.exists(name):
-                    self.lose(replica)
+        """Find topics whose deletion was refused or not answered, but whose write is found after the start."""
+        for name, replica in site.replicas.items():
+            if managed_ledger_path(name) in site.metadata.found_deletions and not site.topics.exists(name):
+                self.lose(replica)
 
     # -- trace and counts -------------------------------------------------------------------------------------------
 

@@ -92,6 +92,27 @@ def test_a_write_whose_sync_failed_may_be_found_by_the_next_process(is_found: bo
     assert store.reopened(with_doubtful=is_found).children("/") == (["a", "b"] if is_found else ["a"])
 
 
+@pytest.mark.parametrize("is_found", [True, False])
+def test_the_next_process_knows_which_deletions_without_an_answer_it_found(is_found: bool) -> None:
+    disk = FaultyDisk()
+    store = FaultyMetadataStore(HandClock(Scheduler()), lambda: disk)
+    put(store, "/a", b"1")
+    disk.fail_syncs = True
+    with pytest.raises(StorageError):
+        delete(store, "/a")
+    assert store.reopened(with_doubtful=is_found).found_deletions == ({"/a"} if is_found else frozenset())
+
+
+def test_the_next_process_knows_the_deletion_with_which_the_last_one_ended() -> None:
+    store, ended = FaultyMetadataStore(HandClock(Scheduler())), list[FaultyMetadataStore]()
+    put(store, "/a", b"1")
+    store.end_process_in(1, lambda: ended.append(store.reopened()), is_written=True)
+    with pytest.raises(ProcessEnded):
+        delete(store, "/a")
+    assert [each.found_deletions for each in ended] == [{"/a"}]
+    assert ended[0].children("/") == []
+
+
 def test_a_later_write_replaces_one_whose_sync_failed() -> None:
     disk = FaultyDisk()
     store = FaultyMetadataStore(HandClock(Scheduler()), lambda: disk)

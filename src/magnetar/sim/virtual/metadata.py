@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from magnetar.base.world import Clock
     from magnetar.metadata.cached import Transaction
-    from magnetar.metadata.store import Versioned
+    from magnetar.metadata.store import Change, Versioned
     from magnetar.sim.virtual.disk import FaultyDisk
 
 COMMIT_S = 0.001
@@ -54,6 +54,10 @@ class FaultyMetadataStore(MemoryMetadataStore):
         """The newest write, if its sync failed."""
         self.found: Sequence[Transaction] | None = None
         """The write that was ``in_doubt`` in the previous process, if this one found it."""
+        self.found_deletions: frozenset[str] = frozenset()
+        """Paths that the previous process was deleting when it ended, and whose deletion this one found."""
+        self._unreported: Sequence[Transaction] = ()
+        """The last group of a process that ended with it, if it was written."""
         self.fail_writes = False
         """Whether every write raises DiskFullError and changes nothing."""
         self.failed_writes = 0
@@ -98,11 +102,14 @@ class FaultyMetadataStore(MemoryMetadataStore):
         store._tree, store._damaged = self._tree.copy(), self._damaged
         for transaction in reversed(self._pending):
             store._tree.revert(transaction.changes)
+        found = _changes(self._unreported)
         if with_doubtful:
             store.found = self.in_doubt
-            for transaction in (*(self.in_doubt or ()), *self._group):
-                for change in transaction.changes:
-                    store._tree.set(change.path, change.after)
+            doubtful = _changes((*(self.in_doubt or ()), *self._group))
+            for change in doubtful:
+                store._tree.set(change.path, change.after)
+            found += doubtful
+        store.found_deletions = frozenset(change.path for change in found if change.after is None)
         return store
 
     def damage(self, path: str, chance: Random) -> bool:
@@ -175,7 +182,7 @@ class FaultyMetadataStore(MemoryMetadataStore):
             return DiskFullError("metadata store: database or disk is full")
         disk = self._disk() if self._disk is not None else None
         if disk is not None:
-            changes = [change for transaction in group for change in transaction.changes]
+            changes = _changes(group)
             size = sum(len(change.path) + (len(change.after.value) if change.after else 0) for change in changes)
             if disk.room is not None and disk.room < size:
                 return DiskFullError("metadata store: database or disk is full")
@@ -194,6 +201,7 @@ class FaultyMetadataStore(MemoryMetadataStore):
             return
         self._writes_left = None
         if self._is_last_written:  # this write must not be reported any more
+            self._unreported = self._group
             for _ in self._group:
                 self._pending.popleft()
         self._group = ()
@@ -210,3 +218,7 @@ class FaultyMetadataStore(MemoryMetadataStore):
             return False
         self._writes_to_failure = None
         return True
+
+
+def _changes(transactions: Sequence[Transaction]) -> list[Change]:
+    return [change for transaction in transactions for change in transaction.changes]
