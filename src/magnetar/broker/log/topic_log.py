@@ -118,9 +118,14 @@ class TopicLog:
         if self._failure is None:
             self._failure = StorageError(str(error))
 
+    @property
+    def failure(self) -> StorageError | None:
+        """Reason why the log confirms nothing more until the topic is loaded again; None if it does."""
+        return self._failure or self._ledger.failure
+
     def barrier(self, done: Callable[[StorageError | None], None]) -> None:
         """Call ``done`` when all runs appended until now are durable, or with the error of one that failed."""
-        self._environment.barrier(lambda error: done(error or self._failure or self._ledger.failure))
+        self._environment.barrier(lambda error: done(error or self.failure))
 
     def behind_appends(self, done: Callable[[StorageError | None], None]) -> None:
         """As ``barrier``, in the order of the appends: it waits for no metadata that they do not wait for."""

@@ -6,13 +6,14 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from magnetar.base.errors import DiskFullError, StorageError
+from magnetar.base.errors import DiskFullError, MagnetarError, StorageError
 from magnetar.base.limits import Limit
 from magnetar.base.position import EARLIEST
 from magnetar.broker.admin.administration import Administration
 from magnetar.broker.replication.progress import tombstones
 from magnetar.broker.replication.progress.tombstones import Tombstones
 from magnetar.broker.resources.limit_hits import LimitHits
+from magnetar.broker.topic.lifecycle import State
 from magnetar.geo.progress.codec import encode_markers
 from magnetar.geo.progress.epochs import FIRST_EPOCH, Epoch
 from magnetar.geo.progress.state import SubscriptionProgress
@@ -96,6 +97,38 @@ def test_a_deletion_is_one_write_and_one_that_fails_leaves_the_subscription(monk
     assert exists(network) == ["jfk"]
 
 
+def test_a_topic_that_could_not_store_a_deletion_takes_and_sends_no_progress_until_it_is_loaded_again(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    network = subscribed()
+    ewr, topic, sent = network["ewr"], network["ewr"].topic(), list[SubscriptionProgress]()
+    applied: list[MagnetarError | None] = []
+    refused: list[MagnetarError] = []
+
+    def receive(epoch: Epoch) -> None:
+        (marker,) = encode_markers("jfk", [SubscriptionProgress("worker", epoch=epoch)])
+        topic.progress.receive("jfk", marker, applied.append, refused.append)
+
+    def refuse(_: Transaction) -> None:
+        ewr.metadata._failed(DiskFullError("metadata store: database or disk is full"))
+
+    monkeypatch.setattr(topic.progress, "publish", lambda delta, _count, _oldest: sent.append(delta))
+    with monkeypatch.context() as disk_full:
+        disk_full.setattr(ewr.metadata, "_submit", refuse)
+        ewr.loop.call_soon(topic.delete_subscription, topic.subscriptions["worker"], lambda _: None)
+        ewr.loop.spin()
+    assert topic.lifecycle.state is State.FENCED
+    ewr.loop.call_soon(receive, FIRST_EPOCH)  # its answer would be the tombstone, which is not durable
+    ewr.loop.call_soon(receive, Epoch(9, "jfk"))  # it would create the subscription, whose cursor is there again
+    ewr.settle()
+    assert applied == []
+    assert [type(error) for error in refused] == [StorageError, StorageError]
+    assert sent == []
+    assert ewr.topic() is not topic
+    network.full_states()
+    assert exists(network) == ["ewr", "jfk"]
+
+
 def test_one_created_again_begins_anew_everywhere() -> None:
     network = subscribed()
     network.cut("ewr", "jfk")
@@ -165,6 +198,24 @@ def test_one_that_is_not_replicated_here_is_not_deleted_from_elsewhere() -> None
     unsubscribe(network, "ewr")
     network.full_states()
     assert exists(network) == ["jfk"]
+
+
+def test_a_deletion_is_remembered_beside_a_subscription_that_is_not_replicated_here() -> None:
+    cluster = ClusterNetwork("ewr", "jfk", "lga")["ewr"]
+    client = cluster.client()
+    client.subscribe(subscription="worker", permits=0)
+    client.leave()
+
+    def replicated_after(source: str, state: SubscriptionProgress) -> bool:
+        (marker,) = encode_markers(source, [state])
+        progress = cluster.topic().progress
+        cluster.do(lambda: progress.receive(source, marker, lambda _: None, lambda error: pytest.fail(str(error))))
+        cluster.crash()
+        return cluster.topic().subscriptions["worker"].shared_progress is not None
+
+    assert not replicated_after("jfk", SubscriptionProgress("worker", epoch=Epoch(2, "jfk"), deleted=True))
+    assert not replicated_after("lga", SubscriptionProgress("worker", epoch=Epoch(1, "lga")))
+    assert replicated_after("lga", SubscriptionProgress("worker", epoch=Epoch(3, "lga")))
 
 
 def test_the_oldest_is_forgotten_beyond_the_limit(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -106,6 +106,9 @@ class IncomingProgress:
         try:
             if part is None:
                 self._topic.log.barrier(pending.done)
+            elif self._topic.log.failure is not None:
+                # A deletion that could not be stored is undone by the next load, and nothing is applied until then.
+                pending.fail(self._topic.log.failure)
             elif check_progress(self._topic, pending.marker) or self._topic.ledger.is_trim_unstored:
                 # Another life may have begun since the last part. Trimmed entries that a crash brings back must not lie
                 # before the start of a state that was applied without them: they would count as acknowledged.

@@ -188,14 +188,15 @@ class TopicProgress(Part):
         if incoming.name in self.switched_off:
             self._remember(incoming)
             return
-        if subscription is None:
-            self._create(source, incoming)
-        elif not subscription.is_durable:
+        if subscription is not None and not subscription.is_durable:
             return  # a client's own non-durable subscription with the same name
+        keeper = None if subscription is None else subscription.shared_progress
+        if subscription is None or keeper is None:
+            self._begin(source, subscription, incoming)
         elif incoming.deleted:
-            self._delete(subscription, incoming)
+            self._delete(subscription, keeper, incoming)
         else:
-            self._apply(source, subscription, incoming)
+            self._apply(source, subscription, keeper, incoming)
         subscription = self._topic.subscriptions.get(incoming.name)
         if subscription is not None:
             if marker.oldest_acknowledged_at_ms and subscription.shared_progress is not None:
@@ -270,12 +271,9 @@ class TopicProgress(Part):
         shared = (subscription.shared_progress for subscription in self._topic.subscriptions.values())
         return [keeper for keeper in shared if keeper is not None]
 
-    def _apply(self, source: str, subscription: Subscription, incoming: SubscriptionProgress) -> None:
-        if subscription.shared_progress is None:
-            self._topic.set_replicated(subscription, replicated=True)
-        keeper = subscription.shared_progress
-        if keeper is None:
-            return
+    def _apply(
+        self, source: str, subscription: Subscription, keeper: SharedProgress, incoming: SubscriptionProgress
+    ) -> None:
         if keeper.apply(incoming) is not Kind.IGNORED:
             keeper.heard_from(source)
             return
@@ -291,20 +289,26 @@ class TopicProgress(Part):
         if incoming.deleted and (known is None or known.epoch < incoming.epoch):
             self.tombstones.add(incoming)
 
-    def _create(self, source: str, incoming: SubscriptionProgress) -> None:
+    def _begin(self, source: str, subscription: Subscription | None, incoming: SubscriptionProgress) -> None:
+        """Handle a state of a subscription that does not exist here, or that is not replicated here yet.
+
+        The latter remains after a loss of power that preserved only the first record of a replicated subscription.
+        """
         tombstone = self.tombstones.get(incoming.name)
         newer = tombstone is None or tombstone.epoch < incoming.epoch
         if incoming.deleted and newer:
             self.tombstones.add(incoming)
-        elif newer:
+        elif newer and subscription is None:
             self._topic.create_replicated(incoming).heard_from(source)
+        elif newer and subscription is not None:
+            self._topic.set_replicated(subscription, replicated=True)
+            if subscription.shared_progress is not None:
+                self._apply(source, subscription, subscription.shared_progress, incoming)
         elif tombstone is not None and not incoming.deleted:
             # The sender does not know the deletion yet; it may know it when it is durable here.
-            self._environment.metadata.barrier(
-                lambda error: self.publish(tombstone, 0, None) if error is None else None
-            )
+            self._topic.log.barrier(lambda error: self.publish(tombstone, 0, None) if error is None else None)
 
-    def _delete(self, subscription: Subscription, incoming: SubscriptionProgress) -> None:
+    def _delete(self, subscription: Subscription, keeper: SharedProgress, incoming: SubscriptionProgress) -> None:
         """Delete a subscription that was deleted in another cluster, unless it is a different one or in use.
 
         A consumer here keeps the subscription, in all clusters, as a subscription with other consumers cannot be
@@ -313,8 +317,7 @@ class TopicProgress(Part):
         subscription cannot have deleted it: its tombstone belongs to an earlier subscription with the same name, for
         example of a topic that was deleted and created again.
         """
-        keeper = subscription.shared_progress
-        if keeper is None or incoming.epoch < keeper.state.epoch:
+        if incoming.epoch < keeper.state.epoch:
             return
         topic, name = str(self._topic.name), subscription.name
         if subscription.is_in_use or not keeper.is_known_to(incoming.epoch.cluster):
