@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Self
 
 from magnetar.admin.connection import TIMEOUT_SECONDS, Connection
 from magnetar.admin.nouns import Brokers, Clusters, Namespaces, Policies, Subscriptions, Tenants, Topics
+from magnetar.admin.owner_nouns import Permissions, Properties
 from magnetar.admin.schema_noun import Schemas
 
 if TYPE_CHECKING:
@@ -29,6 +30,8 @@ class AdminClient:
         self.tenants = Tenants(self._connection)
         self.namespaces = Namespaces(self._connection)
         self.policies = Policies(self._connection)
+        self.permissions = Permissions(self._connection)
+        self.properties = Properties(self._connection)
         self.topics = Topics(self._connection)
         self.subscriptions = Subscriptions(self._connection)
         self.schemas = Schemas(self._connection)

@@ -125,6 +125,22 @@ class Namespaces(Noun):
         """Set the clusters that replicate a namespace; a cluster that is not among them deletes its copy."""
         self._http.post(f"{namespace_path(namespace)}/replication", list(clusters))
 
+    def bundles(self, namespace: NamespaceName) -> Json:
+        """Return the division into bundles: ``boundaries`` and ``numBundles``."""
+        return dict(self._http.get(f"{namespace_path(namespace)}/bundles"))
+
+    def unload(self, namespace: NamespaceName, bundle: str | None = None) -> None:
+        """Close the topics of the namespace, or of one bundle, and disconnect their clients, which reconnect."""
+        owner = namespace_path(namespace) if bundle is None else _bundle_path(namespace, bundle)
+        self._http.put(f"{owner}/unload")
+
+    def split_bundle(
+        self, namespace: NamespaceName, bundle: str, *, algorithm: str, positions: Sequence[int], unload: bool
+    ) -> None:
+        """Divide a bundle, given by its range or LARGEST; ``positions`` are for one of the algorithms only."""
+        path = f"{_bundle_path(namespace, bundle)}/split"
+        self._http.put(path, list(positions), splitAlgorithmName=algorithm, unload=unload)
+
 
 class Policies(Noun):
     """Policies of namespaces and topics; those of a topic override those of its namespace."""
@@ -352,6 +368,10 @@ def level_of(owner: NamespaceName | TopicName, policy: Policy) -> Level:
     level = policy.topic if isinstance(owner, TopicName) else policy.namespace
     assert level is not None
     return level
+
+
+def _bundle_path(namespace: NamespaceName, bundle: str) -> str:
+    return f"{namespace_path(namespace)}/{quote(bundle, safe='')}"
 
 
 def _policy_path(owner: NamespaceName | TopicName, policy: Policy) -> str:

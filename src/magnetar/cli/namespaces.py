@@ -6,8 +6,11 @@ from typing import Annotated
 
 import typer
 
+from magnetar.cli import properties
+from magnetar.cli.bundles import add_bundle_verbs
 from magnetar.cli.consent import Force
 from magnetar.cli.global_options import noun
+from magnetar.cli.permissions import add_permission_verbs
 from magnetar.cli.policies import Enabled, add_verbs
 from magnetar.cli.session import Namespace, Session, command, names
 
@@ -87,4 +90,7 @@ def set_is_allow_auto_update_schema(session: Session, namespace: Namespace, enab
     session.changed(namespace, "is-allow-auto-update-schema", before, after)
 
 
+add_bundle_verbs(app)
+properties.add_to_namespaces(app)
+add_permission_verbs(app, Namespace)
 add_verbs(app, Namespace)

@@ -8,9 +8,11 @@ import typer
 
 from magnetar.base.names import TopicName
 from magnetar.base.position import Position
+from magnetar.cli import properties
 from magnetar.cli.consent import Force, Yes
 from magnetar.cli.global_options import noun
 from magnetar.cli.output import UNKNOWN, Output, show_fields, show_table
+from magnetar.cli.permissions import add_permission_verbs
 from magnetar.cli.session import Namespace, Session, Topic, command
 from magnetar.cli.standing import standings
 from magnetar.cli.states import topic_effects, topic_state
@@ -185,6 +187,10 @@ def stats_internal(session: Session, topic: Topic) -> None:
     show_table(
         {"cursor": name} | {field: each.get(field) for field in shown} for name, each in found["cursors"].items()
     )
+
+
+properties.add_to_topics(app)
+add_permission_verbs(app, Topic)
 
 
 def _consented_deletion(
