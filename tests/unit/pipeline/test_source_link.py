@@ -224,3 +224,21 @@ def test_resent_entries_after_a_gap_end_the_parking(source_link: SourceLink, rng
     source_link.refused("busy", rng)
     source_link.start(3)
     assert source_link.subscribed() == [Flow(3, FIRST)], "it goes back once"
+
+
+def test_a_link_goes_back_once_even_if_nothing_is_confirmed_afterwards(
+    source_link: SourceLink, rng: random.Random
+) -> None:
+    """The target may lose the position later. Another seek there would replace the probe that detects the loss."""
+    attached(source_link)
+    source_link.gap("gap", Position(3, 4), rng)
+    source_link.start(2)
+    assert source_link.closed("connection lost", rng)
+    source_link.start(3)
+    assert source_link.subscribed() == Seek(3, Position(3, 4)), "the source has not answered the first one"
+    source_link.sought()
+    source_link.detach()
+    attached(source_link, 4)
+    *_, retry = source_link.gap("gap again", Position(3, 4), rng)
+    assert isinstance(retry, Retry)
+    assert retry.seconds > 0

@@ -96,6 +96,7 @@ class SourceLink:
         "_attempt",
         "_budget",
         "_confirmed",
+        "_gap_at",
         "_passed_over",
         "_progress_at",
         "_seek_to",
@@ -119,6 +120,9 @@ class SourceLink:
         self._budget = budget
         self._attempt = 0
         self._seek_to: Position | None = None
+        """The position at which the source must continue; None when it has answered the seek."""
+        self._gap_at: Position | None = None
+        """The position of the last gap, until the target has confirmed more."""
         self._confirmed: Position | None = None
         self.furthest: Position | None = None
         """The newest position that the target has confirmed, over all attachments."""
@@ -150,8 +154,13 @@ class SourceLink:
         return Seek(self.attachment.number, self._seek_to)
 
     def sought(self) -> list[Effect]:
-        """Handle the response to SEEK."""
+        """Handle the response to SEEK.
+
+        The source has moved its cursor. A later attachment must not seek there again: the target may have lost its
+        entries meanwhile, and the source would take the position for a confirmation of the target.
+        """
         assert self.state is State.SEEKING
+        self._seek_to = None
         return self._attached()
 
     def arrived(self, position: Position, size: int, now: float, permits: int = 1, *, is_marker: bool = False) -> None:
@@ -176,7 +185,7 @@ class SourceLink:
         if self.furthest is None or through > self.furthest:
             self.furthest = through
             self._attempt = 0
-            self._seek_to = None
+            self._seek_to = self._gap_at = None
             self.reason = self.rival = ""
 
     def grant(self) -> list[Effect]:
@@ -200,8 +209,8 @@ class SourceLink:
 
     def gap(self, reason: str, last: Position, rng: Random) -> list[Effect]:
         """Handle a gap: the target holds entries up to ``last`` only. Go back there, with a delay for repeated gaps."""
-        again = self._seek_to == last
-        self._seek_to = self.furthest = last
+        again = self._gap_at == last
+        self._seek_to = self._gap_at = self.furthest = last
         return self.refused(reason, rng) if again else [*self._leave(), Retry(0.0)]
 
     def refused(self, reason: str, rng: Random) -> list[Effect]:
