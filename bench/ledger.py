@@ -28,7 +28,7 @@ from bench.frames import payload
 from bench.sessions.one_broker import bytes_on_disk
 from magnetar.base.names import TopicName
 from magnetar.base.real import SystemClock, SystemFile, SystemFiles
-from magnetar.broker.log.origin_summaries import OriginSummaries
+from magnetar.broker.log.origin_summaries import OriginSummaries, has_summary
 from magnetar.broker.loop.cycles import CycleCollector
 from magnetar.broker.resources.process import tune
 from magnetar.broker.settings.data_directory import LEDGERS, METADATA
@@ -235,7 +235,7 @@ async def reads(directory: Path, size: int, scale: Scale) -> dict[str, float]:
     await store.open()
     ledger_id = store.create()
     await append(store, ledger_id, entry, count, per_run)
-    first = count - LocalStoreOptions().tail_cache_bytes // 2 // len(entry)
+    first = max(count - LocalStoreOptions().tail_cache_bytes // 2 // len(entry), 0)
     started, found = time.perf_counter(), 0
     while entries := store.read_cached(ledger_id, first + found, READ_ENTRIES, READ_BYTES):
         found += len(entries)
@@ -282,10 +282,15 @@ class Opened:
         await self._store.open()
         self.store_s = time.perf_counter() - started
         config = ManagedLedgerConfig(min_rollover_ms=0)
+        ledgers = [each for each in self._store.list() if not self._has_summary(each)]
+        reading = self._store.hold_runs(ledgers)
+        if reading is not None:
+            await reading
         self.log = ManagedLedger.open(self._store, self._metadata, TOPIC, config, CLOCK)
         self.log.create()
         self.origins = OriginSummaries(self._metadata, TOPIC, self.log)
         self.stretches = sum(1 for _ in self.origins.recover())
+        self._store.release_runs(ledgers)
         self.topic_s = time.perf_counter() - started - self.store_s
 
     async def settle(self) -> None:
@@ -301,6 +306,9 @@ class Opened:
         self.origins.save()
         await self._store.close()
         self._metadata.close()
+
+    def _has_summary(self, ledger_id: int) -> bool:
+        return has_summary(self._metadata, TOPIC, ledger_id, self._store.length(ledger_id))
 
 
 async def recovery(directory: Path, scale: Scale, per_run: int) -> dict[str, float]:
