@@ -63,8 +63,9 @@ def test_message_that_a_cluster_does_not_take_holds_up_one_link(clusters: LocalC
     publish(clusters.client("jfk"), topic, numbered(5, first=20))
     wait_for_entries(clusters, topic, 26, ["ewr", "jfk"])
     wait_for_entries(clusters, topic, 15, [SMALL])
-    wait_until(partial(_reason, clusters, topic), what="a reason in the statistics")
-    reason = _reason(clusters, topic)
+    reason = wait_until(partial(_reason, clusters, topic), what="a reason in the statistics")
+    assert reason is not None
+    assert "maxMessageSize" in reason
 
     journey = Journey(clusters, others, NAMES, Traffic(), chance)
     pauses_s = []

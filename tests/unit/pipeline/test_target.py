@@ -74,6 +74,34 @@ def test_an_entry_that_is_too_large_for_the_target_parks_its_topic_alone() -> No
     assert max(len(body) for sent in writer.broker.entries.values() for body in sent) < LIMIT
 
 
+def test_entries_before_one_that_is_too_large_are_confirmed_before_the_refusal() -> None:
+    """Otherwise the source would repeat them, and take their confirmation for progress of the parked link."""
+    writer = Writer()
+    writer.send(carried(ORDERS, 1, 0), carried(ORDERS, 1, 1, size=LIMIT + 11_000), carried(ORDERS, 1, 2))
+    up, confirmed, refused = writer.take()
+    assert (up, confirmed) == (TargetUp(), Receipts(((1, Position(3, 0)),)))
+    assert isinstance(refused, Refused)
+    assert refused.reason.startswith("entry 3:1: a frame of 12")
+    assert copied(writer) == [(Position(3, 0), None)]
+    writer.send(carried(ORDERS, 2, 1))
+    assert writer.take() == [Receipts(((2, Position(3, 1)),))]
+
+
+def test_a_lost_target_forgets_a_refusal_that_waits_for_receipts() -> None:
+    writer = Writer()
+    writer.send(carried(ORDERS, 1, 0))
+    writer.target.send([carried(ORDERS, 1, 1), carried(ORDERS, 1, 2, size=LIMIT + 11_000)])
+    writer.broker.drop()
+    writer.loop.run()
+    up, confirmed, lost, down = writer.take()
+    assert (type(up), type(confirmed), type(down)) == (TargetUp, Receipts, TargetDown)
+    assert isinstance(lost, Refused)
+    assert "maxMessageSize" not in lost.reason
+    writer.loop.pass_time(10)
+    writer.send(carried(ORDERS, 2, 1))
+    assert writer.take() == [TargetUp(), Receipts(((2, Position(3, 1)),))]
+
+
 def test_the_link_goes_on_once_the_target_takes_larger_messages() -> None:
     writer = Writer()
     writer.send(carried(ORDERS, 1, 0, size=LIMIT + 11_000))

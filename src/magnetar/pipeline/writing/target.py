@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 class Producer:
     """A producer at one broker, its link, and its events."""
 
-    __slots__ = ("_target", "broker", "link", "number", "schema_task", "target_link", "task", "waiting")
+    __slots__ = ("_target", "broker", "link", "number", "refusal", "schema_task", "target_link", "task", "waiting")
 
     def __init__(self, target: Target, target_link: TargetLink, number: int) -> None:
         """Create a producer for ``target_link`` with the id ``number``; the broker is found by lookup."""
@@ -51,6 +51,8 @@ class Producer:
         """Entries from the first on whose schema is not registered at the target yet."""
         self.schema_task: asyncio.Task[None] | None = None
         """The task that registers it."""
+        self.refusal = ""
+        """Reason why the next entry is refused as soon as all entries before it have a receipt; empty without one."""
 
     def stop(self) -> None:
         """Stop opening the producer and registering schemas; the waiting entries are dropped."""
@@ -58,6 +60,7 @@ class Producer:
             if task is not None:
                 task.cancel()
         self.waiting.clear()
+        self.refusal = ""
 
     def receipted(self, receipt: pb.CommandSendReceipt) -> None:
         """See ProducerEvents."""
@@ -146,7 +149,12 @@ class Target:
         self._report(TargetDown(reason))
 
     def _pass_on(self, producer: Producer, carried: Carried) -> None:
-        """Send an entry, or let it wait until its schema is registered at the target; later entries wait behind it."""
+        """Send an entry, or let it wait until its schema is registered at the target; later entries wait behind it.
+
+        Entries behind a refused one are dropped. The reader attaches again after the refusal.
+        """
+        if producer.refusal:
+            return
         if producer.waiting or self._version(carried) is None:
             producer.waiting.append(carried)
             if producer.schema_task is None:
@@ -173,12 +181,12 @@ class Target:
                 try:
                     await self._versions.find(source, topic, schema_version(carried.entry))
                 except (MagnetarError, OSError) as error:
-                    self.refuse(producer, f"schema of entry {carried.position}: {error}")
+                    self._refuse_next(producer, f"schema of entry {carried.position}: {error}")
                     return
             waiting.popleft()
             if self._is_due(producer, carried):
                 self._send(producer, carried)
-            if self._producers.get(producer.number) is not producer:
+            if producer.refusal or self._producers.get(producer.number) is not producer:
                 return
         producer.schema_task = None
 
@@ -212,12 +220,12 @@ class Target:
             num_messages = messages_in(carried.entry)
         except MagnetarError as error:
             # Skipping the entry would lose it: the link stops until the source's log is repaired.
-            self.refuse(producer, f"entry {position}: {error}")
+            self._refuse_next(producer, f"entry {position}: {error}")
             return
         assert producer.broker is not None
         frame = commands.send(
             producer_id=producer.number,
-            sequence_id=producer.target_link.sent(carried),
+            sequence_id=producer.target_link.next_sequence_id,
             entry=entry,
             num_messages=num_messages,
             marker=carried.is_marker,
@@ -226,8 +234,9 @@ class Target:
         if len(frame) > limit:
             # A frame that is too large would end the connection, and with it every other topic's link.
             reason = f"entry {position}: a frame of {len(frame)} bytes, {self._name} takes {limit} (maxMessageSize)"
-            self.refuse(producer, reason)
+            self._refuse_next(producer, reason)
             return
+        producer.target_link.sent(carried)
         producer.broker.write(frame)
 
     def receipt(self, producer: Producer, receipt: pb.CommandSendReceipt) -> None:
@@ -247,14 +256,14 @@ class Target:
             self.refuse(producer, str(error))
             return
         self._confirm(number, position)
-        if producer.link is not None:
-            if not is_markers:  # no consumer gets a marker, so the bookmark would not find it again
-                producer.link.receipt(position_of(receipt.message_id))
-            self._settle(producer)
+        if producer.link is not None and not is_markers:  # the bookmark would not find a marker, which no consumer gets
+            producer.link.receipt(position_of(receipt.message_id))
+        self._settle(producer)
 
     def _settle(self, producer: Producer) -> None:
         for number, position in producer.target_link.settled():
             self._confirm(number, position)
+        self._refuse_if_due(producer)
 
     def _confirm(self, number: int, position: Position) -> None:
         if not self._confirmed:
@@ -263,7 +272,8 @@ class Target:
 
     def _report_receipts(self) -> None:
         confirmed, self._confirmed = self._confirmed, {}
-        self._report(Receipts(tuple(confirmed.items())))
+        if confirmed:
+            self._report(Receipts(tuple(confirmed.items())))
 
     def send_error(self, producer: Producer, error: pb.CommandSendError) -> None:
         """Handle SEND_ERROR."""
@@ -278,11 +288,25 @@ class Target:
             self._drop(producer)
             self._open(producer.target_link)
 
+    def _refuse_next(self, producer: Producer, reason: str) -> None:
+        """Refuse the next entry after all entries before it have a receipt.
+
+        Otherwise the source would repeat these entries, and take their confirmation for progress of the parked link.
+        """
+        producer.refusal = reason
+        producer.waiting.clear()
+        self._refuse_if_due(producer)
+
+    def _refuse_if_due(self, producer: Producer) -> None:
+        if producer.refusal and not producer.target_link.outstanding:
+            self.refuse(producer, producer.refusal)
+
     def refuse(self, producer: Producer, reason: str, *, told: bool = True) -> None:
-        """End a producer, and report it to the reader, unless a report that includes it follows."""
+        """End a producer, and report it to the reader after its receipts, unless a report that includes it follows."""
         self._drop(producer)
         refused = producer.target_link.refused(reason)
         if refused is not None and told:
+            self._report_receipts()
             self._report(refused)
 
     def _drop(self, producer: Producer) -> None:

@@ -101,6 +101,11 @@ class TargetLink:
         """Return a prefix for errors about the first outstanding entry; empty if there is none."""
         return f"entry {self._outstanding[0][2]}: " if self._outstanding else ""
 
+    @property
+    def next_sequence_id(self) -> int:
+        """Return the sequence id of the next entry that is sent."""
+        return self._sequence_id + 1
+
     def is_of_earlier_life(self, carried: Carried) -> bool:
         """Return whether the producer was opened for another life of the source than that of an entry.
 
