@@ -115,6 +115,8 @@ class HandBroker:
         """Whether the broker knows the type EXTERNAL; otherwise it closes the connection, as Apache Pulsar 4.0."""
         self.holds_schemas = False
         """Whether answers to GET_SCHEMA wait for ``release``."""
+        self.entries_max: int | None = None
+        """Number of entries of each producer that the broker accepts; None for all."""
         self._held: list[bytes] = []
         self._decoder = FrameDecoder(frame_size_max=1 << 30)
 
@@ -173,6 +175,17 @@ class HandBroker:
         version = version_to_bytes(schemas.index(asked.schema))
         self.say(commands.get_or_create_schema_response(request_id=asked.request_id, schema_version=version))
 
+    def _store(self, sent: pb.CommandSend, body: bytes) -> None:
+        producer_id, sequence_id = sent.producer_id, sent.sequence_id
+        entries = self.entries.setdefault(producer_id, [])
+        if self.entries_max is not None and len(entries) >= self.entries_max:
+            code = ServerError.NotAllowedError
+            self.say(commands.send_error(producer_id=producer_id, sequence_id=sequence_id, code=code, message="full"))
+            return
+        entries.append(body)
+        place = Position(1, len(entries) - 1)
+        self.say(commands.send_receipt(producer_id=producer_id, sequence_id=sequence_id, position=place))
+
     def _answer(self, frame: Frame) -> None:  # noqa: C901, PLR0912 - a table
         command = frame.command
         match command.type:
@@ -205,12 +218,7 @@ class HandBroker:
                     )
                 )
             case pb.BaseCommand.SEND:
-                sent = command.send
-                self.entries.setdefault(sent.producer_id, []).append(frame.body)
-                place = Position(1, len(self.entries[sent.producer_id]) - 1)
-                self.say(
-                    commands.send_receipt(producer_id=sent.producer_id, sequence_id=sent.sequence_id, position=place)
-                )
+                self._store(command.send, frame.body)
             case pb.BaseCommand.FLOW:
                 self.flows.append(command.flow.messagePermits)
             case pb.BaseCommand.GET_LAST_MESSAGE_ID:

@@ -102,6 +102,13 @@ def test_a_lost_target_forgets_a_refusal_that_waits_for_receipts() -> None:
     assert writer.take() == [TargetUp(), Receipts(((2, Position(3, 1)),))]
 
 
+def test_a_refused_entry_is_no_gap_and_is_reported_after_the_receipts_before_it() -> None:
+    writer = Writer()
+    writer.broker.entries_max = 2
+    writer.send(*(carried(ORDERS, 1, number) for number in range(4)))
+    assert writer.take() == [TargetUp(), Receipts(((1, Position(3, 1)),)), Refused(1, "entry 3:2: full")]
+
+
 def test_the_link_goes_on_once_the_target_takes_larger_messages() -> None:
     writer = Writer()
     writer.send(carried(ORDERS, 1, 0, size=LIMIT + 11_000))

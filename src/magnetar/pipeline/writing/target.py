@@ -277,7 +277,7 @@ class Target:
 
     def send_error(self, producer: Producer, error: pb.CommandSendError) -> None:
         """Handle SEND_ERROR."""
-        if error.link_refusal == pb.LinkGap:
+        if error.HasField("link_refusal") and error.link_refusal == pb.LinkGap:
             self._gap(producer, error.message)
         else:
             self.refuse(producer, f"{producer.target_link.next_awaited}{error.message}")
