@@ -11,7 +11,7 @@ from magnetar.geo.origins.index import PartialClaim
 from magnetar.geo.progress.codec import encode_state, restore_state
 from magnetar.geo.progress.confirmations import Acknowledged
 from magnetar.geo.progress.effects import effects_of_all, effects_of_merge, effects_on_arrival
-from magnetar.geo.progress.seeking import sought
+from magnetar.geo.progress.seeking import begun, sought
 from magnetar.geo.progress.state import Kind, SubscriptionProgress
 
 if TYPE_CHECKING:
@@ -150,8 +150,9 @@ class SharedProgress:
     def begin(cls, topic: SharingTopic, subscription: SharedSubscription) -> SharedProgress:
         """Start replication: the mark-delete position is the start, individually deleted entries become claims."""
         cursor = subscription.cursor
-        starts = topic.log.index.positions_at(cursor.state.mark_delete_position)
-        state = SubscriptionProgress(subscription.name, starts, topic.progress.tombstones.epoch_for_new(cursor.name))
+        epoch = topic.progress.tombstones.epoch_for_new(cursor.name)
+        state = SubscriptionProgress(subscription.name, epoch=epoch)
+        state.origins = begun(topic.log.index, cursor.state.mark_delete_position)
         keeper = cls(topic, subscription, state)
         deleted = list(cursor.state.deleted())
         keeper.made = Acknowledged(sum(each.entries for each in deleted))

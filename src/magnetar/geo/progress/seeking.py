@@ -1,4 +1,4 @@
-"""The state of a subscription after a seek in one cluster, whose log need not have the entries of the others.
+"""The state of a subscription that begins or seeks in one cluster, whose log need not have the entries of the others.
 
 A seek concerns only the entries of the log in which it is made:
 
@@ -24,6 +24,18 @@ if TYPE_CHECKING:
     from magnetar.base.position import Position
     from magnetar.geo.origins.index import OriginIndex
     from magnetar.geo.progress.state import SubscriptionProgress
+
+
+def begun(index: OriginIndex, mark_delete: Position) -> dict[str, OriginProgress]:
+    """Return the start of each origin in a subscription that begins at ``mark_delete``."""
+    found = {cluster: OriginProgress(start) for cluster, start in index.positions_at(mark_delete).items()}
+    returned = index.returned_through(mark_delete).last
+    own = found.get(index.local_cluster)
+    if returned is not None and (own is None or own.start < returned):
+        own = found[index.local_cluster] = OriginProgress(returned)
+    if own is not None:
+        _seek_returned(index, own, mark_delete)
+    return found
 
 
 def sought(

@@ -6,7 +6,7 @@ from magnetar.base.life import Life
 from magnetar.base.position import EARLIEST, LATEST, Position
 from magnetar.geo.origins.index import OriginIndex
 from magnetar.geo.origins.intervals import Interval
-from magnetar.geo.progress.seeking import sought
+from magnetar.geo.progress.seeking import begun, sought
 from magnetar.geo.progress.state import OriginProgress, SubscriptionProgress
 from magnetar.sim.pipe import read_all
 from magnetar.wire import commands
@@ -197,6 +197,30 @@ def test_a_seek_to_a_returned_batch_makes_all_of_its_messages_wanted_again() -> 
     assert Position(5, 0) in found.acknowledged
     assert Position(5, 1) not in found.acknowledged
     assert list(found.partial) == []
+
+
+def test_a_subscription_that_begins_after_returned_entries_starts_after_them() -> None:
+    network, _ = scenario("ewr", "jfk")
+    rebuild(network, "jfk")
+    carry(network)
+    late = Worker(network, "jfk", subscription="late", initialPosition=0)
+    carry(network)
+    assert late.read() == []
+    assert Worker(network, "ewr", subscription="late").read() == []
+
+
+def test_returned_entries_after_the_beginning_of_a_subscription_belong_to_it() -> None:
+    index = OriginIndex("jfk")
+    index.append_returned(Position(5, 0), 1, Position(9, 0), Position(5, -1))
+    index.append("jfk", Position(9, 1), 1, Position(9, 1))
+    index.append_returned(Position(5, 1), 2, Position(9, 2), Position(5, 0))
+    found = begun(index, Position(9, 2))["jfk"]
+    outside = [
+        p for p in (Position(5, 0), Position(5, 1), Position(9, 1)) if p <= found.start or p in found.acknowledged
+    ]
+    assert outside == [Position(5, 0), Position(5, 1), Position(9, 1)]
+    assert found.start < Position(5, 2)
+    assert Position(5, 2) not in found.acknowledged
 
 
 def test_trimmed_returned_entries_are_not_accepted_again() -> None:
