@@ -8,12 +8,14 @@ import structlog
 
 from magnetar.base.position import EARLIEST, Position
 from magnetar.broker.replication.interfaces import ReplicatingTopic
+from magnetar.broker.replication.trims import when_trims_are_stored
 from magnetar.cursor.ranges import Range
 from magnetar.geo.snapshots.claims import changed_from, claimed
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from magnetar.base.errors import StorageError
     from magnetar.broker.replication.progress.topic_progress import TopicProgress
     from magnetar.broker.subscription.subscription import Subscription
     from magnetar.geo.origins.intervals import IntervalSet
@@ -28,6 +30,11 @@ class UpdatedTopic(ReplicatingTopic, Protocol):
     @property
     def progress(self) -> TopicProgress:
         """Exact progress of the topic, with the tombstones of subscriptions."""
+        ...
+
+    @property
+    def is_closing(self) -> bool:
+        """Whether the topic is being closed."""
         ...
 
     def create_subscription(self, name: str, mark_delete: Position) -> Subscription:
@@ -63,6 +70,9 @@ class SubscriptionUpdates:
         if subscription is None:
             if self._topic.progress.tombstones.covers(update.name, position):
                 return
+            if self._topic.ledger.is_trim_unstored:
+                self._apply_later(source, update)
+                return
             subscription = self._create(update)
         elif not subscription.is_durable:
             return  # a client's own non-durable subscription with the same name
@@ -71,6 +81,20 @@ class SubscriptionUpdates:
         else:
             self._acknowledge_claims(source, subscription, update.claims.acknowledged, position)
         subscription.flushes.now()
+
+    def _apply_later(self, source: str, update: SubscriptionUpdate) -> None:
+        """Apply an update that creates a subscription when the trims of its topic are durable."""
+
+        def stored(error: StorageError | None) -> None:
+            if self._topic.is_closing:
+                return
+            if error is None:
+                self.apply(source, update, self._topic.ledger.last_confirmed_entry)
+            else:
+                what = str(error)
+                log.warning("update_ignored", topic=str(self._topic.name), source=source, name=update.name, error=what)
+
+        when_trims_are_stored(self._topic, stored)
 
     def _acknowledge_claims(
         self, source: str, subscription: Subscription, acknowledged: Mapping[str, IntervalSet], through: Position

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from magnetar.base.errors import RequestError
+from magnetar.base.errors import DiskFullError, RequestError
 from magnetar.base.limits import KEEP_ALIVE_INTERVAL_SECONDS
 from magnetar.base.position import EARLIEST
 from magnetar.broker.replication.snapshots import SNAPSHOTS_PROPERTY
@@ -673,6 +673,31 @@ def test_a_topic_that_was_closed_takes_no_update_any_more(monkeypatch: pytest.Mo
     writer.say(commands.send(producer_id=1, sequence_id=0, entry=entry, marker=True))
     assert writer.receipts() == []
     assert topic.subscriptions == {}
+
+
+def test_no_update_creates_a_subscription_while_a_crash_would_bring_trimmed_entries_back(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The subscription would start after them."""
+    mesh = among_others()
+    mesh.publish("ewr", "a")
+    writer = apache_writer(mesh)
+    cluster = mesh.clusters["ewr"]
+    topic, metadata = cluster.topic(), cluster.metadata
+    update = markers.subscription_update("worker", {"ewr": mesh.end("ewr")}, ({}, {}))
+    entry = from_apache(markers.UPDATE, update, 1)
+    topic.ledger._listed.drop([cluster.store.create()])
+    with monkeypatch.context() as disk_full:
+        error = DiskFullError("metadata store: database or disk is full")
+        disk_full.setattr(metadata, "_submit", lambda _transaction: metadata._failed(error))
+        writer.say(commands.send(producer_id=1, sequence_id=0, entry=entry, marker=True))
+        cluster.settle()
+        assert topic.ledger.is_trim_unstored
+        assert topic.subscriptions == {}
+    writer.say(commands.send(producer_id=1, sequence_id=1, entry=from_apache(markers.UPDATE, update, 2), marker=True))
+    cluster.settle()
+    assert not topic.ledger.is_trim_unstored
+    assert list(topic.subscriptions) == ["worker"]
 
 
 def test_an_update_beyond_the_end_of_the_log_acknowledges_nothing() -> None:

@@ -11,6 +11,7 @@ from magnetar.base.errors import MagnetarError, RequestError, ServerError, Stora
 from magnetar.base.limits import Limit
 from magnetar.broker.replication.interfaces import TopicWithSubscriptions
 from magnetar.broker.replication.lives import check_progress
+from magnetar.broker.replication.trims import when_trims_are_stored
 from magnetar.geo.progress.parts import in_parts, takes_nothing_back
 
 if TYPE_CHECKING:
@@ -110,8 +111,7 @@ class IncomingProgress:
                 # A deletion that could not be stored is undone by the next load, and nothing is applied until then.
                 pending.fail(self._topic.log.failure)
             elif check_progress(self._topic, pending.marker) or self._topic.ledger.is_trim_unstored:
-                # Another life may have begun since the last part. Trimmed entries that a crash brings back must not lie
-                # before the start of a state that was applied without them: they would count as acknowledged.
+                # Another life may have begun since the last part, or a trim.
                 self._steps.appendleft(partial(self._step, pending, part))
                 self._wait_for_metadata(pending)
             else:
@@ -131,13 +131,7 @@ class IncomingProgress:
             self._go_on()
 
         self._is_waiting = True
-        ledger = self._topic.ledger
-        if ledger.is_trim_unstored and not ledger.is_being_listed:
-            ledger.save()
-        if ledger.is_trim_unstored and not ledger.is_being_listed:
-            recorded(ledger.failure or StorageError(f"{self._topic.name}: a trim is not durable"))
-        else:
-            self._environment.metadata.barrier(recorded)
+        when_trims_are_stored(self._topic, recorded)
 
     def stop(self) -> None:
         """Drop pending markers without receipts."""
