@@ -43,12 +43,15 @@ class Lifetimes:
         """Cluster and name of subscriptions requested while the topic was loading or being deleted: created later."""
         self._waiting: set[tuple[str, str]] = set()
         """Cluster and name of existing subscriptions with a pending request, which may also wait for a deletion."""
+        self._unreplicated: set[tuple[str, str]] = set()
+        """Cluster and name of requested subscriptions that a crash left unreplicated: replicated again a bit later."""
 
     def lose(self, cluster: str) -> None:
         """Forget a cluster that lost the topic."""
         self._last_seen.pop(cluster, None)
         self._doubtful.pop(cluster, None)
         self._kept = [each for each in self._kept if each[0] != cluster]
+        self._unreplicated = {each for each in self._unreplicated if each[0] != cluster}
         waiting = {each for each in self._waiting if each[0] == cluster}
         self._awaited |= waiting  # a waiting consumer may create it in the next life of the topic
         self._waiting -= waiting
@@ -71,6 +74,11 @@ class Lifetimes:
             if name in replica.topic.subscriptions:
                 self._awaited.discard((replica.cluster, name))
                 self._created(replica, name)
+        for name in sorted(each for cluster, each in self._unreplicated if cluster == replica.cluster):
+            found = replica.topic.subscriptions.get(name)
+            if found is not None and found.progress is not None:
+                self._unreplicated.discard((replica.cluster, name))
+                self._replicated(replica, found)()
 
     def subscribe(self, replica: Replica, name: str) -> Callable[[], None] | None:
         """Handle SUBSCRIBE for a replicated subscription."""
@@ -78,6 +86,8 @@ class Lifetimes:
         if topic is None or replica.is_unloading:
             if not self._was_there(replica, name):
                 self._awaited.add((replica.cluster, name))
+            elif self._was_unreplicated(replica.cluster, name):
+                self._unreplicated.add((replica.cluster, name))
             return None
         existing = topic.subscriptions.get(name)
         if existing is None:
@@ -156,6 +166,12 @@ class Lifetimes:
         in_doubt = crashes != replica.crashes and self._model.has_begun(replica.cluster, name)
         return in_doubt or name in subscriptions
 
+    def _was_unreplicated(self, cluster: str, name: str) -> bool:
+        """Return whether a topic had a subscription that was not replicated when it was last loaded."""
+        _, subscriptions = self._last_seen.get(cluster, (0, dict[str, "Subscription"]()))
+        last = subscriptions.get(name)
+        return last is not None and last.progress is None
+
     def _created_or_awaited(self, replica: Replica, name: str) -> None:
         """Record a created subscription, or one that still waits for metadata."""
         if replica.topic is not None and name not in replica.topic.subscriptions:
@@ -180,7 +196,9 @@ class Lifetimes:
 
         def replicated() -> None:
             self._begins(replica, subscription, starts)
-            if subscription.progress is not None:
+            if subscription.progress is None:
+                self._unreplicated.add((replica.cluster, subscription.name))
+            else:
                 lifetime = self._model.lifetime(replica.cluster, subscription.name, subscription.progress.state.epoch)
                 for text, mask in done.items():
                     lifetime.acknowledge(text, mask)
