@@ -56,16 +56,19 @@ class Lifetimes:
         self._awaited |= waiting  # a waiting consumer may create it in the next life of the topic
         self._waiting -= waiting
 
+    def started(self, replica: Replica) -> None:
+        """Record a deletion that was in doubt, and that the broker found when it started."""
+        write, buried, tombstone = self._doubtful.get(replica.cluster, (None, "", None))
+        if tombstone is not None and replica.site.metadata.found is write:
+            del self._doubtful[replica.cluster]
+            self._model.delete_subscription(replica.cluster, buried, tombstone)
+
     def look_at(self, replica: Replica) -> None:
         """Record created subscriptions and the loaded topic."""
         if replica.topic is None:
             return
         self.look_for_outlived(replica)
         self._last_seen[replica.cluster] = replica.crashes, replica.topic.subscriptions
-        write, buried, tombstone = self._doubtful.get(replica.cluster, (None, "", None))
-        if tombstone is not None and replica.site.metadata.found is write:
-            del self._doubtful[replica.cluster]
-            self._model.delete_subscription(replica.cluster, buried, tombstone)
         for kept in [each for each in self._kept if each[0] == replica.cluster and each[1] is not replica.topic]:
             self._kept.remove(kept)
             _, _, name, epoch = kept
@@ -101,7 +104,13 @@ class Lifetimes:
         if subscription is None or subscription.progress is None or topic is None:
             return None
         name, tombstone = subscription.name, subscription.progress.state.epoch.raised_by(replica.cluster)
+        in_doubt = replica.site.metadata.in_doubt
         is_begun = is_refused = False
+
+        def keep() -> None:
+            self._kept.append((replica.cluster, topic, name, tombstone))
+            if replica.site.metadata.in_doubt not in (None, in_doubt):
+                self._doubtful[replica.cluster] = replica.site.metadata.in_doubt, name, tombstone
 
         def handled() -> None:
             nonlocal is_begun
@@ -109,7 +118,7 @@ class Lifetimes:
             if is_begun:
                 self._deleting(replica, name, tombstone)
             if is_begun and is_refused:
-                self._keep(replica, topic, name, tombstone)
+                keep()
 
         def confirmed() -> None:
             self._model.promise(replica.cluster, name).add(tombstone, {})
@@ -119,7 +128,7 @@ class Lifetimes:
             nonlocal is_refused
             is_refused = True
             if is_begun:
-                self._keep(replica, topic, name, tombstone)
+                keep()
 
         unless_lost = self._model.unless_lost
         return Unsubscribing(handled, unless_lost(replica.cluster, confirmed), unless_lost(replica.cluster, refused))
@@ -131,12 +140,6 @@ class Lifetimes:
         if (replica.cluster, name) in self._waiting:
             self._waiting.discard((replica.cluster, name))
             self._awaited.add((replica.cluster, name))
-
-    def _keep(self, replica: Replica, topic: Topic, name: str, tombstone: Epoch) -> None:
-        """Record a failed deletion."""
-        self._kept.append((replica.cluster, topic, name, tombstone))
-        if replica.site.metadata.in_doubt is not None:
-            self._doubtful[replica.cluster] = replica.site.metadata.in_doubt, name, tombstone
 
     def look_for_outlived(self, replica: Replica) -> None:
         """Find subscriptions that continue in a new epoch since the last look.

@@ -83,7 +83,7 @@ class SimulationChecks(Tap):
     def started(self, site: Site) -> None:
         """Check a cluster whose broker has recovered its disk and has not loaded any topic."""
         for name, topic in self.topics.items():
-            topic.checker.started(site.replicas[name])
+            topic.started(site.replicas[name])
 
     def check(self, sites: list[Site]) -> None:
         """Check everything about the clusters with a running broker."""

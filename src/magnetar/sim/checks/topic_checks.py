@@ -105,6 +105,11 @@ class TopicChecks:
         self.receipts.lose(replica.cluster)
         self.note(replica.cluster, "", "the topic is lost, with all that it held")
 
+    def started(self, replica: Replica) -> None:
+        """Check a cluster whose broker has recovered its disk and has not loaded the topic."""
+        self.checker.started(replica)
+        self._lifetimes.started(replica)
+
     def damaged(self, cluster: str, position: Position) -> None:
         """Record an unreadable entry of a cluster: readers skip it, and the cluster accepts it again."""
         entry = self.model.logs[cluster].at[position]
