@@ -53,8 +53,8 @@ def test_tenants_and_namespaces(apache: PulsarStandalone) -> None:
     assert magnetar(apache, "namespaces list shop") == ["shop/orders"]
     magnetar(apache, "namespaces set-clusters shop/orders --clusters apache")
     assert magnetar(apache, "namespaces get-clusters shop/orders") == ["apache"]
-    magnetar(apache, "namespaces delete shop/orders")
-    magnetar(apache, "tenants delete shop")
+    magnetar(apache, "namespaces delete shop/orders --force")
+    magnetar(apache, "tenants delete shop --force")
     assert "shop" not in magnetar(apache, "tenants list")
 
 
