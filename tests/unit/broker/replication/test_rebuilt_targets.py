@@ -104,6 +104,21 @@ def test_a_target_that_holds_everything_answers_the_probe_and_stores_nothing() -
     assert scenario.pipe.gaps == 0
 
 
+def test_a_target_that_loses_its_disk_after_it_named_its_position_is_filled() -> None:
+    scenario = RebuiltTargetScenario()
+    scenario.publish("a", "b", "c")
+    scenario.carry()
+    named = scenario.link.target_position.held
+    assert named is not None
+    scenario.rebuild_target()
+    scenario.attach()
+    scenario.pipe.seek(named)
+    assert not scenario.link.target_position.is_known, "the target has not answered the holder"
+    scenario.carry()
+    assert read_all(scenario.target) == ["a", "b", "c"]
+    assert (scenario.link.lag.backlog, scenario.pipe.gaps) == (0, 1)
+
+
 def test_the_targets_entries_are_unknown_until_it_has_answered_the_current_holder() -> None:
     scenario = RebuiltTargetScenario()
     assert scenario.link.lag.backlog == 0  # it never confirmed anything

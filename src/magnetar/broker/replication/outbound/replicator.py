@@ -88,9 +88,10 @@ class Replicator(Part):
     were produced here for the target are sent, each with the position of the previous one on the link. Permits count
     entries. Used on the event loop's thread.
 
-    Each new holder first carries a *probe*: an entry without content, in the place of the newest entry that the target
-    has confirmed. A target that holds this entry drops the probe as a duplicate. A target that lost it refuses the
-    probe because of the gap, and the link goes back. So a target that lost its data is filled without new traffic.
+    Each new holder, and each one that goes back, first carries a *probe*: an entry without content, in the place of the
+    newest entry that the target has confirmed. A target that holds this entry drops the probe as a duplicate. A target
+    that lost it refuses the probe because of the gap, and the link goes back. So a target that lost its data is filled
+    without new traffic.
     """
 
     OWNS = ("own", "copies")
@@ -175,10 +176,7 @@ class Replicator(Part):
         self.own.start_over()
         if self.parking.take_over(consumer.metadata):
             log.warning("link_parked", topic=str(self.topic.name), target=self.target, reason=self.parking.reason)
-        self._probe = self.target_position.to_verify(self.own.floor)
-        if self._probe == EARLIEST:  # no entry was confirmed, so none can be lost
-            self._probe = None
-            self._answered()
+        self._probe_at(self.target_position.to_verify(self.own.floor))
         self.copies.begin(consumer)
 
     def remove_consumer(self, consumer: Consumer) -> None:
@@ -201,6 +199,8 @@ class Replicator(Part):
 
         The position may belong to an earlier topic with the same name, which was deleted here. The next entry then does
         not name it as the previous position, so that no cluster claims entries between the two.
+
+        The target may have lost the entry since it named it, so a probe precedes the entries.
         """
         if self.copies.is_active:
             self.copies.start_over()
@@ -216,10 +216,9 @@ class Replicator(Part):
         elif position <= self.topic.ledger.last_confirmed_entry:
             self.cursor.acknowledge_cumulative(position)
         self.own.start_over(start)
-        self._probe = None
         self.target_position.go_back(position, self.own.unfillable_behind(position))
         self.flush_soon()
-        self._answered()
+        self._probe_at(position)
         self._advanced()
 
     # -- confirmations ------------------------------------------------------------------------------------------
@@ -252,6 +251,12 @@ class Replicator(Part):
             log.info("link_resumed", topic=str(self.topic.name), target=self.target)
         self.flush_soon()
         self._advanced()
+
+    def _probe_at(self, position: Position) -> None:
+        """Verify that the target holds the entry at ``position``; EARLIEST: none was confirmed, so none can be lost."""
+        self._probe = position if position > EARLIEST else None
+        if self._probe is None:
+            self._answered()
 
     def _answered(self) -> None:
         """Note that the target has answered the holder."""
