@@ -119,6 +119,29 @@ def test_a_target_that_loses_its_disk_after_it_named_its_position_is_filled() ->
     assert (scenario.link.lag.backlog, scenario.pipe.gaps) == (0, 1)
 
 
+def test_entries_that_a_source_lost_with_the_power_do_not_begin_a_link() -> None:
+    """Only trimmed entries do: a target without the lost ones may lack those before them, too."""
+    scenario = RebuiltTargetScenario()
+    scenario.publish("a")
+    scenario.publish("b", "c")
+    scenario.carry()
+    scenario.loop.advance(1)
+    scenario.source.settle()
+    first = scenario.source.topic().ledger.first_position
+    scenario.detach()
+    scenario.source.lose_power(first.ledger_id, 1)
+    scenario.publisher = scenario.source.client()
+    scenario.publisher.produce()
+    scenario.target = Cluster("jfk", targets=["ewr"], loop=scenario.loop)
+    scenario.target.store.begin_at(10_000)
+    scenario.attach()
+    scenario.publish("d")
+    scenario.pipe.read()
+    scenario.pipe.carried.pop(0)  # the pipeline loses the probe
+    scenario.carry()
+    assert read_all(scenario.target) == ["a", "d"]
+
+
 def test_the_targets_entries_are_unknown_until_it_has_answered_the_current_holder() -> None:
     scenario = RebuiltTargetScenario()
     assert scenario.link.lag.backlog == 0  # it never confirmed anything

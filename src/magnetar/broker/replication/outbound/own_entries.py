@@ -216,10 +216,14 @@ class OwnEntries(Part):
 
     @property
     def _begins_in_the_middle(self) -> bool:
-        """Return whether entries before the next one were trimmed, or precede the start of the link."""
+        """Return whether entries before the next one were trimmed, or precede the start of the link.
+
+        An entry that was lost with the power, after entries that are left, does not count: a target without it must go
+        back to these.
+        """
         if self.previous == EARLIEST:
             return False
-        return self.previous <= self._cursor.began or not self._topic.ledger.contains(self.previous)
+        return self.previous <= self._cursor.began or self.previous < self._topic.ledger.first_position
 
     def _skip_to(self, position: Position) -> None:
         """Note that no entry before ``position`` remains to be sent."""
