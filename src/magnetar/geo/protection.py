@@ -63,6 +63,8 @@ class DataFacts:
     """Number of entries published here and unconfirmed there; a lower bound while the cluster's entries are unknown."""
     oldest_appended_at: float | None = None
     """Time at which the oldest of them became durable here; None if there is none or the time was not recorded."""
+    is_oldest_exact: bool = True
+    """Whether ``oldest_appended_at`` is exact; otherwise the entry may have become durable earlier."""
     steady_since: float
 
 
@@ -178,8 +180,10 @@ def _data_risks(facts: DataFacts, observed_since: float, now: float) -> list[Jud
             risks.append(_risk(observed_since, reason, at_least=True))
         else:
             age = now - facts.oldest_appended_at
-            reason = f"{facts.entries} messages are not there, the oldest stored {age:.1f} s ago"
-            risks.append(_risk(facts.oldest_appended_at, reason))
+            at_least = not facts.is_oldest_exact
+            stored = f"stored{' at least' if at_least else ''} {age:.1f} s ago"
+            reason = f"{facts.entries} messages are not there, the oldest {stored}"
+            risks.append(_risk(facts.oldest_appended_at, reason, at_least=at_least))
     return risks
 
 

@@ -29,6 +29,7 @@ class LogPositions(Part):
         """When the durable entries were appended."""
         self.last_confirmed_entry = recovered.last_confirmed_entry
         """The newest durable entry, even if it has been trimmed since; EARLIEST if there never was one."""
+        self._opened_after = recovered.last_confirmed_entry
         self._clock = clock
 
     @property
@@ -109,6 +110,13 @@ class LogPositions(Part):
         """Whether the time of the append at ``position`` was recorded, at least roughly: when its ledger was closed."""
         ledger = self.chain.find(position.ledger_id)
         return ledger is not None and not ledger.is_recovered
+
+    def is_age_exact(self, position: Position) -> bool:
+        """Return whether ``age_of`` is the age of the entry at ``position``, nearly, and not only a lower bound.
+
+        Of the ledgers that were closed when the topic was opened, only the time of the newest append is recorded.
+        """
+        return position > self._opened_after
 
     def position_older_than(self, age_s: float, *, inclusive: bool = False) -> Position:
         """Return the position up to which every entry has been in the log for more than ``age_s`` seconds.

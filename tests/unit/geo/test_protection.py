@@ -90,6 +90,13 @@ def test_without_replicated_progress_no_other_fact_counts() -> None:
             "jfk: 3 messages are not there, the oldest stored 20.0 s ago",
         ),
         (
+            PROGRESS,
+            replace(DATA, entries=3, oldest_appended_at=NOW - 0.5, is_oldest_exact=False),
+            NOW - 0.5,
+            True,
+            "jfk: 3 messages are not there, the oldest stored at least 0.5 s ago",
+        ),
+        (
             replace(PROGRESS, by_markers=True, unavailable="it takes none", unconfirmed=None),
             DATA,
             300.0,

@@ -72,6 +72,7 @@ def _data_facts(replicator: Replicator, now: float) -> DataFacts:
         unknown_since=replicator.target_position.unknown_since,
         entries=entries,
         oldest_appended_at=None if oldest_age_s is None else now - oldest_age_s,
+        is_oldest_exact=replicator.lag.is_oldest_age_exact,
         steady_since=replicator.lag.steady_since,
     )
 

@@ -8,7 +8,7 @@ import pytest
 
 from magnetar.broker.replication.protection import protection_of
 from magnetar.geo.protection import Status
-from magnetar.sim.cluster import NAMESPACE, Cluster, entry
+from magnetar.sim.cluster import NAMESPACE, TOPIC, Cluster, entry
 from magnetar.wire import commands
 from tests.unit.broker.network import ClusterNetwork, Worker
 
@@ -75,6 +75,26 @@ def test_messages_that_are_not_there_are_a_risk_too() -> None:
     assert found.status is Status.PROTECTED
     assert found.since >= published_at + 3.0
     assert not found.at_least
+
+
+def test_loading_a_topic_does_not_make_messages_that_are_not_there_young() -> None:
+    """Of a ledger that was closed, only the time of its newest entry is known."""
+    network = ClusterNetwork("ewr", "jfk")
+    ewr = network["ewr"]
+    network.publish("ewr", "a")
+    Worker(network, "ewr")
+    network.progress(5.0)
+    network.publish("ewr", "b")
+    newest_at = ewr.clock.now()
+    ewr.do(lambda: ewr.topics.unload(TOPIC))
+    network.progress(0.5)
+    network.pipes["ewr", "jfk"].attach(permits=1)
+    found = protection(ewr)
+    assert (found.status, found.at_least) == (Status.AT_RISK, True)
+    age = ewr.clock.now() - newest_at
+    assert found.reasons == (f"jfk: 2 messages are not there, the oldest stored at least {age:.1f} s ago",)
+    carried(network)
+    assert protection(ewr).status is Status.PROTECTED
 
 
 def test_later_messages_do_not_hide_that_the_oldest_is_late() -> None:

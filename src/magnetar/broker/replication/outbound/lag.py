@@ -63,12 +63,18 @@ class LinkLag:
         return None if age_s is None else int(age_s)
 
     def oldest_age_s(self) -> float | None:
-        """Age of the oldest unconfirmed entry in seconds, since this cluster stored it.
+        """Age of the oldest unconfirmed entry in seconds, since this cluster stored it; see ``is_oldest_age_exact``.
 
         None if there is none, and for an entry from before a crash, whose append time was not recorded.
         """
         position = self.oldest_unconfirmed
         return self._ledger.age_of(position) if position is not None and self._ledger.has_recorded(position) else None
+
+    @property
+    def is_oldest_age_exact(self) -> bool:
+        """Whether ``oldest_age_s`` is exact. An entry from before the topic was loaded may be older."""
+        position = self.oldest_unconfirmed
+        return position is None or self._ledger.is_age_exact(position)
 
     # -- time ---------------------------------------------------------------------------------------------------
 
