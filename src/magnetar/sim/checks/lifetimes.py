@@ -33,8 +33,10 @@ class Lifetimes:
         self._note = note
         self._last_seen: dict[str, tuple[int, Mapping[str, Subscription]]] = {}
         """By cluster, the subscriptions of the topic when it was last loaded, and the number of crashes then."""
-        self._epochs: dict[str, tuple[Topic, dict[str, Epoch]]] = {}
-        """By cluster, the topic, and the epochs of its replicated subscriptions at the last look."""
+        self._epochs: dict[str, dict[str, Epoch]] = {}
+        """By cluster, the epochs of its replicated subscriptions at the last look, perhaps at an earlier load."""
+        self._outlived: dict[tuple[str, str], set[Epoch]] = {}
+        """By cluster and subscription, the epochs in which it may continue after a deletion that arrived."""
         self._doubtful: dict[str, tuple[object, str, Epoch]] = {}
         """By cluster, the newest deletion whose write is in doubt: the write, the subscription and the epoch."""
         self._kept: list[tuple[str, Topic, str, Epoch]] = []
@@ -49,6 +51,8 @@ class Lifetimes:
     def lose(self, cluster: str) -> None:
         """Forget a cluster that lost the topic."""
         self._last_seen.pop(cluster, None)
+        self._epochs.pop(cluster, None)
+        self._outlived = {key: epochs for key, epochs in self._outlived.items() if key[0] != cluster}
         self._doubtful.pop(cluster, None)
         self._kept = [each for each in self._kept if each[0] != cluster]
         self._unreplicated = {each for each in self._unreplicated if each[0] != cluster}
@@ -135,31 +139,37 @@ class Lifetimes:
 
     def _deleting(self, replica: Replica, name: str, tombstone: Epoch) -> None:
         """Record a deletion whose outcome is unknown until it is answered, and for ever if the process ends."""
+        self._epochs.get(replica.cluster, {}).pop(name, None)
         self._model.delete_subscription(replica.cluster, name, tombstone)
         self._note(replica.cluster, "", f"{name} is to be deleted, epoch {tombstone}")
         if (replica.cluster, name) in self._waiting:
             self._waiting.discard((replica.cluster, name))
             self._awaited.add((replica.cluster, name))
 
+    def deletion_came(self, replica: Replica, name: str, tombstone: Epoch) -> None:
+        """Record that a deletion of another cluster arrives."""
+        self._outlived.setdefault((replica.cluster, name), set()).add(tombstone.created_after())
+
     def look_for_outlived(self, replica: Replica) -> None:
         """Find subscriptions that continue in a new epoch since the last look.
 
         A subscription with consumers outlives its tombstone unchanged. The tombstone may be applied some time after its
-        arrival.
+        arrival, right before the topic is unloaded or the process ends.
         """
         if replica.topic is None:
             return
-        known, epochs = self._epochs.get(replica.cluster, (None, {}))
+        epochs = self._epochs.get(replica.cluster, {})
         found: dict[str, Epoch] = {}
         for subscription in replica.topic.subscriptions.values():
             if subscription.progress is not None:
-                epoch = found[subscription.name] = subscription.progress.state.epoch
-                before = epochs.get(subscription.name, epoch) if known is replica.topic else epoch
-                if epoch != before and not epoch.cluster:
-                    lived = self._model.lifetime(replica.cluster, subscription.name, before)
-                    self._model.begin_lifetime(replica.cluster, subscription.name, epoch).inherit(lived)
-                    self._note(replica.cluster, "", f"{subscription.name} goes on in epoch {epoch}")
-        self._epochs[replica.cluster] = replica.topic, found
+                name, epoch = subscription.name, subscription.progress.state.epoch
+                before = epochs.get(name, epoch)
+                found[name] = epoch
+                if epoch != before and epoch in self._outlived.get((replica.cluster, name), ()):
+                    lived = self._model.lifetime(replica.cluster, name, before)
+                    self._model.begin_lifetime(replica.cluster, name, epoch).inherit(lived)
+                    self._note(replica.cluster, "", f"{name} goes on in epoch {epoch}")
+        self._epochs[replica.cluster] = found
 
     def _was_there(self, replica: Replica, name: str) -> bool:
         """Return whether a topic had a subscription when it was last loaded, or may have got it before a crash."""

@@ -228,6 +228,8 @@ class TopicChecks:
         self.note(marker.source_cluster, replica.cluster, f"progress {told}")
         for state, claims in known:
             self.operations.acknowledged_otherwise(replica, state.name, claims)
+            if state.deleted:
+                self._lifetimes.deletion_came(replica, state.name, state.epoch)
         # The sender has its progress durably, unless it lost the topic or power since: the marker may be older.
         is_current = self.unsynced.keeps(marker.source_cluster) and not self.model.generations[marker.source_cluster]
         for state, claims in known if is_current else ():
