@@ -48,7 +48,7 @@ test-chaos: java setup ## kills and stops at random, replaced disks, power loss,
 test-hostile: java setup ## hostile clients and faults, and their effect on another client; 35 minutes (ARGS="-k garbage")
 	@$(BIN)/python -m pytest tests/hostile -m hostile -rP $(ARGS)
 
-interop: java setup ## tests with Apache Pulsar, which Maven downloads the first time, and its clients; 30 minutes
+interop: java setup ## tests with Apache Pulsar, which Maven downloads the first time, and its clients; 32 minutes
 	@$(BIN)/python -m pytest tests/interop -m interop -rP $(ARGS)
 
 sim: setup ## 10,000 simulated runs of 2 to 5 clusters, then every mutant of the core (SEEDS=0:1000 JOBS=1)

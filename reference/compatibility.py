@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from magnetar.admin.api import served_routes
 from magnetar.admin.exchange import Context
+from magnetar.admin.pulsar_api.differences import DIFFERENCES
 from magnetar.admin.pulsar_api.routes import GROUPS, NEVER, Status, by_key
 from reference.broker import administration
 from reference.markdown import code, table
@@ -20,12 +21,18 @@ if TYPE_CHECKING:
 _ABOUT = f"""\
 The routes of the admin API of Apache Pulsar 4.0 (v2 and v3), and their status in Magnetar:
 
-* *implemented*: with the parameters, answers and errors of Apache Pulsar.
+* *implemented*: with the parameters, answers and errors of Apache Pulsar, except for the [other
+  answers](#other-answers) below.
 * *stored without effect*: the broker stores the value and returns it. Nothing else depends on it.
 * *not built yet*: refused with status 501 and a reason that names the feature. GET of a policy returns the answer
   for an unset policy.
 * *never*: refused with status 501 and the reason "{NEVER}".
+
+`make interop` runs each command of `pulsar-admin` in both systems, and fails for a difference that this page does not
+name.
 """
+
+_OTHER_ANSWERS = "Served routes whose answer differs from that of Apache Pulsar."
 
 
 def page() -> str:
@@ -33,7 +40,12 @@ def page() -> str:
     served = by_key(served_routes(Context(*administration())))
     counts = Counter(each.status(served) for group in GROUPS for each in group.routes())
     summary = table(("status", "routes"), [(status.value, str(counts[status])) for status in Status])
-    return "\n".join([_ABOUT, summary, *(_section(group, served) for group in GROUPS)])
+    return "\n".join([_ABOUT, summary, _other_answers(), *(_section(group, served) for group in GROUPS)])
+
+
+def _other_answers() -> str:
+    rows = [(f"{method} {code(path)}", about) for (method, path), about in DIFFERENCES.items()]
+    return f"## Other answers\n\n{_OTHER_ANSWERS}\n\n{table(('route', 'difference'), rows)}"
 
 
 def _section(group: Group, served: Mapping[tuple[str, str], AdminRoute]) -> str:

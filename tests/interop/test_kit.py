@@ -8,16 +8,26 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.kit.pulsar_jars import CACHE_VARIABLE, PULSAR_VERSION, PulsarUnavailableError, java, pulsar_jars
+from tests.kit.pulsar_jars import (
+    ADMIN_TOOL_VERSION,
+    CACHE_VARIABLE,
+    PULSAR_VERSION,
+    PulsarUnavailableError,
+    admin_tool_jars,
+    java,
+    pulsar_jars,
+)
 
 if TYPE_CHECKING:
     from pathlib import Path
 
 
 def test_cached_jars_need_no_maven(tmp_path: Path) -> None:
-    jars = tmp_path / f"pulsar-{PULSAR_VERSION}"
+    jars, tool = tmp_path / f"pulsar-{PULSAR_VERSION}", tmp_path / f"pulsar-admin-{ADMIN_TOOL_VERSION}"
     jars.mkdir()
+    tool.mkdir()
     assert pulsar_jars({CACHE_VARIABLE: str(tmp_path), "PATH": ""}) == jars
+    assert admin_tool_jars({CACHE_VARIABLE: str(tmp_path), "PATH": ""}) == tool
 
 
 def test_without_maven_the_error_says_how_to_get_it(tmp_path: Path) -> None:

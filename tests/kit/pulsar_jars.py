@@ -26,14 +26,10 @@ RESOLVE_TIMEOUT_S = 900.0
 
 COPY_DEPENDENCIES = "org.apache.maven.plugins:maven-dependency-plugin:3.6.1:copy-dependencies"
 
-POM = f"""\
-<project xmlns="http://maven.apache.org/POM/4.0.0">
-  <modelVersion>4.0.0</modelVersion>
-  <groupId>magnetar.tests</groupId>
-  <artifactId>pulsar</artifactId>
-  <version>{PULSAR_VERSION}</version>
-  <packaging>pom</packaging>
-  <dependencies>
+ADMIN_TOOL_VERSION = "4.0.8"
+"""Release of ``pulsar-admin``, which works with the jars of PULSAR_VERSION; Maven Central lacks that release of it."""
+
+BROKER = f"""\
     <dependency>
       <groupId>org.apache.pulsar</groupId>
       <artifactId>pulsar-broker</artifactId>
@@ -45,7 +41,34 @@ POM = f"""\
         </exclusion>
       </exclusions>
     </dependency>
-  </dependencies>
+"""
+
+ADMIN_TOOL = "".join(
+    f"""\
+    <dependency>
+      <groupId>org.apache.pulsar</groupId>
+      <artifactId>{artifact}</artifactId>
+      <version>{ADMIN_TOOL_VERSION}</version>
+      <exclusions>
+        <exclusion> <!-- the jars of the broker have the rest -->
+          <groupId>*</groupId>
+          <artifactId>*</artifactId>
+        </exclusion>
+      </exclusions>
+    </dependency>
+"""
+    for artifact in ("pulsar-client-tools", "pulsar-client-tools-api")
+)
+
+POM = """\
+<project xmlns="http://maven.apache.org/POM/4.0.0">
+  <modelVersion>4.0.0</modelVersion>
+  <groupId>magnetar.tests</groupId>
+  <artifactId>pulsar</artifactId>
+  <version>1</version>
+  <packaging>pom</packaging>
+  <dependencies>
+{dependencies}  </dependencies>
 </project>
 """
 
@@ -64,25 +87,34 @@ def java(environment: Mapping[str, str] = os.environ) -> str:
 
 
 def pulsar_jars(environment: Mapping[str, str] = os.environ) -> Path:
-    """Return the directory with the jars; download them if necessary.
+    """Return the directory with the jars of the broker; download them if necessary.
 
     The directory gets its name after the download is complete, so an interrupted download leaves no incomplete
     directory. Raises PulsarUnavailableError if Maven is missing or does not find all jars.
     """
+    return _cached(f"pulsar-{PULSAR_VERSION}", BROKER, environment)
+
+
+def admin_tool_jars(environment: Mapping[str, str] = os.environ) -> Path:
+    """Return the directory with the two jars that ``pulsar-admin`` needs beside ``pulsar_jars``, which see."""
+    return _cached(f"pulsar-admin-{ADMIN_TOOL_VERSION}", ADMIN_TOOL, environment)
+
+
+def _cached(name: str, dependencies: str, environment: Mapping[str, str]) -> Path:
     cache = Path(environment.get(CACHE_VARIABLE) or Path.home() / ".cache" / "magnetar")
-    jars = cache / f"pulsar-{PULSAR_VERSION}"
+    jars = cache / name
     if jars.is_dir():
         return jars
     maven = shutil.which("mvn", path=environment.get("PATH"))
     if maven is None:
         message = (
-            f"the jars of Apache Pulsar {PULSAR_VERSION} are not in {cache}, and there is no Maven to fetch them: "
+            f"the jars of Apache Pulsar, {name}, are not in {cache}, and there is no Maven to fetch them: "
             "install it (apt install maven)"
         )
         raise PulsarUnavailableError(message)
     cache.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix="resolving-", dir=cache) as temporary:
-        fetched = _resolve(maven, Path(temporary))
+        fetched = _resolve(maven, Path(temporary), POM.format(dependencies=dependencies))
         try:
             fetched.rename(jars)
         except OSError:
@@ -91,10 +123,10 @@ def pulsar_jars(environment: Mapping[str, str] = os.environ) -> Path:
     return jars
 
 
-def _resolve(maven: str, directory: Path) -> Path:
-    """Copy the jars below ``directory`` with Maven and the settings of this machine."""
+def _resolve(maven: str, directory: Path, project: str) -> Path:
+    """Copy the jars of ``project`` below ``directory`` with Maven and the settings of this machine."""
     pom, jars = directory / "pom.xml", directory / "jars"
-    pom.write_text(POM)
+    pom.write_text(project)
     options = ["--batch-mode", "--no-transfer-progress", "--file", str(pom)]
     goal = [COPY_DEPENDENCIES, "-DincludeScope=runtime", f"-DoutputDirectory={jars}"]
     process = ChildProcess([maven, *options, *goal], directory, "maven")
@@ -108,7 +140,7 @@ def _resolve(maven: str, directory: Path) -> Path:
     if process.exit_status != 0 or not jars.is_dir():
         said = [line for line in process.output.read_text(errors="replace").splitlines() if "ERROR" in line]
         message = (
-            f"Maven could not fetch Apache Pulsar {PULSAR_VERSION}; it needs a network, or a mirror of Maven Central "
+            "Maven could not fetch Apache Pulsar; it needs a network, or a mirror of Maven Central "
             "in its settings.xml. It said:\n" + "\n".join(said[:5])
         )
         raise PulsarUnavailableError(message)

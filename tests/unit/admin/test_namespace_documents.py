@@ -49,12 +49,16 @@ def test_a_topic_has_the_permissions_of_its_namespace_too(http: httpx.Client) ->
     assert http.delete(f"{N}/permissions/unknown/r").status_code == 404
 
 
-def test_the_namespaces_of_a_group(http: httpx.Client) -> None:
+def test_the_namespaces_of_a_group(service: FakeAdminService, http: httpx.Client) -> None:
     http.put("namespaces/nyc/other")
     http.put("namespaces/nyc/third")
     for namespace, group in (("flights", "g"), ("other", "g"), ("third", "h")):
         assert http.post(f"namespaces/nyc/{namespace}/antiAffinity", content=group).status_code == 204
     assert http.get("namespaces/A/antiAffinity/g?tenant=nyc").json() == ["nyc/flights", "nyc/other"]
+    assert http.get(f"{service.admin_url}/admin/namespaces/A/antiAffinity/g?tenant=nyc").json() == [
+        "nyc/flights",
+        "nyc/other",
+    ]
     assert http.get("namespaces/nyc/third/antiAffinity").text == "h"
     http.delete("namespaces/nyc/third")
     http.put("namespaces/nyc/third")

@@ -35,6 +35,7 @@ CONVERSATION: list[tuple[str, str, object, int, object]] = [
     ("GET", f"{X}/{PAUSE}?applied=true", None, 200, True),
     ("DELETE", f"{N}/{PAUSE}", None, 204, None),
     ("GET", f"{N}/{PAUSE}", None, 200, False),
+    ("GET", f"{X}/schemaValidationEnforced", None, 200, False),
     ("POST", f"{N}/messageTTL", 0, 204, None),
     ("POST", f"{N}/messageTTL", 10, 204, None),
     ("POST", f"{N}/messageTTL", -1, 412, {"reason": "Invalid value for message TTL, message TTL must >= 0"}),

@@ -8,6 +8,7 @@ from starlette.routing import Match, Route
 
 from magnetar.admin.api import build_app, served_routes
 from magnetar.admin.exchange import AdminRoute, Context, route
+from magnetar.admin.pulsar_api.differences import DIFFERENCES
 from magnetar.admin.pulsar_api.routes import GROUPS, NEVER, PulsarRoute, Status, by_key, shape
 from tests.unit.admin.fake_service import AppTransport, new_service
 
@@ -51,6 +52,14 @@ def test_the_status_of_a_route_depends_on_the_handlers() -> None:
     assert statuses["/admin/v2/persistent/{tenant}/{namespace}/{topic}/stats"] is Status.SERVED
     assert statuses["/admin/v3/transactions/coordinators"] is Status.NOT_YET
     assert statuses["/admin/v3/sinks/builtinsinks"] is Status.NEVER
+
+
+def test_only_answers_of_served_routes_differ() -> None:
+    service = new_service()
+    served = by_key(served_routes(Context(service, service.resources)))
+    different = [each for each in ROUTES if each.name in DIFFERENCES]
+    assert len(different) == len(DIFFERENCES)
+    assert {each.status(served) for each in different} <= {Status.SERVED, Status.STORED}
 
 
 def test_a_route_without_effect_is_marked() -> None:

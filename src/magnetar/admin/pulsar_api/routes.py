@@ -59,6 +59,11 @@ class PulsarRoute:
     group: Group
 
     @property
+    def name(self) -> tuple[str, str]:
+        """Method and path."""
+        return self.method, self.path
+
+    @property
     def key(self) -> tuple[str, str]:
         """Method and path, without the names of parameters."""
         return self.method, shape(self.path)

@@ -156,12 +156,11 @@ class Policy(Enum):
         namespace=Level(path="schemaCompatibilityStrategy", field="schema_compatibility_strategy", method="PUT"),
         topic=Level(path="schemaCompatibilityStrategy", field="schemaCompatibilityStrategy", method="PUT"),
     )
-    SCHEMA_VALIDATION_ENFORCED = same(
-        "schema_validation_enforced",
-        bool,
-        "schemaValidationEnforced",
-        "schema_validation_enforced",
-        topic_field="schemaValidationEnforced",
+    SCHEMA_VALIDATION_ENFORCED = Description(
+        effective="schema_validation_enforced",
+        kind=bool,
+        namespace=Level(path="schemaValidationEnforced", field="schema_validation_enforced"),
+        topic=Level(path="schemaValidationEnforced", field="schemaValidationEnforced", unset=False),
     )
     MAX_PRODUCERS = maximum(
         "max_producers", ("maxProducersPerTopic", "max_producers_per_topic"), ("maxProducers", "maxProducerPerTopic")

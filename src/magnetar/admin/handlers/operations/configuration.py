@@ -48,7 +48,12 @@ class _Configuration:
 
     def internal(self, _: Request) -> dict[str, str]:
         url = f"local:{self._service.runtime_configuration().get('dataDirectory', '')}"
-        return {"metadataStoreUrl": url, "configurationMetadataStoreUrl": url, "ledgersRootPath": "/managed-ledgers"}
+        former = {"zookeeperServers": url, "configurationStoreServers": url}
+        return former | {
+            "metadataStoreUrl": url,
+            "configurationMetadataStoreUrl": url,
+            "ledgersRootPath": "/managed-ledgers",
+        }
 
     def owned(self, request: Request) -> dict[str, Any]:
         broker = path_text(request, "broker")

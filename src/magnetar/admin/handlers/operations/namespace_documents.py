@@ -47,6 +47,7 @@ def routes(context: Context) -> list[AdminRoute]:
         route("POST", anti_affinity, handlers.set_anti_affinity, is_without_effect=True),
         route("DELETE", anti_affinity, handlers.remove_anti_affinity, is_without_effect=True),
         route("GET", f"{root}/{{cluster}}/antiAffinity/{{group}}", handlers.of_group),
+        route("GET", "/admin/namespaces/{cluster}/antiAffinity/{group}", handlers.of_group),  # that of Pulsar's clients
         route("GET", f"{one}/resourcegroup", handlers.resource_group),
         route("POST", f"{one}/resourcegroup/{{resourcegroup}}", handlers.set_resource_group),
         route("DELETE", f"{one}/resourcegroup", handlers.resource_group),
