@@ -5,13 +5,15 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from reference import broker_conf, command_line, compatibility, configuration, metrics, policies, rest
+from reference import broker_conf, command_line, compatibility, configuration, metrics, openapi, policies, rest
 from reference.markdown import table
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
 DIRECTORY = Path(__file__).parent.parent / "docs" / "reference"
+
+_OPENAPI = "openapi.json"
 
 _NOTE = "This page is generated from the code by `make reference`. Do not edit it."
 
@@ -30,4 +32,6 @@ def pages() -> Mapping[str, str]:
     """Return the text of each page by file name."""
     made = {name: f"# {title}\n\n{_NOTE}\n\n{page()}" for name, (title, _, page) in _PAGES.items()}
     rows = [(f"[{title}]({name})", about) for name, (title, about, _) in _PAGES.items()]
-    return {"README.md": f"# Reference\n\n{_NOTE}\n\n{table(('page', 'content'), rows)}", **made}
+    rows.append((f"[{_OPENAPI}]({_OPENAPI})", "The admin REST API as an OpenAPI document, for tools."))
+    index = f"# Reference\n\n{_NOTE}\n\n{table(('page', 'content'), rows)}"
+    return {"README.md": index, _OPENAPI: openapi.page(), **made}

@@ -17,8 +17,9 @@ if TYPE_CHECKING:
 
 _ABOUT = """\
 Paths, parameters, bodies and answers are those of Apache Pulsar if it has the path. Other paths are Magnetar's own. An
-error is a status and `{"reason": "..."}`. The [compatibility matrix](compatibility.md) lists all paths of Apache
-Pulsar, also those that Magnetar refuses.
+error is a status and `{"reason": "..."}`. The [OpenAPI document](openapi.json) describes the parameters, bodies and
+answers of each path for tools. The [compatibility matrix](compatibility.md) lists all paths of Apache Pulsar, also
+those that Magnetar refuses.
 """
 
 

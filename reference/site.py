@@ -18,6 +18,7 @@ def sources() -> list[Path]:
     found = [*ROOT.glob("*.md"), ROOT / "LICENSE"]
     for folder in ("docs", "deploy"):
         found += [path for path in (ROOT / folder).rglob("*") if path.suffix in {".md", ".svg"}]
+    found += (ROOT / "docs").rglob("*.json")
     return sorted(path.relative_to(ROOT) for path in found)
 
 

@@ -83,14 +83,19 @@ def served_routes(context: Context) -> list[AdminRoute]:
     return [each for noun in NOUNS for each in noun.routes(context)]
 
 
+def all_routes(context: Context) -> list[AdminRoute]:
+    """Return the routes of all handlers, and of all that Apache Pulsar has beyond them."""
+    served = served_routes(context)
+    return [*served, *unsupported.routes(context, served)]
+
+
 def build_app(service: AdminService, resources: Resources, extra_routes: Sequence[BaseRoute] = ()) -> Starlette:
     """Return Pulsar's REST API for ``service`` and ``resources``, then ``extra_routes``. Run it on the broker's loop.
 
     Every refusal is a status and ``{"reason": text}``, also for unknown routes and malformed requests.
     """
     context = Context(service, resources)
-    served = served_routes(context)
-    routes = sorted([*served, *unsupported.routes(context, served)], key=lambda each: specificity(each.path))
+    routes = sorted(all_routes(context), key=lambda each: specificity(each.path))
     app = Starlette(
         routes=[*routes, *extra_routes],
         middleware=[Middleware(_RawPath)],

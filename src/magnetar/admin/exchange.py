@@ -19,6 +19,7 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Match, Route
 
 from magnetar.admin.models.model import Model, to_json
+from magnetar.admin.openapi.description import TEXT
 from magnetar.admin.service import topic_not_found
 from magnetar.base.errors import AdminError, RequestError
 from magnetar.base.limits import BODY_SIZE_MAX, BODY_VALUES_MAX, Limit
@@ -33,11 +34,13 @@ from magnetar.base.names import (
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable, Generator, Iterable, Iterator, Mapping, Sequence
+    from typing import Unpack
 
     from pydantic import TypeAdapter
     from starlette.requests import Request
     from starlette.types import Scope
 
+    from magnetar.admin.openapi.description import Description
     from magnetar.admin.service import AdminService
     from magnetar.metadata.policies import Policies, TenantInfo
     from magnetar.metadata.resources import Resources
@@ -228,24 +231,46 @@ def topic_name(request: Request) -> TopicName:
     return TopicName(PERSISTENT, namespace.tenant, namespace.namespace, local_name)
 
 
+def query_texts(request: Request, name: str) -> list[str]:
+    """Return the values of a query parameter, which the route must declare."""
+    assert name in _description(request).get("query", ()), name
+    return request.query_params.getlist(name)
+
+
+def query_text(request: Request, name: str) -> str | None:
+    """Return the last value of a query parameter, which the route must declare; None if it is absent."""
+    return next(reversed(query_texts(request, name)), None)
+
+
 def flag(request: Request, name: str, *, default: bool = False) -> bool:
     """Return a boolean query parameter; every value except ``true`` is false, as in Pulsar."""
-    value = request.query_params.get(name)
+    value = query_text(request, name)
     return default if value is None else value.lower() == "true"
 
 
+def number(request: Request, name: str) -> int | None:
+    """Return a number in the query, None if it is absent; refuses other text with 400."""
+    value = query_text(request, name)
+    try:
+        return None if value is None else int(value)
+    except ValueError:
+        raise AdminError(HTTPStatus.BAD_REQUEST, f"{name}={value!r} is not a number") from None
+
+
 async def body(request: Request, kind: TypeAdapter[Kind]) -> Kind:
-    """Return the JSON body of a request as ``kind``; no body counts as null.
+    """Return the JSON body of a request as ``kind``, which the route must declare; no body counts as null.
 
     Refuses an invalid body with 400, a body above BODY_SIZE_MAX or BODY_VALUES_MAX with 413, and a body that does not
     fit into the memory that other bodies leave with 503. The rest of a refused body is not read.
     """
+    assert _description(request).get("takes") is kind
     async with _content(request) as content:
         return _validated(kind, content)
 
 
 async def text_body(request: Request) -> str:
     """Return the body of a request, which is text as Pulsar's clients send it, or a JSON string."""
+    assert _description(request).get("takes") is TEXT
     async with _content(request) as content:
         try:
             value = json.loads(content or b'""')
@@ -312,22 +337,37 @@ def text_answer(text: str) -> Response:
 class AdminRoute(Route):
     """A route of the API. There are hundreds, so most requests are compared with its fixed beginning only."""
 
-    def __init__(self, path: str, endpoint: Callable[..., Any], methods: list[str], *, is_without_effect: bool) -> None:
-        """Route ``methods`` of ``path``; ``is_without_effect``: the broker stores what they set, and ignores it."""
+    def __init__(self, path: str, endpoint: Callable[..., Any], methods: list[str], description: Description) -> None:
+        """Route ``methods`` of ``path``."""
         super().__init__(path, endpoint, methods=methods)
-        self.is_without_effect = is_without_effect
+        self.description = description
         self._beginning = path.partition("{")[0]
         self._parts = path.count("/")
+
+    @property
+    def is_without_effect(self) -> bool:
+        """Whether the broker stores what the route sets, and ignores it."""
+        return self.description.get("is_without_effect", False)
 
     def matches(self, scope: Scope) -> tuple[Match, Scope]:
         """Return whether the route matches, as Starlette's routes do."""
         path = scope["path"]
         if path.startswith(self._beginning) and path.count("/") == self._parts:
-            return super().matches(scope)
+            match, found = super().matches(scope)
+            return match, {**found, _ROUTE: self}
         return Match.NONE, {}
 
 
-def route(methods: str, path: str, handler: Callable[[Request], Any], *, is_without_effect: bool = False) -> AdminRoute:
+_ROUTE = "magnetar.route"
+"""Key of the route in the scope of a request."""
+
+
+def _description(request: Request) -> Description:
+    found: AdminRoute = request.scope[_ROUTE]
+    return found.description
+
+
+def route(methods: str, path: str, handler: Callable[[Request], Any], **description: Unpack[Description]) -> AdminRoute:
     """Route one method, or several separated by spaces, on ``path`` to ``handler``, which may be a coroutine.
 
     A Response from the handler is sent unchanged, None is answered with 204, a Model or JSON value with 200.
@@ -347,7 +387,7 @@ def route(methods: str, path: str, handler: Callable[[Request], Any], *, is_with
             case _:
                 return JSONResponse(result)
 
-    return AdminRoute(path, endpoint, methods.split(), is_without_effect=is_without_effect)
+    return AdminRoute(path, endpoint, methods.split(), description)
 
 
 def words(text: str) -> list[str]:

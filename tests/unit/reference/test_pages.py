@@ -30,6 +30,8 @@ def test_a_page_says_what_the_code_says(name: str) -> None:
         ("configuration.md", "| `brokerServicePort` | integer | `6650` | ≥ 0, ≤ 65535 | "),
         ("metrics.md", "| `magnetar_limit_hits_total` | counter | "),
         ("metrics.md", "| `pulsar_subscription_back_log` | gauge | "),
+        ("openapi.json", '"/admin/v2/brokers/health": {'),
+        ("openapi.json", '"PartitionedTopicMetadata": {'),
         ("policies.md", "| `messageTTLInSeconds` | `messageTTL` | `messageTTL` | `0` | Seconds after which a message "),
         ("policies.md", "| `limitSize` | `0` |"),
         ("rest.md", "| `/admin/v2/persistent/{tenant}/{namespace}/{topic}/stats` | GET |"),

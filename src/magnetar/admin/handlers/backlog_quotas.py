@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, get_args
 
 from pydantic import TypeAdapter, ValidationError
 
-from magnetar.admin.exchange import AdminRoute, Context, body, flag, namespace_name, route
+from magnetar.admin.exchange import AdminRoute, Context, body, flag, namespace_name, query_text, route
 from magnetar.admin.handlers.policy_owners import PolicyOwners
 from magnetar.base.errors import AdminError
 from magnetar.metadata.policy.values import BacklogQuota, BacklogQuotaType, RetentionPolicies
@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 _MIB = 1 << 20
 
 _QUOTA: TypeAdapter[BacklogQuota] = TypeAdapter(BacklogQuota)
+_Quotas = dict[BacklogQuotaType, BacklogQuota]
+_TYPE = ("backlogQuotaType",)
 
 
 def routes(context: Context) -> list[AdminRoute]:
@@ -26,12 +28,12 @@ def routes(context: Context) -> list[AdminRoute]:
     namespace = "/admin/v2/namespaces/{tenant}/{namespace}"
     topic = "/admin/v2/persistent/{tenant}/{namespace}/{topic}"
     return [
-        route("GET", f"{namespace}/backlogQuotaMap", handlers.quotas),
-        route("POST", f"{namespace}/backlogQuota", handlers.set_quota),
-        route("DELETE", f"{namespace}/backlogQuota", handlers.remove_quota),
-        route("GET", f"{topic}/backlogQuotaMap", handlers.topic_quotas),
-        route("POST", f"{topic}/backlogQuota", handlers.set_topic_quota),
-        route("DELETE", f"{topic}/backlogQuota", handlers.remove_topic_quota),
+        route("GET", f"{namespace}/backlogQuotaMap", handlers.quotas, gives=_Quotas),
+        route("POST", f"{namespace}/backlogQuota", handlers.set_quota, takes=_QUOTA, query=_TYPE),
+        route("DELETE", f"{namespace}/backlogQuota", handlers.remove_quota, query=_TYPE),
+        route("GET", f"{topic}/backlogQuotaMap", handlers.topic_quotas, query=["applied"], gives=_Quotas),
+        route("POST", f"{topic}/backlogQuota", handlers.set_topic_quota, takes=_QUOTA, query=_TYPE),
+        route("DELETE", f"{topic}/backlogQuota", handlers.remove_topic_quota, query=_TYPE),
     ]
 
 
@@ -101,7 +103,7 @@ async def _quota(request: Request, owner: str) -> tuple[BacklogQuotaType, Backlo
 
 
 def _quota_type(request: Request) -> BacklogQuotaType:
-    named = request.query_params.get("backlogQuotaType", "destination_storage")
+    named = query_text(request, "backlogQuotaType") or "destination_storage"
     try:
         kind: BacklogQuotaType = TypeAdapter(BacklogQuotaType).validate_python(named)
     except ValidationError:

@@ -11,6 +11,7 @@ from starlette.responses import PlainTextResponse, RedirectResponse, Response, S
 
 from magnetar.admin.exchange import AdminRoute, Context, path_text, route, text_answer
 from magnetar.admin.metrics.exposition import CONTENT_TYPE, exposition
+from magnetar.admin.openapi.description import EMPTY, METRICS, TEXT, Raw
 from magnetar.base.errors import AdminError
 from magnetar.base.tasks import start_task
 
@@ -26,17 +27,17 @@ def routes(context: Context) -> list[AdminRoute]:
     root = "/admin/v2/brokers"
     topic = "{tenant}/{namespace}/{topic}"
     return [
-        route("GET", root, handlers.names),
-        route("GET", f"{root}/health", handlers.health),
-        route("GET", f"{root}/ready", handlers.ready),
-        route("GET", f"{root}/version", handlers.version),
-        route("GET", f"{root}/leaderBroker", handlers.leader),
-        route("GET", f"{root}/configuration/runtime", handlers.runtime_configuration),
-        route("GET", f"{root}/{{cluster}}", handlers.of_cluster),
-        route("GET", f"/lookup/v2/topic/persistent/{topic}", handlers.lookup),
-        route("GET", "/metrics", handlers.metrics_redirect),
-        route("GET", "/metrics/", handlers.metrics),
-        route("GET", "/status.html", handlers.status),
+        route("GET", root, handlers.names, gives=list[str]),
+        route("GET", f"{root}/health", handlers.health, gives=TEXT),
+        route("GET", f"{root}/ready", handlers.ready, gives=TEXT),
+        route("GET", f"{root}/version", handlers.version, gives=TEXT),
+        route("GET", f"{root}/leaderBroker", handlers.leader, gives=dict[str, str]),
+        route("GET", f"{root}/configuration/runtime", handlers.runtime_configuration, gives=dict[str, str]),
+        route("GET", f"{root}/{{cluster}}", handlers.of_cluster, gives=list[str]),
+        route("GET", f"/lookup/v2/topic/persistent/{topic}", handlers.lookup, gives=dict[str, str]),
+        route("GET", "/metrics", handlers.metrics_redirect, gives=EMPTY, status=302),
+        route("GET", "/metrics/", handlers.metrics, gives=METRICS),
+        route("GET", "/status.html", handlers.status, gives=Raw("OK", "text/plain")),
     ]
 
 

@@ -10,6 +10,7 @@ from pydantic import TypeAdapter
 from starlette.responses import Response
 
 from magnetar.admin.exchange import AdminRoute, Context, body, entity_name, route
+from magnetar.admin.openapi.description import EMPTY
 from magnetar.base.errors import AdminError, NotFoundError
 from magnetar.metadata.policies import ClusterData
 
@@ -30,10 +31,10 @@ def routes(context: Context) -> list[AdminRoute]:
     handlers = _Clusters(context)
     root = "/admin/v2/clusters"
     return [
-        route("GET", root, handlers.names),
-        route("GET", f"{root}/{{cluster}}", handlers.get),
-        route("PUT", f"{root}/{{cluster}}", handlers.create),
-        route("POST", f"{root}/{{cluster}}", handlers.update),
+        route("GET", root, handlers.names, gives=list[str]),
+        route("GET", f"{root}/{{cluster}}", handlers.get, gives=ClusterData),
+        route("PUT", f"{root}/{{cluster}}", handlers.create, takes=_DATA, gives=EMPTY),
+        route("POST", f"{root}/{{cluster}}", handlers.update, takes=_DATA, gives=EMPTY),
         route("DELETE", f"{root}/{{cluster}}", handlers.delete),
     ]
 

@@ -16,6 +16,7 @@ from magnetar.admin.exchange import (
     flag,
     large_answer,
     namespace_name,
+    query_text,
     route,
     words,
 )
@@ -41,16 +42,16 @@ def routes(context: Context) -> list[AdminRoute]:
     root = "/admin/v2/namespaces/{tenant}"
     one = f"{root}/{{namespace}}"
     return [
-        route("GET", root, handlers.of_tenant),
-        route("GET", one, handlers.get),
-        route("PUT", one, handlers.create),
-        route("DELETE", one, handlers.delete),
-        route("GET", f"{one}/topics", handlers.topics),
-        route("GET", f"{one}/bundles", handlers.bundles),
-        route("GET", f"{one}/allowedClusters", handlers.allowed),
-        route("POST", f"{one}/allowedClusters", handlers.set_allowed),
-        route("GET", f"{one}/replication", handlers.replication),
-        route("POST", f"{one}/replication", handlers.set_replication),
+        route("GET", root, handlers.of_tenant, gives=list[str]),
+        route("GET", one, handlers.get, gives=Policies),
+        route("PUT", one, handlers.create, takes=_POLICIES, refuses=[403, 501]),
+        route("DELETE", one, handlers.delete, query=["force"], refuses=[405]),
+        route("GET", f"{one}/topics", handlers.topics, query=["mode"], gives=list[str]),
+        route("GET", f"{one}/bundles", handlers.bundles, gives=BundlesData),
+        route("GET", f"{one}/allowedClusters", handlers.allowed, gives=list[str]),
+        route("POST", f"{one}/allowedClusters", handlers.set_allowed, takes=_CLUSTERS, refuses=[403]),
+        route("GET", f"{one}/replication", handlers.replication, gives=list[str]),
+        route("POST", f"{one}/replication", handlers.set_replication, takes=_CLUSTERS, refuses=[403]),
     ]
 
 
@@ -105,7 +106,7 @@ class _Namespaces:
     @large_answer
     async def topics(self, request: Request) -> Response:
         self._policies(request)
-        if request.query_params.get("mode", "PERSISTENT").upper() == "NON_PERSISTENT":
+        if (query_text(request, "mode") or "PERSISTENT").upper() == "NON_PERSISTENT":
             return JSONResponse([])
         return await self._context.answer_names(self._context.service.topics.names(namespace_name(request)))
 

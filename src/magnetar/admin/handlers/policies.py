@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Mapping
 from functools import partial
 from http import HTTPStatus
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from pydantic import TypeAdapter
 
-from magnetar.admin.exchange import AdminRoute, Context, body, flag, route
+from magnetar.admin.exchange import AdminRoute, Context, body, flag, number, route
 from magnetar.admin.handlers.policy_checks import check_value
 from magnetar.admin.handlers.policy_owners import PolicyOwners
 from magnetar.base.errors import AdminError
@@ -19,6 +19,7 @@ from magnetar.metadata.policy.table import Policy
 if TYPE_CHECKING:
     from starlette.requests import Request
 
+    from magnetar.admin.openapi.description import Description
     from magnetar.base.names import TopicName
     from magnetar.metadata.policies import Policies
     from magnetar.metadata.policy.description import Level
@@ -28,17 +29,22 @@ Read = Callable[["Request"], Awaitable[Any]]
 
 Method = Callable[["Request"], Any]
 
+
+class Methods(NamedTuple):
+    """Handlers of a policy at one level."""
+
+    get: Method
+    write: Method
+    remove: Method
+    kind: TypeAdapter[Any]
+    """Type of the body of ``write``."""
+
+
 _FLAG: TypeAdapter[bool] = TypeAdapter(bool)
 
 
 async def _message_ttl_of_topic(request: Request) -> int | None:
-    value = request.query_params.get("messageTTL")
-    if value is None:
-        return None
-    try:
-        return int(value)
-    except ValueError:
-        raise AdminError(HTTPStatus.BAD_REQUEST, f"messageTTL={value!r} is not a number of seconds") from None
+    return number(request, "messageTTL")
 
 
 async def _without_body(_: Request) -> bool:
@@ -65,32 +71,47 @@ def routes(context: Context) -> list[AdminRoute]:
     namespace = "/admin/v2/namespaces/{tenant}/{namespace}"
     topic = "/admin/v2/persistent/{tenant}/{namespace}/{topic}"
     found = [
-        route("GET", f"{namespace}/isAllowAutoUpdateSchema", handlers.auto_updates_schemas),
-        route("POST", f"{namespace}/isAllowAutoUpdateSchema", handlers.set_auto_update_of_schemas),
+        route("GET", f"{namespace}/isAllowAutoUpdateSchema", handlers.auto_updates_schemas, gives=bool),
+        route("POST", f"{namespace}/isAllowAutoUpdateSchema", handlers.set_auto_update_of_schemas, takes=_FLAG),
     ]
     for policy in Policy:
-        for owner, level, methods in (
-            (namespace, policy.namespace, handlers.of_namespace),
-            (topic, policy.topic, handlers.of_topic),
-        ):
-            if level is not None:
-                get, write, remove = methods(policy, level)
-                is_ignored = policy.value.effective is None
-                found += [
-                    route("GET", f"{owner}/{level.path}", get),
-                    route(level.method, f"{owner}/{level.path}", write, is_without_effect=is_ignored),
-                    route("DELETE", f"{owner}/{level.removal or level.path}", remove, is_without_effect=is_ignored),
-                ]
+        if policy.namespace is not None:
+            methods = handlers.of_namespace(policy, policy.namespace)
+            found += _routes(namespace, policy, policy.namespace, methods, {})
+        if policy.topic is not None:
+            methods = handlers.of_topic(policy, policy.topic)
+            scoped: Description = {"query": ["isGlobal"], "refuses": [501]}
+            found += _routes(topic, policy, policy.topic, methods, scoped)
     return found
+
+
+def _routes(owner: str, policy: Policy, level: Level, methods: Methods, scoped: Description) -> list[AdminRoute]:
+    """Return the routes of a policy at one level."""
+    is_topic, kind = level is policy.topic, policy.value.kind
+    removed: Description = {**scoped, "is_without_effect": policy.value.effective is None}
+    written: Description = {**removed}
+    if policy is Policy.MESSAGE_TTL and is_topic:
+        written["query"] = ["isGlobal", "messageTTL"]
+    elif (policy, is_topic) not in _READERS:
+        written["takes"] = methods.kind
+    read: Description = {"gives": kind | None if level.unset is None else kind}
+    if is_topic:
+        read["query"] = ["applied", "isGlobal"]
+    return [
+        route("GET", f"{owner}/{level.path}", methods.get, **read),
+        route(level.method, f"{owner}/{level.path}", methods.write, **written),
+        route("DELETE", f"{owner}/{level.removal or level.path}", methods.remove, **removed),
+    ]
 
 
 class _Handlers:
     def __init__(self, context: Context) -> None:
         self._owners = PolicyOwners(context)
 
-    def of_namespace(self, policy: Policy, level: Level) -> tuple[Method, Method, Method]:
+    def of_namespace(self, policy: Policy, level: Level) -> Methods:
         """Return the handlers that get, set and remove a policy of a namespace."""
-        read = _READERS.get((policy, False)) or partial(body, kind=TypeAdapter(policy.value.kind_at(level)))
+        kind: TypeAdapter[Any] = TypeAdapter(policy.value.kind_at(level))
+        read = _READERS.get((policy, False)) or partial(body, kind=kind)
 
         def get(request: Request) -> object:
             return _json(self._of_namespace(policy, self._owners.namespace(request)), level.unset)
@@ -104,11 +125,12 @@ class _Handlers:
         async def remove(request: Request) -> None:
             await self._set(request, policy, level, None)
 
-        return get, write, remove
+        return Methods(get, write, remove, kind)
 
-    def of_topic(self, policy: Policy, level: Level) -> tuple[Method, Method, Method]:
+    def of_topic(self, policy: Policy, level: Level) -> Methods:
         """Return the handlers that get, set and remove a policy of a topic."""
-        read = _READERS.get((policy, True)) or partial(body, kind=TypeAdapter(policy.value.kind_at(level)))
+        kind: TypeAdapter[Any] = TypeAdapter(policy.value.kind_at(level))
+        read = _READERS.get((policy, True)) or partial(body, kind=kind)
 
         def get(request: Request) -> object:
             topic = self._owners.topic(request)
@@ -132,7 +154,7 @@ class _Handlers:
             _check_local(request)
             await self._owners.set_topic(topic, **{level.field: None})
 
-        return get, write, remove
+        return Methods(get, write, remove, kind)
 
     # -- new schemas --------------------------------------------------------------------------------------------
 

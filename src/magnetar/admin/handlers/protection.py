@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from magnetar.admin.exchange import AdminRoute, Context, large_answer, namespace_name, route
+from magnetar.admin.models.protection import SubscriptionProtection
 from magnetar.admin.service import topic_not_found
 
 if TYPE_CHECKING:
@@ -20,8 +21,18 @@ def routes(context: Context) -> list[AdminRoute]:
     """Handlers for the protection of subscriptions."""
     handlers = _Protection(context)
     return [
-        route("GET", "/admin/v2/namespaces/{tenant}/{namespace}/subscriptionProtection", handlers.of_namespace),
-        route("GET", "/admin/v2/persistent/{tenant}/{namespace}/{topic}/subscriptionProtection", handlers.of_topic),
+        route(
+            "GET",
+            "/admin/v2/namespaces/{tenant}/{namespace}/subscriptionProtection",
+            handlers.of_namespace,
+            gives=dict[str, dict[str, SubscriptionProtection]],
+        ),
+        route(
+            "GET",
+            "/admin/v2/persistent/{tenant}/{namespace}/{topic}/subscriptionProtection",
+            handlers.of_topic,
+            gives=dict[str, dict[str, SubscriptionProtection]],
+        ),
     ]
 
 

@@ -3,12 +3,19 @@
 from __future__ import annotations
 
 from http import HTTPStatus
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from pydantic import BaseModel, TypeAdapter
 from starlette.responses import JSONResponse
 
 from magnetar.admin.exchange import AdminRoute, Context, body, flag, large_answer, path_text, route
+from magnetar.admin.models.schemas import (
+    GetAllVersionsSchemaResponse,
+    GetSchemaResponse,
+    IsCompatibilityResponse,
+    LongSchemaVersion,
+    PostSchemaResponse,
+)
 from magnetar.base.errors import AdminError, IncompatibleSchemaError, InvalidSchemaError
 from magnetar.schema.info import SchemaInfo, SchemaType
 from magnetar.schema.key_value import from_text, to_text
@@ -41,13 +48,21 @@ def routes(context: Context) -> list[AdminRoute]:
     handlers = _Schemas(context)
     topic = "/admin/v2/schemas/{tenant}/{namespace}/{topic}"
     return [
-        route("GET", f"{topic}/schema", handlers.latest),
-        route("POST", f"{topic}/schema", handlers.register),
-        route("DELETE", f"{topic}/schema", handlers.delete),
-        route("GET", f"{topic}/schema/{{version}}", handlers.version),
-        route("GET", f"{topic}/schemas", handlers.all),
-        route("POST", f"{topic}/compatibility", handlers.compatibility),
-        route("POST", f"{topic}/version", handlers.version_of),
+        route("GET", f"{topic}/schema", handlers.latest, gives=GetSchemaResponse),
+        route("POST", f"{topic}/schema", handlers.register, takes=_PAYLOAD, gives=PostSchemaResponse, refuses=[422]),
+        route("DELETE", f"{topic}/schema", handlers.delete, query=["force"], gives=LongSchemaVersion),
+        route("GET", f"{topic}/schema/{{version}}", handlers.version, gives=GetSchemaResponse),
+        route("GET", f"{topic}/schemas", handlers.all, gives=GetAllVersionsSchemaResponse),
+        route(
+            "POST",
+            f"{topic}/compatibility",
+            handlers.compatibility,
+            takes=_PAYLOAD,
+            gives=IsCompatibilityResponse,
+            status=202,
+            refuses=[422],
+        ),
+        route("POST", f"{topic}/version", handlers.version_of, takes=_PAYLOAD, gives=LongSchemaVersion, refuses=[422]),
     ]
 
 
@@ -56,13 +71,13 @@ class _Schemas:
         self._context = context
         self._schemas = context.service.schemas
 
-    async def latest(self, request: Request) -> dict[str, Any]:
+    async def latest(self, request: Request) -> GetSchemaResponse:
         versions = await self._schemas.versions(self._context.topic(request))
         if not versions:
             raise _not_found()
         return _shown(versions[-1])
 
-    async def version(self, request: Request) -> dict[str, Any]:
+    async def version(self, request: Request) -> GetSchemaResponse:
         topic, text = self._context.topic(request), path_text(request, "version")
         try:
             number = int(text)
@@ -77,9 +92,11 @@ class _Schemas:
     @large_answer
     async def all(self, request: Request) -> Response:
         versions = await self._schemas.versions(self._context.topic(request))
-        return await self._context.answer({"getSchemaResponses": list(map(_shown, versions))})
+        return await self._context.answer(
+            GetAllVersionsSchemaResponse(get_schema_responses=list(map(_shown, versions)))
+        )
 
-    async def register(self, request: Request) -> dict[str, Any]:
+    async def register(self, request: Request) -> PostSchemaResponse:
         topic, schema = self._context.topic(request), await _schema(request)
         try:
             version = await self._schemas.register(topic, schema)
@@ -87,12 +104,12 @@ class _Schemas:
             raise AdminError(HTTPStatus.CONFLICT, str(error)) from None
         except InvalidSchemaError as error:
             raise _invalid(error) from None
-        return {"version": {"version": version}}
+        return PostSchemaResponse(version=LongSchemaVersion(version=version))
 
-    async def delete(self, request: Request) -> dict[str, Any]:
+    async def delete(self, request: Request) -> LongSchemaVersion:
         topic = self._context.topic(request)
         version = await self._schemas.delete(topic, force=flag(request, "force"))
-        return {"version": _NO_VERSION if version is None else version}
+        return LongSchemaVersion(version=_NO_VERSION if version is None else version)
 
     async def compatibility(self, request: Request) -> Response:
         topic, schema = self._context.topic(request), await _schema(request)
@@ -105,14 +122,14 @@ class _Schemas:
             raise _invalid(error) from None
         else:
             is_compatible = True
-        answer = {"compatibility": is_compatible, "schemaCompatibilityStrategy": strategy.value}
-        return JSONResponse(answer, HTTPStatus.ACCEPTED)  # Pulsar's status for it
+        answer = IsCompatibilityResponse(compatibility=is_compatible, schema_compatibility_strategy=strategy.value)
+        return JSONResponse(answer.to_json(), HTTPStatus.ACCEPTED)  # Pulsar's status for it
 
-    async def version_of(self, request: Request) -> dict[str, Any]:
+    async def version_of(self, request: Request) -> LongSchemaVersion:
         topic, schema = self._context.topic(request), await _schema(request)
         versions = await self._schemas.versions(topic)
         same = (each.number for each in versions if (each.info.type, each.info.data) == (schema.type, schema.data))
-        return {"version": next(same, _NO_VERSION)}
+        return LongSchemaVersion(version=next(same, _NO_VERSION))
 
 
 async def _schema(request: Request) -> SchemaInfo:
@@ -129,15 +146,15 @@ async def _schema(request: Request) -> SchemaInfo:
     return SchemaInfo(kind, data, payload.properties)
 
 
-def _shown(schema: StoredSchema) -> dict[str, Any]:
+def _shown(schema: StoredSchema) -> GetSchemaResponse:
     info = schema.info
-    return {
-        "version": schema.number,
-        "type": info.type.name,
-        "timestamp": schema.timestamp_ms,
-        "data": to_text(info) if info.type is SchemaType.KEY_VALUE else info.data.decode(errors="replace"),
-        "properties": dict(info.properties),
-    }
+    return GetSchemaResponse(
+        version=schema.number,
+        type=info.type.name,
+        timestamp=schema.timestamp_ms,
+        data=to_text(info) if info.type is SchemaType.KEY_VALUE else info.data.decode(errors="replace"),
+        properties=dict(info.properties),
+    )
 
 
 def _not_found() -> AdminError:

@@ -10,6 +10,7 @@ from pydantic import TypeAdapter
 from magnetar.admin.exchange import AdminRoute, Context, body, flag, path_text, route
 from magnetar.admin.messages import entry_response
 from magnetar.admin.models.positions import MESSAGE_ID, MessageIdData
+from magnetar.admin.openapi.description import ENTRY
 from magnetar.admin.service import message_not_found
 from magnetar.base.errors import AdminError
 from magnetar.base.position import EARLIEST, LATEST, LONG_MAX, Position
@@ -35,22 +36,24 @@ def routes(context: Context) -> list[AdminRoute]:
     topic = "/admin/v2/persistent/{tenant}/{namespace}/{topic}"
     one = f"{topic}/subscription/{{subscription}}"
     return [
-        route("GET", f"{topic}/subscriptions", handlers.names),
-        route("PUT", one, handlers.create),
-        route("DELETE", one, handlers.delete),
-        route("POST", f"{one}/skip/{{count:int}}", handlers.skip),
+        route("GET", f"{topic}/subscriptions", handlers.names, gives=list[str]),
+        route("PUT", one, handlers.create, takes=_START, query=["replicated"], refuses=[405]),
+        route("DELETE", one, handlers.delete, query=["force"]),
+        route("POST", f"{one}/skip/{{count:int}}", handlers.skip, refuses=[405]),
         route("POST", f"{one}/skip_all", handlers.skip_all),
-        route("POST", f"{one}/resetcursor", handlers.reset_to_position),
+        route("POST", f"{one}/resetcursor", handlers.reset_to_position, takes=MESSAGE_ID, refuses=[405]),
         route("POST", f"{one}/resetcursor/{{timestamp:int}}", handlers.reset_to_time),
         route("POST", f"{one}/expireMessages/{{seconds:int}}", handlers.expire),
-        route("POST", f"{one}/expireMessages", handlers.expire_through),
-        route("GET", f"{one}/properties", handlers.properties),
-        route("PUT", f"{one}/properties", handlers.set_properties),
+        route("POST", f"{one}/expireMessages", handlers.expire_through, takes=MESSAGE_ID, refuses=[405]),
+        route("GET", f"{one}/properties", handlers.properties, gives=dict[str, str]),
+        route("PUT", f"{one}/properties", handlers.set_properties, takes=_PROPERTIES),
         route("POST", f"{topic}/all_subscription/expireMessages/{{seconds:int}}", handlers.expire_all),
-        route("GET", f"{one}/replicatedSubscriptionStatus", handlers.replicated),
-        route("POST", f"{one}/replicatedSubscriptionStatus", handlers.set_replicated),
-        route("GET", f"{one}/position/{{message:int}}", handlers.peek),
-        route("GET", f"{topic}/ledger/{{ledger:int}}/entry/{{entry:int}}", handlers.read_entry),
+        route("GET", f"{one}/replicatedSubscriptionStatus", handlers.replicated, gives=dict[str, bool]),
+        route("POST", f"{one}/replicatedSubscriptionStatus", handlers.set_replicated, takes=_REPLICATED, refuses=[405]),
+        route("GET", f"{one}/position/{{message:int}}", handlers.peek, gives=ENTRY, refuses=[405]),
+        route(
+            "GET", f"{topic}/ledger/{{ledger:int}}/entry/{{entry:int}}", handlers.read_entry, gives=ENTRY, refuses=[405]
+        ),
     ]
 
 

@@ -21,11 +21,11 @@ def routes(context: Context) -> list[AdminRoute]:
     handlers = _Tenants(context)
     root = "/admin/v2/tenants"
     return [
-        route("GET", root, handlers.names),
-        route("GET", f"{root}/{{tenant}}", handlers.get),
-        route("PUT", f"{root}/{{tenant}}", handlers.create),
-        route("POST", f"{root}/{{tenant}}", handlers.update),
-        route("DELETE", f"{root}/{{tenant}}", handlers.delete),
+        route("GET", root, handlers.names, gives=list[str]),
+        route("GET", f"{root}/{{tenant}}", handlers.get, gives=TenantInfo),
+        route("PUT", f"{root}/{{tenant}}", handlers.create, takes=_INFO),
+        route("POST", f"{root}/{{tenant}}", handlers.update, takes=_INFO),
+        route("DELETE", f"{root}/{{tenant}}", handlers.delete, query=["force"], refuses=[405]),
     ]
 
 

@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING, Any
 from pydantic import TypeAdapter
 
 from magnetar.admin.exchange import AdminRoute, Context, body, entity_name, flag, large_answer, namespace_name, route
+from magnetar.admin.models.internal import PersistentTopicInternalStats
 from magnetar.admin.models.positions import MESSAGE_ID
+from magnetar.admin.models.topics import MessageId, TopicStats
 from magnetar.admin.partitioned import PartitionedTopicStats
 from magnetar.admin.service import StatsOptions, check_not_fewer, topic_exists
 from magnetar.base.errors import AdminError
@@ -21,8 +23,6 @@ if TYPE_CHECKING:
     from starlette.requests import Request
     from starlette.responses import Response
 
-    from magnetar.admin.models.internal import PersistentTopicInternalStats
-    from magnetar.admin.models.topics import MessageId, TopicStats
     from magnetar.base.names import TopicName
 
 _SHADOW_SOURCE = "PULSAR.SHADOW_SOURCE"
@@ -37,6 +37,15 @@ _CLUSTERS: TypeAdapter[list[str] | None] = TypeAdapter(list[str] | None)
 _PARTITIONS: TypeAdapter[int] = TypeAdapter(int)
 _PARTITIONED: TypeAdapter[int | PartitionedTopicMetadata] = TypeAdapter(int | PartitionedTopicMetadata)
 
+_STATS = (
+    "excludeConsumers",
+    "excludePublishers",
+    "getEarliestTimeInBacklog",
+    "getPreciseBacklog",
+    "subscriptionBacklogSize",
+)
+_InternalStats = dict[str, dict[str, Any]]
+
 
 def routes(context: Context) -> list[AdminRoute]:
     """Handlers for topics."""
@@ -44,24 +53,38 @@ def routes(context: Context) -> list[AdminRoute]:
     root = "/admin/v2/persistent/{tenant}/{namespace}"
     one = f"{root}/{{topic}}"
     return [
-        route("GET", root, handlers.names),
-        route("GET", f"{root}/partitioned", handlers.partitioned_names),
-        route("PUT", one, handlers.create),
-        route("DELETE", one, handlers.delete),
+        route("GET", root, handlers.names, gives=list[str]),
+        route("GET", f"{root}/partitioned", handlers.partitioned_names, gives=list[str]),
+        route("PUT", one, handlers.create, takes=_PROPERTIES, refuses=[501]),
+        route("DELETE", one, handlers.delete, query=["force"]),
         route("PUT", f"{one}/unload", handlers.unload),
-        route("POST", f"{one}/replicatedSubscriptionSnapshot", handlers.begin_snapshot),
-        route("POST", f"{one}/replication/{{cluster}}/skipEntries", handlers.skip_entries),
-        route("GET", f"{one}/stats", handlers.stats),
-        route("GET", f"{one}/internalStats", handlers.internal_stats),
-        route("GET", f"{one}/lastMessageId", handlers.last_message_id),
-        route("GET", f"{one}/messageid/{{timestamp:int}}", handlers.message_id_by_time),
-        route("GET", f"{one}/partitions", handlers.partitions),
-        route("PUT", f"{one}/partitions", handlers.create_partitioned),
-        route("POST", f"{one}/partitions", handlers.update_partitioned),
-        route("DELETE", f"{one}/partitions", handlers.delete_partitioned),
-        route("POST", f"{one}/createMissedPartitions", handlers.create_missed_partitions),
-        route("GET", f"{one}/partitioned-stats", handlers.partitioned_stats),
-        route("GET", f"{one}/partitioned-internalStats", handlers.partitioned_internal_stats),
+        route("POST", f"{one}/replicatedSubscriptionSnapshot", handlers.begin_snapshot, takes=_CLUSTERS),
+        route(
+            "POST", f"{one}/replication/{{cluster}}/skipEntries", handlers.skip_entries, takes=MESSAGE_ID, refuses=[405]
+        ),
+        route("GET", f"{one}/stats", handlers.stats, query=_STATS, gives=TopicStats),
+        route("GET", f"{one}/internalStats", handlers.internal_stats, gives=PersistentTopicInternalStats),
+        route("GET", f"{one}/lastMessageId", handlers.last_message_id, gives=MessageId),
+        route("GET", f"{one}/messageid/{{timestamp:int}}", handlers.message_id_by_time, gives=MessageId, refuses=[405]),
+        route(
+            "GET",
+            f"{one}/partitions",
+            handlers.partitions,
+            query=["checkAllowAutoCreation"],
+            gives=PartitionedTopicMetadata,
+        ),
+        route("PUT", f"{one}/partitions", handlers.create_partitioned, takes=_PARTITIONED, refuses=[406]),
+        route("POST", f"{one}/partitions", handlers.update_partitioned, takes=_PARTITIONS, refuses=[406, 422]),
+        route("DELETE", f"{one}/partitions", handlers.delete_partitioned, query=["force"], refuses=[422]),
+        route("POST", f"{one}/createMissedPartitions", handlers.create_missed_partitions, refuses=[406, 422]),
+        route(
+            "GET",
+            f"{one}/partitioned-stats",
+            handlers.partitioned_stats,
+            query=(*_STATS, "perPartition"),
+            gives=PartitionedTopicStats,
+        ),
+        route("GET", f"{one}/partitioned-internalStats", handlers.partitioned_internal_stats, gives=_InternalStats),
     ]
 
 

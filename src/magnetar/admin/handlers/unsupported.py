@@ -6,7 +6,7 @@ A GET of an unsupported policy returns Pulsar's answer for an unset policy; sett
 from __future__ import annotations
 
 from http import HTTPStatus
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Never
 
 from magnetar.admin.exchange import AdminRoute, Context, route
 from magnetar.admin.pulsar_api.routes import GROUPS, by_key
@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from starlette.requests import Request
+
+    from magnetar.admin.openapi.description import Description
 
 _TOPIC_POLICIES = ("shadowTopics",)
 
@@ -30,7 +32,8 @@ def routes(context: Context, served: Sequence[AdminRoute]) -> list[AdminRoute]:
     reads = [route("GET", f"{topic}/{policy}", unset_of_topic) for policy in _TOPIC_POLICIES]
     answered = by_key([*served, *reads])
     missing = (each for group in GROUPS for each in group.routes() if each.key not in answered)
-    return [*reads, *(route(each.method, each.path, _not_implemented(each.refusal)) for each in missing)]
+    refused: Description = {"gives": Never, "refuses": [501]}
+    return [*reads, *(route(each.method, each.path, _not_implemented(each.refusal), **refused) for each in missing)]
 
 
 def _not_implemented(reason: str) -> Callable[[Request], None]:

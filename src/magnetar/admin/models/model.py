@@ -17,7 +17,8 @@ def iso_time(timestamp_ms: float) -> str:
 
 
 @cache
-def _json_name(attribute: str) -> str:
+def json_name(attribute: str) -> str:
+    """Return Pulsar's name of an attribute of a model."""
     first, *rest = attribute.split("_")
     return first + "".join(map(str.capitalize, rest))
 
@@ -52,7 +53,7 @@ class Model:
     def members(self) -> dict[str, Any]:
         """Return the members with Pulsar's field names; the values are not converted."""
         values = ((each.name, getattr(self, each.name)) for each in fields(self) if each.metadata != NOT_SHOWN)
-        return {_json_name(name): value for name, value in values if value is not None} | self._derived()
+        return {json_name(name): value for name, value in values if value is not None} | self._derived()
 
     def _derived(self) -> dict[str, Any]:
         """Return JSON fields that are derived from the others."""

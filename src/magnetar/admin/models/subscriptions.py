@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from magnetar.admin.models.clients import ConsumerStats
 from magnetar.admin.models.model import NOT_SHOWN, Model
-
-if TYPE_CHECKING:
-    from magnetar.admin.models.clients import ConsumerStats
 
 
 @dataclass(slots=True, kw_only=True)

@@ -5,13 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Self
 
+from magnetar.admin.models.clients import PublisherStats
+from magnetar.admin.models.model import NOT_SHOWN, Model
+from magnetar.admin.models.subscriptions import SubscriptionStats
+from magnetar.ledger.statistics import LedgerStatistics
+
 if TYPE_CHECKING:
-    from magnetar.admin.models.clients import PublisherStats
-    from magnetar.admin.models.subscriptions import SubscriptionStats
     from magnetar.base.names import TopicName
     from magnetar.base.position import Position
-from magnetar.admin.models.model import NOT_SHOWN, Model
-from magnetar.ledger.statistics import LedgerStatistics
 
 
 @dataclass(slots=True, kw_only=True)

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections import defaultdict
 from http import HTTPStatus
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Never
 
 from starlette.responses import JSONResponse
 
 from magnetar.admin.exchange import AdminRoute, Context, large_answer, path_text, route
 from magnetar.admin.models.bundles import bundle_of
+from magnetar.admin.models.topics import TopicStats
 from magnetar.admin.service import StatsOptions
 from magnetar.base.errors import AdminError
 
@@ -19,10 +20,12 @@ if TYPE_CHECKING:
     from starlette.requests import Request
     from starlette.responses import Response
 
-    from magnetar.admin.models.topics import TopicStats
     from magnetar.base.names import TopicName
 
 _MIB = 1 << 20
+
+_Topics = dict[str, dict[str, dict[str, dict[str, TopicStats]]]]
+"""Statistics by namespace, bundle, domain and topic."""
 
 _ALLOCATORS = ("default", "ml-cache")
 
@@ -44,14 +47,20 @@ def routes(context: Context) -> list[AdminRoute]:
     handlers = _BrokerStats(context)
     root = "/admin/v2/broker-stats"
     return [
-        route("GET", f"{root}/metrics", handlers.metrics),
-        route("GET", f"{root}/mbeans", handlers.mbeans),
-        route("GET", f"{root}/topics", handlers.topics),
-        route("GET", f"{root}/destinations", handlers.topics),
-        route("GET", f"{root}/load-report", handlers.load_report),
-        route("GET", f"{root}/allocator-stats/{{allocator}}", handlers.allocator),
-        route("GET", f"{root}/bookieops", handlers.bookie_operations),
-        route("GET", f"{root}/broker-resource-availability/{{tenant}}/{{namespace}}", handlers.availability),
+        route("GET", f"{root}/metrics", handlers.metrics, gives=list[dict[str, Any]]),
+        route("GET", f"{root}/mbeans", handlers.mbeans, gives=list[dict[str, Any]]),
+        route("GET", f"{root}/topics", handlers.topics, gives=_Topics),
+        route("GET", f"{root}/destinations", handlers.topics, gives=_Topics),
+        route("GET", f"{root}/load-report", handlers.load_report, gives=dict[str, Any]),
+        route("GET", f"{root}/allocator-stats/{{allocator}}", handlers.allocator, gives=dict[str, Any], refuses=[406]),
+        route("GET", f"{root}/bookieops", handlers.bookie_operations, gives=dict[str, Any]),
+        route(
+            "GET",
+            f"{root}/broker-resource-availability/{{tenant}}/{{namespace}}",
+            handlers.availability,
+            gives=Never,
+            refuses=[409],
+        ),
     ]
 
 

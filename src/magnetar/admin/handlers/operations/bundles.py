@@ -8,7 +8,17 @@ from zlib import crc32
 
 from pydantic import TypeAdapter
 
-from magnetar.admin.exchange import AdminRoute, Context, body, flag, namespace_name, path_text, route
+from magnetar.admin.exchange import (
+    AdminRoute,
+    Context,
+    body,
+    flag,
+    namespace_name,
+    path_text,
+    query_text,
+    query_texts,
+    route,
+)
 from magnetar.admin.models.bundles import Bundle, all_bundles
 from magnetar.base.errors import AdminError
 from magnetar.metadata.policies import NAMESPACE_BUNDLES_MAX, BundlesData
@@ -29,8 +39,8 @@ def routes(context: Context) -> list[AdminRoute]:
     handlers = _Bundles(context)
     one = "/admin/v2/namespaces/{tenant}/{namespace}/{bundle}"
     return [
-        route("PUT", f"{one}/split", handlers.split),
-        route("GET", f"{one}/topicHashPositions", handlers.hash_positions),
+        route("PUT", f"{one}/split", handlers.split, takes=_POSITIONS, query=["splitAlgorithmName", "unload"]),
+        route("GET", f"{one}/topicHashPositions", handlers.hash_positions, query=["topics"], gives=dict[str, Any]),
         route("DELETE", one, handlers.delete),
     ]
 
@@ -68,7 +78,7 @@ class _Bundles:
     async def hash_positions(self, request: Request) -> dict[str, Any]:
         """Return the hashes of the topics of a bundle, or of those that are named."""
         bundle = await self._bundle(request)
-        named = request.query_params.getlist("topics")
+        named = query_texts(request, "topics")
         hashes = await self._hashes(request, bundle)
         shown = {topic: place for topic, place in hashes.items() if not named or topic in named}
         return {"namespace": str(namespace_name(request)), "bundle": str(bundle), "topicHashPositions": shown}
@@ -97,7 +107,7 @@ class _Bundles:
 
 async def _algorithm(request: Request) -> tuple[str, list[int]]:
     """Return the name of the algorithm, and the given positions; refuses with 412."""
-    algorithm = request.query_params.get("splitAlgorithmName") or _HALVES
+    algorithm = query_text(request, "splitAlgorithmName") or _HALVES
     if algorithm not in _ALGORITHMS:
         message = "Unsupported namespace bundle split algorithm, supported algorithms are "
         raise AdminError(HTTPStatus.PRECONDITION_FAILED, f"{message}[{', '.join(_ALGORITHMS)}]")

@@ -20,12 +20,12 @@ def routes(context: Context) -> list[AdminRoute]:
     handlers = _Configuration(context)
     root = "/admin/v2/brokers"
     return [
-        route("GET", f"{root}/configuration", handlers.names),
-        route("GET", f"{root}/configuration/values", handlers.values),
-        route("POST", f"{root}/configuration/{{name}}/{{value}}", handlers.set),
-        route("DELETE", f"{root}/configuration/{{name}}", handlers.remove),
-        route("GET", f"{root}/internal-configuration", handlers.internal),
-        route("GET", f"{root}/{{cluster}}/{{broker}}/ownedNamespaces", handlers.owned),
+        route("GET", f"{root}/configuration", handlers.names, gives=list[str]),
+        route("GET", f"{root}/configuration/values", handlers.values, gives=dict[str, str]),
+        route("POST", f"{root}/configuration/{{name}}/{{value}}", handlers.set, refuses=[412]),
+        route("DELETE", f"{root}/configuration/{{name}}", handlers.remove, refuses=[412]),
+        route("GET", f"{root}/internal-configuration", handlers.internal, gives=dict[str, str]),
+        route("GET", f"{root}/{{cluster}}/{{broker}}/ownedNamespaces", handlers.owned, gives=dict[str, dict[str, Any]]),
     ]
 
 

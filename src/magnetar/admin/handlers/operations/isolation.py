@@ -13,6 +13,7 @@ from pydantic import TypeAdapter
 from starlette.responses import Response
 
 from magnetar.admin.exchange import AdminRoute, Context, body, entity_name, path_text, route
+from magnetar.admin.openapi.description import EMPTY
 from magnetar.base.errors import AdminError
 from magnetar.metadata.stored.operations import FailureDomain, IsolationPolicy, OfCluster
 
@@ -33,18 +34,24 @@ def routes(context: Context) -> list[AdminRoute]:
     domain, policy = f"{one}/failureDomains/{{domain}}", f"{one}/namespaceIsolationPolicies/{{policy}}"
     brokers = f"{one}/namespaceIsolationPolicies/brokers"
     return [
-        route("GET", f"{one}/peers", handlers.peers),
-        route("POST", f"{one}/peers", handlers.set_peers, is_without_effect=True),
-        route("GET", f"{one}/failureDomains", handlers.domains, is_without_effect=True),
-        route("GET", domain, handlers.domain, is_without_effect=True),
-        route("POST", domain, handlers.set_domain, is_without_effect=True),
-        route("DELETE", domain, handlers.delete_domain, is_without_effect=True),
-        route("GET", f"{one}/namespaceIsolationPolicies", handlers.policies, is_without_effect=True),
-        route("GET", policy, handlers.policy, is_without_effect=True),
-        route("POST", policy, handlers.set_policy, is_without_effect=True),
+        route("GET", f"{one}/peers", handlers.peers, gives=list[str]),
+        route("POST", f"{one}/peers", handlers.set_peers, is_without_effect=True, takes=_NAMES),
+        route("GET", f"{one}/failureDomains", handlers.domains, is_without_effect=True, gives=dict[str, FailureDomain]),
+        route("GET", domain, handlers.domain, is_without_effect=True, gives=FailureDomain),
+        route("POST", domain, handlers.set_domain, is_without_effect=True, takes=_DOMAIN),
+        route("DELETE", domain, handlers.delete_domain, is_without_effect=True, gives=EMPTY),
+        route(
+            "GET",
+            f"{one}/namespaceIsolationPolicies",
+            handlers.policies,
+            is_without_effect=True,
+            gives=dict[str, IsolationPolicy],
+        ),
+        route("GET", policy, handlers.policy, is_without_effect=True, gives=IsolationPolicy),
+        route("POST", policy, handlers.set_policy, is_without_effect=True, takes=_POLICY),
         route("DELETE", policy, handlers.delete_policy, is_without_effect=True),
-        route("GET", brokers, handlers.brokers, is_without_effect=True),
-        route("GET", f"{brokers}/{{broker}}", handlers.broker, is_without_effect=True),
+        route("GET", brokers, handlers.brokers, is_without_effect=True, gives=list[dict[str, Any]]),
+        route("GET", f"{brokers}/{{broker}}", handlers.broker, is_without_effect=True, gives=dict[str, Any]),
     ]
 
 

@@ -8,9 +8,12 @@ from typing import TYPE_CHECKING, Any
 from pydantic import TypeAdapter
 from starlette.responses import Response
 
-from magnetar.admin.exchange import AdminRoute, Context, body, path_text, route
+from magnetar.admin.exchange import AdminRoute, Context, body, number, path_text, query_text, route
 from magnetar.admin.messages import entry_response
+from magnetar.admin.models.logs import AnalyzedBacklog
 from magnetar.admin.models.positions import MESSAGE_ID, OPTIONAL_MESSAGE_ID
+from magnetar.admin.models.topics import MessageId
+from magnetar.admin.openapi.description import EMPTY, ENTRY, Raw
 from magnetar.base.errors import AdminError
 
 if TYPE_CHECKING:
@@ -18,12 +21,12 @@ if TYPE_CHECKING:
 
     from starlette.requests import Request
 
-    from magnetar.admin.models.logs import AnalyzedBacklog
-    from magnetar.admin.models.topics import MessageId
     from magnetar.base.names import TopicName
     from magnetar.metadata.policies import PartitionedTopicMetadata
 
 _PROPERTIES: TypeAdapter[dict[str, str] | None] = TypeAdapter(dict[str, str] | None)
+
+_PROPERTIES_SHOWN = Raw("The properties as a JSON object; nothing for a partitioned topic without properties")
 
 _NOT_OFFLOADED = {"ledgerId": -1, "entryId": -1, "partitionIndex": -1, "batchIndex": -1, "batchSize": 0}
 
@@ -33,19 +36,39 @@ def routes(context: Context) -> list[AdminRoute]:
     handlers = _Logs(context)
     one = "/admin/v2/persistent/{tenant}/{namespace}/{topic}"
     return [
-        route("GET", f"{one}/properties", handlers.properties),
-        route("PUT", f"{one}/properties", handlers.update_properties),
-        route("DELETE", f"{one}/properties", handlers.remove_property),
-        route("GET", f"{one}/internal-info", handlers.info),
-        route("GET", f"{one}/examinemessage", handlers.examine),
-        route("POST", f"{one}/subscription/{{subscription}}/analyzeBacklog", handlers.analyze),
-        route("PUT", f"{one}/backlogSize", handlers.backlog_size),
-        route("POST", f"{one}/trim", handlers.trim),
+        route("GET", f"{one}/properties", handlers.properties, gives=_PROPERTIES_SHOWN),
+        route("PUT", f"{one}/properties", handlers.update_properties, takes=_PROPERTIES),
+        route("DELETE", f"{one}/properties", handlers.remove_property, query=["key"]),
+        route("GET", f"{one}/internal-info", handlers.info, gives=dict[str, Any]),
+        route(
+            "GET",
+            f"{one}/examinemessage",
+            handlers.examine,
+            query=["initialPosition", "messagePosition"],
+            gives=ENTRY,
+            refuses=[405],
+        ),
+        route(
+            "POST",
+            f"{one}/subscription/{{subscription}}/analyzeBacklog",
+            handlers.analyze,
+            takes=OPTIONAL_MESSAGE_ID,
+            gives=AnalyzedBacklog,
+            refuses=[405],
+        ),
+        route("PUT", f"{one}/backlogSize", handlers.backlog_size, takes=MESSAGE_ID, gives=int, refuses=[405]),
+        route("POST", f"{one}/trim", handlers.trim, gives=EMPTY),
         route("DELETE", f"{one}/truncate", handlers.truncate),
-        route("POST", f"{one}/terminate", handlers.terminate),
-        route("POST", f"{one}/terminate/partitions", handlers.terminate_partitions),
-        route("GET", f"{one}/offload", handlers.offload_status),
-        route("GET", f"{one}/compaction", handlers.compaction_status),
+        route("POST", f"{one}/terminate", handlers.terminate, gives=MessageId, refuses=[405]),
+        route(
+            "POST",
+            f"{one}/terminate/partitions",
+            handlers.terminate_partitions,
+            gives=dict[str, MessageId],
+            refuses=[405],
+        ),
+        route("GET", f"{one}/offload", handlers.offload_status, gives=dict[str, Any]),
+        route("GET", f"{one}/compaction", handlers.compaction_status, gives=dict[str, str]),
     ]
 
 
@@ -70,7 +93,7 @@ class _Logs:
             await self._logs.update_properties(topic, added)
 
     async def remove_property(self, request: Request) -> None:
-        topic, key = self._context.existing(request), request.query_params.get("key", "")
+        topic, key = self._context.existing(request), query_text(request, "key") or ""
         partitioned = self._context.resources.partitioned_topics
         if partitioned.exists(topic):
             await partitioned.update(topic, lambda stored: _without(stored, key))
@@ -90,9 +113,9 @@ class _Logs:
             "Examine messages on a partitioned topic is not allowed, please try examine message on specific topic "
             "partition",
         )
-        number = max(_number(request, "messagePosition", 1), 1)
-        from_latest = request.query_params.get("initialPosition") != "earliest"
-        return entry_response(*await self._logs.examine(topic, number, from_latest=from_latest))
+        position = max(number(request, "messagePosition") or 1, 1)
+        from_latest = query_text(request, "initialPosition") != "earliest"
+        return entry_response(*await self._logs.examine(topic, position, from_latest=from_latest))
 
     async def analyze(self, request: Request) -> AnalyzedBacklog:
         start = await body(request, OPTIONAL_MESSAGE_ID)
@@ -149,12 +172,3 @@ class _Logs:
 def _without(stored: PartitionedTopicMetadata, key: str) -> PartitionedTopicMetadata:
     left = {name: value for name, value in (stored.properties or {}).items() if name != key}
     return stored.model_copy(update={"properties": left})
-
-
-def _number(request: Request, name: str, default: int) -> int:
-    """Return a number in the query; refuses other text with 400."""
-    value = request.query_params.get(name)
-    try:
-        return default if value is None else int(value)
-    except ValueError:
-        raise AdminError(HTTPStatus.BAD_REQUEST, f"{name}={value!r} is not a number") from None

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from http import HTTPStatus
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Never
 
 from pydantic import TypeAdapter
 
@@ -18,6 +18,7 @@ from magnetar.admin.exchange import (
     text_answer,
     text_body,
 )
+from magnetar.admin.openapi.description import OPTIONAL_TEXT, TEXT
 from magnetar.base.errors import AdminError
 from magnetar.metadata.policies import LocalPolicies
 from magnetar.metadata.policy.values import BookieAffinityGroup
@@ -29,6 +30,9 @@ if TYPE_CHECKING:
 _PROPERTIES: TypeAdapter[dict[str, str]] = TypeAdapter(dict[str, str])
 _AFFINITY: TypeAdapter[BookieAffinityGroup] = TypeAdapter(BookieAffinityGroup)
 
+_OF_GROUP = "/admin/namespaces/{cluster}/antiAffinity/{group}"
+"""The path that Pulsar's clients use."""
+
 
 def routes(context: Context) -> list[AdminRoute]:
     """Handlers for the documents of namespaces."""
@@ -37,22 +41,22 @@ def routes(context: Context) -> list[AdminRoute]:
     one = f"{root}/{{tenant}}/{{namespace}}"
     affinity, anti_affinity = f"{one}/persistence/bookieAffinity", f"{one}/antiAffinity"
     return [
-        route("GET", f"{one}/properties", handlers.properties),
-        route("PUT", f"{one}/properties", handlers.add_properties),
+        route("GET", f"{one}/properties", handlers.properties, gives=dict[str, str]),
+        route("PUT", f"{one}/properties", handlers.add_properties, takes=_PROPERTIES),
         route("DELETE", f"{one}/properties", handlers.clear_properties),
-        route("GET", f"{one}/property/{{key}}", handlers.property_of),
+        route("GET", f"{one}/property/{{key}}", handlers.property_of, gives=OPTIONAL_TEXT),
         route("PUT", f"{one}/property/{{key}}/{{value}}", handlers.set_property),
-        route("DELETE", f"{one}/property/{{key}}", handlers.remove_property),
-        route("GET", anti_affinity, handlers.anti_affinity),
-        route("POST", anti_affinity, handlers.set_anti_affinity, is_without_effect=True),
+        route("DELETE", f"{one}/property/{{key}}", handlers.remove_property, gives=OPTIONAL_TEXT),
+        route("GET", anti_affinity, handlers.anti_affinity, gives=OPTIONAL_TEXT),
+        route("POST", anti_affinity, handlers.set_anti_affinity, is_without_effect=True, takes=TEXT),
         route("DELETE", anti_affinity, handlers.remove_anti_affinity, is_without_effect=True),
-        route("GET", f"{root}/{{cluster}}/antiAffinity/{{group}}", handlers.of_group),
-        route("GET", "/admin/namespaces/{cluster}/antiAffinity/{group}", handlers.of_group),  # that of Pulsar's clients
+        route("GET", f"{root}/{{cluster}}/antiAffinity/{{group}}", handlers.of_group, gives=list[str]),
+        route("GET", _OF_GROUP, handlers.of_group, gives=list[str]),
         route("GET", f"{one}/resourcegroup", handlers.resource_group),
-        route("POST", f"{one}/resourcegroup/{{resourcegroup}}", handlers.set_resource_group),
+        route("POST", f"{one}/resourcegroup/{{resourcegroup}}", handlers.set_resource_group, gives=Never),
         route("DELETE", f"{one}/resourcegroup", handlers.resource_group),
-        route("GET", affinity, handlers.bookie_affinity),
-        route("POST", affinity, handlers.set_bookie_affinity, is_without_effect=True),
+        route("GET", affinity, handlers.bookie_affinity, gives=BookieAffinityGroup | None),
+        route("POST", affinity, handlers.set_bookie_affinity, is_without_effect=True, takes=_AFFINITY),
         route("DELETE", affinity, handlers.remove_bookie_affinity, is_without_effect=True),
     ]
 

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from magnetar.admin.exchange import AdminRoute, Context, namespace_name, path_text, route, text_answer
 from magnetar.admin.models.bundles import Bundle, bundle_of
+from magnetar.admin.openapi.description import TEXT
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -20,7 +21,9 @@ def routes(context: Context) -> list[AdminRoute]:
     """Handlers for the topics of namespaces."""
     handlers = _Operations(context)
     one = "/admin/v2/namespaces/{tenant}/{namespace}"
-    found = [route("GET", "/lookup/v2/topic/persistent/{tenant}/{namespace}/{topic}/bundle", handlers.bundle)]
+    found = [
+        route("GET", "/lookup/v2/topic/persistent/{tenant}/{namespace}/{topic}/bundle", handlers.bundle, gives=TEXT)
+    ]
     for owner in (one, f"{one}/{{bundle}}"):
         found += [
             route("PUT", f"{owner}/unload", handlers.unload),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from http import HTTPStatus
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Never
 
 from magnetar.admin.exchange import AdminRoute, Context, namespace_name, route, topic_name
 from magnetar.base.errors import AdminError
@@ -29,7 +29,7 @@ def routes(context: Context) -> list[AdminRoute]:
 
     root = "/admin/v2/non-persistent/{tenant}/{namespace}"
     return [
-        route("GET", root, nothing),
-        route("GET", f"{root}/partitioned", nothing),
-        *(route("GET", f"{root}/{{topic}}/{what}", missing) for what in _READ),
+        route("GET", root, nothing, gives=list[str]),
+        route("GET", f"{root}/partitioned", nothing, gives=list[str]),
+        *(route("GET", f"{root}/{{topic}}/{what}", missing, gives=Never) for what in _READ),
     ]

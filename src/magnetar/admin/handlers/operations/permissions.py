@@ -14,26 +14,32 @@ from magnetar.metadata.policies import AuthAction
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
+    from typing import Unpack
 
     from starlette.requests import Request
 
+    from magnetar.admin.openapi.description import Description
     from magnetar.base.names import NamespaceName
     from magnetar.metadata.policies import AuthPolicies
 
 
-class _Revocation(BaseModel):
+class Revocation(BaseModel):
+    """A role whose permissions for a topic are revoked."""
+
     topic: str
     role: str
 
 
-class _Grant(_Revocation):
+class Grant(Revocation):
+    """Permissions of a role for a topic."""
+
     actions: list[AuthAction]
 
 
 _ACTIONS: TypeAdapter[list[AuthAction] | None] = TypeAdapter(list[AuthAction] | None)
 _ROLES: TypeAdapter[list[str] | None] = TypeAdapter(list[str] | None)
-_GRANTS: TypeAdapter[list[_Grant]] = TypeAdapter(list[_Grant])
-_REVOCATIONS: TypeAdapter[list[_Revocation]] = TypeAdapter(list[_Revocation])
+_GRANTS: TypeAdapter[list[Grant]] = TypeAdapter(list[Grant])
+_REVOCATIONS: TypeAdapter[list[Revocation]] = TypeAdapter(list[Revocation])
 
 
 def routes(context: Context) -> list[AdminRoute]:
@@ -43,21 +49,27 @@ def routes(context: Context) -> list[AdminRoute]:
     namespace = f"{root}/{{tenant}}/{{namespace}}/permissions"
     topic = "/admin/v2/persistent/{tenant}/{namespace}/{topic}/permissions"
 
-    def stored(method: str, path: str, handler: Callable[[Request], Awaitable[None]]) -> AdminRoute:
-        return route(method, path, handler, is_without_effect=True)
+    def stored(
+        method: str, path: str, handler: Callable[[Request], Awaitable[None]], **description: Unpack[Description]
+    ) -> AdminRoute:
+        whole: Description = {**description, "is_without_effect": True}
+        return route(method, path, handler, **whole)
 
+    invalid = [404, 412]
     return [
-        route("GET", namespace, handlers.of_namespace),
-        stored("POST", f"{namespace}/{{role}}", handlers.grant),
+        route("GET", namespace, handlers.of_namespace, gives=dict[str, list[AuthAction]]),
+        stored("POST", f"{namespace}/{{role}}", handlers.grant, takes=_ACTIONS),
         stored("DELETE", f"{namespace}/{{role}}", handlers.revoke),
-        route("GET", f"{namespace}/subscription", handlers.of_subscriptions),
-        stored("POST", f"{namespace}/subscription/{{subscription}}", handlers.grant_for_subscription),
+        route("GET", f"{namespace}/subscription", handlers.of_subscriptions, gives=dict[str, list[str]]),
+        stored("POST", f"{namespace}/subscription/{{subscription}}", handlers.grant_for_subscription, takes=_ROLES),
         stored("DELETE", f"{namespace}/{{subscription}}/{{role}}", handlers.revoke_for_subscription),
-        route("GET", topic, handlers.of_topic),
-        stored("POST", f"{topic}/{{role}}", handlers.grant_for_topic),
+        route("GET", topic, handlers.of_topic, gives=dict[str, list[AuthAction]]),
+        stored("POST", f"{topic}/{{role}}", handlers.grant_for_topic, takes=_ACTIONS),
         stored("DELETE", f"{topic}/{{role}}", handlers.revoke_for_topic),
-        stored("POST", f"{root}/grantPermissionsOnTopics", handlers.grant_for_topics),
-        stored("POST", f"{root}/revokePermissionsOnTopics", handlers.revoke_for_topics),
+        stored("POST", f"{root}/grantPermissionsOnTopics", handlers.grant_for_topics, takes=_GRANTS, refuses=invalid),
+        stored(
+            "POST", f"{root}/revokePermissionsOnTopics", handlers.revoke_for_topics, takes=_REVOCATIONS, refuses=invalid
+        ),
     ]
 
 
@@ -160,7 +172,7 @@ async def _actions(request: Request) -> list[AuthAction]:
     return sorted(set(actions))
 
 
-def _named(each: _Revocation) -> TopicName:
+def _named(each: Revocation) -> TopicName:
     try:
         return TopicName.parse(each.topic)
     except InvalidTopicNameError as error:

@@ -24,10 +24,10 @@ def routes(context: Context) -> list[AdminRoute]:
     root = "/admin/v2/resource-quotas"
     one = f"{root}/{{tenant}}/{{namespace}}/{{bundle}}"
     return [
-        route("GET", root, handlers.default, is_without_effect=True),
-        route("POST", root, handlers.set_default, is_without_effect=True),
-        route("GET", one, handlers.get, is_without_effect=True),
-        route("POST", one, handlers.set, is_without_effect=True),
+        route("GET", root, handlers.default, is_without_effect=True, gives=ResourceQuota),
+        route("POST", root, handlers.set_default, is_without_effect=True, takes=_QUOTA),
+        route("GET", one, handlers.get, is_without_effect=True, gives=ResourceQuota),
+        route("POST", one, handlers.set, is_without_effect=True, takes=_QUOTA),
         route("DELETE", one, handlers.delete, is_without_effect=True),
     ]
 

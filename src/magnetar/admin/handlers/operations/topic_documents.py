@@ -24,12 +24,18 @@ def routes(context: Context) -> list[AdminRoute]:
     handlers = _TopicDocuments(context)
     one = "/admin/v2/persistent/{tenant}/{namespace}/{topic}"
     return [
-        route("GET", f"{one}/replication", handlers.replication),
-        route("POST", f"{one}/replication", handlers.set_replication),
+        route("GET", f"{one}/replication", handlers.replication, query=["applied"], gives=list[str] | None),
+        route("POST", f"{one}/replication", handlers.set_replication, takes=_CLUSTERS, refuses=[403]),
         route("DELETE", f"{one}/replication", handlers.remove_replication),
         route("DELETE", f"{one}/policies", handlers.remove_all),
-        route("GET", f"{one}/{{subscription}}/dispatchRate", handlers.dispatch_rate),
-        route("POST", f"{one}/{{subscription}}/dispatchRate", handlers.set_dispatch_rate),
+        route(
+            "GET",
+            f"{one}/{{subscription}}/dispatchRate",
+            handlers.dispatch_rate,
+            query=["applied"],
+            gives=DispatchRate | None,
+        ),
+        route("POST", f"{one}/{{subscription}}/dispatchRate", handlers.set_dispatch_rate, takes=_RATE),
         route("DELETE", f"{one}/{{subscription}}/dispatchRate", handlers.remove_dispatch_rate),
     ]
 
