@@ -1,0 +1,175 @@
+"""Records of resources, which merge by the newer edit of each unit. Pure.
+
+A record has the newest edit of each unit, also of one that was removed, and the times of the resource's creation and
+deletion. Of two edits of a unit the one with the greater stamp counts. Merging is commutative, associative and
+idempotent: records may be lost, repeated and reordered, or contain some of the units only, and all clusters agree.
+
+A deletion removes all edits before it. A resource that is created again has none of them. An edit that was made
+concurrently with a deletion does not restore the resource.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, NamedTuple, Self
+
+from magnetar.metasync.stamps import Stamp
+from magnetar.metasync.units import ResourceType, document_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from magnetar.metasync.units import Document
+
+REMOVED = None
+"""The value of a unit that was removed. Null in a document means absent as well, as in Pulsar."""
+
+PARTITIONS = "/partitions"
+"""The unit of a partitioned topic that only grows."""
+
+REMOVED_MAX = 1_000
+"""Maximum number of removed units that a record remembers, for example removed properties.
+
+If older ones are forgotten, an edit made before the removal could restore the unit.
+"""
+
+
+class Edit(NamedTuple):
+    """The newest edit of a unit."""
+
+    stamp: Stamp
+    value: Any
+    """JSON; REMOVED if the unit was removed."""
+
+    def wins_over(self, other: Edit) -> bool:
+        """Return whether this edit counts. Equal stamps with different values come from a faulty cluster only."""
+        return (self.stamp, _canonical(self.value)) > (other.stamp, _canonical(other.value))
+
+
+@dataclass(slots=True)
+class Record:
+    """The edits of one resource, all of them or a part."""
+
+    kind: ResourceType
+    created: Stamp | None = None
+    """The newest creation."""
+    deleted: Stamp | None = None
+    """The newest deletion."""
+    edits: dict[str, Edit] = field(default_factory=dict)
+    """By unit."""
+
+    @property
+    def exists(self) -> bool:
+        """Whether the resource exists."""
+        return self.created is not None and (self.deleted is None or self.deleted < self.created)
+
+    @property
+    def newest(self) -> Stamp | None:
+        """The newest stamp of the record."""
+        return max(self.stamps(), default=None)
+
+    def stamps(self) -> Iterator[Stamp]:
+        """Yield all stamps."""
+        yield from (each for each in (self.created, self.deleted) if each is not None)
+        yield from (edit.stamp for edit in self.edits.values())
+
+    def document(self) -> Document | None:
+        """Return the resource's document; None if it does not exist."""
+        if not self.exists:
+            return None
+        return document_of({unit: edit.value for unit, edit in self.edits.items() if edit.value is not REMOVED})
+
+    def merge(self, other: Record) -> Record:
+        """Return the record with the edits of both."""
+        assert self.kind is other.kind, (self.kind, other.kind)
+        created, deleted = _newer(self.created, other.created), _newer(self.deleted, other.deleted)
+        edits = dict(self.edits)
+        for unit, edit in other.edits.items():
+            known = edits.get(unit)
+            if known is None:
+                edits[unit] = edit
+            elif self.kind is ResourceType.TOPICS and unit == PARTITIONS:
+                edits[unit] = _larger(known, edit)
+            elif edit.wins_over(known):
+                edits[unit] = edit
+        if deleted is not None:
+            edits = {unit: edit for unit, edit in edits.items() if deleted < edit.stamp}
+        return Record(self.kind, created, deleted, edits)
+
+    def news(self, known: Record) -> Record:
+        """Return the part of this record that a holder of ``known`` lacks."""
+        merged = known.merge(self)
+        edits = {unit: edit for unit, edit in merged.edits.items() if known.edits.get(unit) != edit}
+        return Record(
+            self.kind,
+            merged.created if merged.created != known.created else None,
+            merged.deleted if merged.deleted != known.deleted else None,
+            edits,
+        )
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether the record has no edit."""
+        return self.created is None and self.deleted is None and not self.edits
+
+    def forget(self) -> None:
+        """Forget the oldest removed units beyond REMOVED_MAX."""
+        removed = [unit for unit, edit in self.edits.items() if edit.value is REMOVED]
+        removed.sort(key=lambda unit: self.edits[unit].stamp)
+        for unit in removed[: max(0, len(removed) - REMOVED_MAX)]:
+            del self.edits[unit]
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the record as JSON."""
+        edits = {unit: [edit.value, *edit.stamp.to_json()] for unit, edit in sorted(self.edits.items())}
+        found: dict[str, Any] = {"edits": edits}
+        if self.created is not None:
+            found["created"] = self.created.to_json()
+        if self.deleted is not None:
+            found["deleted"] = self.deleted.to_json()
+        return found
+
+    @classmethod
+    def from_json(cls, kind: ResourceType, value: Mapping[str, Any]) -> Self:
+        """Parse the result of ``to_json``; raises ValueError."""
+        match value:
+            case {"edits": dict(edits)}:
+                read = {unit: _edit_of(unit, edit) for unit, edit in edits.items()}
+                created, deleted = value.get("created"), value.get("deleted")
+                return cls(
+                    kind,
+                    None if created is None else Stamp.from_json(created),
+                    None if deleted is None else Stamp.from_json(deleted),
+                    read,
+                )
+        message = "a record of edits must have the member edits"
+        raise ValueError(message)
+
+
+def _edit_of(unit: object, value: object) -> Edit:
+    if not isinstance(unit, str) or not unit.startswith("/"):
+        message = f"{unit!r:.100} is not a JSON pointer"
+        raise ValueError(message)
+    match value:
+        case [edited, *stamp]:
+            return Edit(Stamp.from_json(stamp), edited)
+    message = f"the edit of {unit:.100} must have a value and a stamp"
+    raise ValueError(message)
+
+
+def _newer(one: Stamp | None, other: Stamp | None) -> Stamp | None:
+    return max((each for each in (one, other) if each is not None), default=None)
+
+
+def _larger(one: Edit, other: Edit) -> Edit:
+    """Return the edit with more partitions, or the newer one."""
+    counts = [(each.value if isinstance(each.value, int) else 0, each) for each in (one, other)]
+    (first, _), (second, _) = counts
+    if first != second:
+        return one if first > second else other
+    return other if other.wins_over(one) else one
+
+
+def _canonical(value: object) -> str:
+    return json.dumps(value, sort_keys=True, separators=(",", ":"))

@@ -1,0 +1,96 @@
+"""The parts of documents that are merged separately: fields, and keys of some fields. Pure.
+
+A unit is named by a JSON pointer (RFC 6901), such as ``/message_ttl_in_seconds`` or
+``/backlog_quota_map/destination_storage``. Fields that this version does not know are units as well, so they survive.
+"""
+
+from __future__ import annotations
+
+from enum import Enum
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+Document = dict[str, Any]
+"""A document as JSON."""
+
+
+class ResourceType(Enum):
+    """``ResourceType`` of PIP-136."""
+
+    TENANTS = "Tenants"
+    NAMESPACES = "Namespaces"
+    TOPICS = "Topics"
+    """Partitioned topics."""
+    TOPIC_POLICIES = "TopicPolicies"
+
+
+_DEPTHS: dict[ResourceType, dict[str, int]] = {
+    ResourceType.TENANTS: {},
+    ResourceType.NAMESPACES: {
+        "auth_policies/namespace_auth": 1,
+        "auth_policies/destination_auth": 2,
+        "auth_policies/subscription_auth_roles": 1,
+        "backlog_quota_map": 1,
+        "clusterDispatchRate": 1,
+        "topicDispatchRate": 1,
+        "subscriptionDispatchRate": 1,
+        "replicatorDispatchRate": 1,
+        "clusterSubscribeRate": 1,
+        "publishMaxMessageRate": 1,
+        "latency_stats_sample_rate": 1,
+        "properties": 1,
+    },
+    ResourceType.TOPICS: {"properties": 1},
+    ResourceType.TOPIC_POLICIES: {"backLogQuotaMap": 1, "subscriptionPolicies": 1},
+}
+"""Fields that are divided: the number of levels of keys below them. All other fields are one unit each."""
+
+
+def units_of(kind: ResourceType, document: Document) -> dict[str, Any]:
+    """Return the value of each unit of a document."""
+    return dict(_units(kind, document))
+
+
+def document_of(units: Mapping[str, Any]) -> Document:
+    """Return the document with these units."""
+    document: Document = {}
+    for unit, value in units.items():
+        *parents, last = map(_unescaped, unit.split("/")[1:])
+        at = document
+        for parent in parents:
+            at = at.setdefault(parent, {})
+        at[last] = value
+    return document
+
+
+def _units(kind: ResourceType, document: Document) -> Iterator[tuple[str, Any]]:
+    divided = _DEPTHS[kind]
+    for field, value in document.items():
+        inside = [each for each in divided if each.partition("/")[0] == field]
+        if not inside or not isinstance(value, dict):
+            yield f"/{_escaped(field)}", value
+        elif inside == [field]:
+            yield from _keys(f"/{_escaped(field)}", value, divided[field])
+        else:
+            for name, part in value.items():
+                depth = divided.get(f"{field}/{name}", 0)
+                yield from _keys(f"/{_escaped(field)}/{_escaped(name)}", part, depth)
+
+
+def _keys(unit: str, value: Any, depth: int) -> Iterator[tuple[str, Any]]:  # noqa: ANN401 - JSON has no narrower type
+    """Yield the units below a field. An empty object has no units: it means the same as an absent one."""
+    if not depth or not isinstance(value, dict):
+        yield unit, value
+        return
+    for key, part in value.items():
+        yield from _keys(f"{unit}/{_escaped(key)}", part, depth - 1)
+
+
+def _escaped(name: str) -> str:
+    return name.replace("~", "~0").replace("/", "~1")
+
+
+def _unescaped(name: str) -> str:
+    return name.replace("~1", "/").replace("~0", "~")

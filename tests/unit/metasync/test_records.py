@@ -1,0 +1,123 @@
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from magnetar.metasync.records import PARTITIONS, REMOVED, Edit, Record
+from magnetar.metasync.stamps import Stamp
+from magnetar.metasync.units import ResourceType
+
+NAMESPACE = ResourceType.NAMESPACES
+CLUSTERS = ("ewr", "jfk", "lga")
+
+stamps = st.builds(Stamp, st.integers(0, 5), st.integers(0, 2), st.sampled_from(CLUSTERS))
+units = st.sampled_from(["/message_ttl_in_seconds", "/properties/a", "/properties/b"])
+edits = st.builds(Edit, stamps, st.sampled_from([REMOVED, 1, 2, "x"]))
+records = st.builds(Record, st.just(NAMESPACE), st.none() | stamps, st.none() | stamps, st.dictionaries(units, edits))
+"""Any parts of records, also of a faulty cluster that gives a stamp twice."""
+
+
+def merged(*parts: Record) -> Record:
+    whole = Record(parts[0].kind)
+    for part in parts:
+        whole = whole.merge(part)
+    return whole
+
+
+@given(records, records)
+def test_merging_is_commutative(one: Record, other: Record) -> None:
+    assert merged(one, other) == merged(other, one)
+
+
+@given(records, records, records)
+def test_merging_is_associative(one: Record, other: Record, third: Record) -> None:
+    assert merged(merged(one, other), third) == merged(one, merged(other, third))
+
+
+@given(records, records)
+def test_merging_is_idempotent(one: Record, other: Record) -> None:
+    whole = merged(one, other)
+    assert merged(whole, one) == merged(whole, other) == merged(whole, whole) == whole
+
+
+@given(st.lists(records, min_size=1, max_size=6), st.randoms(use_true_random=False))
+def test_merging_equals_the_naive_twin_in_any_order(parts: list[Record], random: object) -> None:
+    """The twin keeps all edits, and looks for the newest one of each unit at the end."""
+    deleted = max((each.deleted for each in parts if each.deleted is not None), default=None)
+    expected: dict[str, Edit] = {}
+    for unit in {unit for each in parts for unit in each.edits}:
+        known = [each.edits[unit] for each in parts if unit in each.edits]
+        newest = max(known, key=lambda edit: (edit.stamp, str(type(edit.value)) + str(edit.value)))
+        best = [edit for edit in known if edit.stamp == newest.stamp]
+        if deleted is None or deleted < newest.stamp:
+            expected[unit] = max(best, key=lambda edit: _text(edit.value))
+    random.shuffle(parts)  # type: ignore[attr-defined]
+    whole = merged(*parts)
+    assert whole.edits == expected
+    assert whole.deleted == deleted
+
+
+def _text(value: object) -> str:
+    return {None: "null", 1: "1", 2: "2", "x": '"x"'}[value]  # type: ignore[index]
+
+
+@given(records, records)
+def test_the_news_of_a_record_are_all_that_its_receiver_lacks(one: Record, other: Record) -> None:
+    assert merged(one, other.news(one)) == merged(one, other)
+
+
+@given(records)
+def test_a_record_has_no_news_for_its_holder(one: Record) -> None:
+    whole = merged(one)
+    assert whole.news(whole).is_empty
+
+
+@given(records)
+def test_a_record_survives_json(one: Record) -> None:
+    assert Record.from_json(NAMESPACE, one.to_json()) == one
+
+
+def at(time_ms: int, cluster: str = "ewr", counter: int = 0) -> Stamp:
+    return Stamp(time_ms, counter, cluster)
+
+
+def test_edits_of_different_fields_are_both_kept() -> None:
+    one = Record(NAMESPACE, at(1), None, {"/message_ttl_in_seconds": Edit(at(5), 60)})
+    other = Record(NAMESPACE, at(1), None, {"/retention_policies": Edit(at(4, "jfk"), {"retentionSizeInMB": 1})})
+    expected = {"message_ttl_in_seconds": 60, "retention_policies": {"retentionSizeInMB": 1}}
+    assert merged(one, other).document() == expected
+
+
+def test_of_edits_at_the_same_time_the_smaller_cluster_wins() -> None:
+    """The example of PIP-136: the same policy at the same time in the regions A and B."""
+    of_a = Record(NAMESPACE, at(1, "A"), None, {"/message_ttl_in_seconds": Edit(at(9, "A"), 1)})
+    of_b = Record(NAMESPACE, at(1, "A"), None, {"/message_ttl_in_seconds": Edit(at(9, "B"), 2)})
+    assert merged(of_a, of_b).document() == merged(of_b, of_a).document() == {"message_ttl_in_seconds": 1}
+
+
+def test_a_concurrent_edit_does_not_restore_a_deleted_resource() -> None:
+    known = Record(NAMESPACE, at(1), None, {"/message_ttl_in_seconds": Edit(at(1), 1)})
+    deleted = Record(NAMESPACE, None, at(5, "jfk"))
+    edited = Record(NAMESPACE, None, None, {"/message_ttl_in_seconds": Edit(at(7), 2)})
+    assert merged(known, deleted, edited).document() is None
+
+
+def test_a_resource_that_is_created_again_has_nothing_of_the_deleted_one() -> None:
+    known = Record(NAMESPACE, at(1), None, {"/message_ttl_in_seconds": Edit(at(1), 1)})
+    again = Record(NAMESPACE, at(9, "jfk"), at(5, "jfk"), {"/properties/a": Edit(at(9, "jfk"), "b")})
+    assert merged(known, again).document() == {"properties": {"a": "b"}}
+
+
+def test_partitions_only_grow() -> None:
+    many = Record(ResourceType.TOPICS, at(1), None, {PARTITIONS: Edit(at(2), 8)})
+    few = Record(ResourceType.TOPICS, at(1), None, {PARTITIONS: Edit(at(9, "jfk"), 4)})
+    assert merged(many, few).document() == merged(few, many).document() == {"partitions": 8}
+
+
+def test_the_oldest_removed_units_are_forgotten(monkeypatch: object) -> None:
+    record = Record(NAMESPACE, at(1), None, {f"/properties/{n}": Edit(at(n), REMOVED) for n in range(1_100)})
+    record.edits["/message_ttl_in_seconds"] = Edit(at(0), 5)
+    record.forget()
+    assert len(record.edits) == 1_001
+    assert "/properties/99" not in record.edits
+    assert "/properties/100" in record.edits
