@@ -73,6 +73,11 @@ class HybridClock:
             self._time_ms, self._counter = self._time_ms + 1, 0
         return Stamp(self._time_ms, self._counter, self._cluster)
 
+    @property
+    def newest(self) -> Stamp:
+        """The newest stamp that was given or observed, under the own name."""
+        return Stamp(self._time_ms, self._counter, self._cluster)
+
     def observe(self, stamp: Stamp) -> None:
         """Note a stamp of another cluster; the next own one is newer."""
         self._time_ms, self._counter = max((self._time_ms, self._counter), (stamp.time_ms, stamp.counter))

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -7,7 +9,10 @@ from hypothesis import strategies as st
 from magnetar.metadata.policies import PartitionedTopicMetadata, Policies, TenantInfo, TopicPolicies
 from magnetar.metasync.units import _DEPTHS, ResourceType, document_of, units_of
 
-MODELS = {
+if TYPE_CHECKING:
+    from magnetar.metadata.policy.document import Document
+
+MODELS: dict[ResourceType, type[Document]] = {
     ResourceType.TENANTS: TenantInfo,
     ResourceType.NAMESPACES: Policies,
     ResourceType.TOPICS: PartitionedTopicMetadata,

@@ -1,0 +1,99 @@
+"""``MetadataChangeEvent`` of PIP-136 as JSON. Pure.
+
+``data`` has the edits with their stamps, so that a receiver can merge them by field.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from enum import Enum
+from typing import Any, Self
+
+from magnetar.base.errors import InvalidTopicNameError
+from magnetar.metasync.places import Resource
+from magnetar.metasync.records import Record
+from magnetar.metasync.units import ResourceType
+
+FORMAT_VERSION = 1
+"""The version of the format. Events of a higher one are refused and kept."""
+
+EVENT_BYTES_MAX = 1 << 20
+"""Maximum length of an event in bytes. The largest documents have some 100 KiB."""
+
+
+class EventType(Enum):
+    """``EventType`` of PIP-136, and one for the parts of a snapshot."""
+
+    CREATED = "Created"
+    MODIFIED = "Modified"
+    DELETED = "Deleted"
+    SNAPSHOT = "Snapshot"
+
+
+class EventError(ValueError):
+    """An event that cannot be read; the text states the reason."""
+
+
+@dataclass(frozen=True, slots=True)
+class MetadataChangeEvent:
+    """A change of one resource, or its complete record in a snapshot."""
+
+    type: EventType
+    resource: Resource
+    source_cluster: str
+    """The cluster that published the event; the edits in a snapshot may come from others."""
+    update_time_ms: int
+    """Time of the change, or of the snapshot, in milliseconds since the epoch."""
+    record: Record
+    """The changed part of the resource's record; all of it in a snapshot."""
+
+    def encode(self) -> bytes:
+        """Return the event as JSON, with the field names of PIP-136."""
+        found = {
+            "version": FORMAT_VERSION,
+            "eventType": self.type.value,
+            "resourceType": self.resource.kind.value,
+            "resourceName": self.resource.name,
+            "sourceCluster": self.source_cluster,
+            "updateTime": self.update_time_ms,
+            "data": self.record.to_json(),
+        }
+        return json.dumps(found, separators=(",", ":")).encode()
+
+    @classmethod
+    def decode(cls, data: bytes) -> Self:
+        """Parse the result of ``encode``; raises EventError."""
+        if len(data) > EVENT_BYTES_MAX:
+            message = f"an event of {len(data)} bytes, at most {EVENT_BYTES_MAX} are allowed"
+            raise EventError(message)
+        try:
+            found = json.loads(data)
+        except (ValueError, RecursionError) as error:
+            message = f"not JSON: {error}"
+            raise EventError(message) from None
+        return cls._read(found)
+
+    @classmethod
+    def _read(cls, found: Any) -> Self:  # noqa: ANN401 - anything may come from outside
+        match found:
+            case {"version": int(version)} if version > FORMAT_VERSION:
+                message = f"format version {version}, this broker reads {FORMAT_VERSION}: upgrade it"
+                raise EventError(message)
+            case {
+                "version": int(),
+                "eventType": str(event_type),
+                "resourceType": str(resource_type),
+                "resourceName": str(name),
+                "sourceCluster": str(cluster),
+                "updateTime": int(update_time_ms),
+                "data": dict(record),
+            } if cluster:
+                try:
+                    resource = Resource.parse(ResourceType(resource_type), name)
+                    read = Record.from_json(resource.kind, record)
+                    return cls(EventType(event_type), resource, cluster, update_time_ms, read)
+                except (ValueError, InvalidTopicNameError) as error:
+                    raise EventError(str(error)) from None
+        message = "a member of MetadataChangeEvent is missing or has a wrong type"
+        raise EventError(message)

@@ -1,0 +1,81 @@
+"""The paths of synchronized resources and of the synchronizer's own data in the metadata store. Pure."""
+
+from __future__ import annotations
+
+from typing import NamedTuple, Self
+from urllib.parse import quote_plus, unquote_plus
+
+from magnetar.base.errors import InvalidTopicNameError
+from magnetar.base.names import NamespaceName, TopicName, is_named_entity, shown
+from magnetar.metasync.units import ResourceType
+
+ROOT = "/magnetar/metadata-sync"
+RECORDS = f"{ROOT}/records"
+"""Root of the records, each at the path of its resource."""
+OUTBOX = f"{ROOT}/outbox"
+"""Root of the events that are not published yet, by their number."""
+CLOCK = f"{ROOT}/clock"
+"""Path of the newest stamp that was given or observed."""
+
+_POLICIES = "/admin/policies"
+_TOPICS = {
+    "/admin/partitioned-topics": ResourceType.TOPICS,
+    "/admin/topic-policies": ResourceType.TOPIC_POLICIES,
+}
+_ROOT_OF = {kind: root for root, kind in _TOPICS.items()}
+
+
+class Resource(NamedTuple):
+    """A synchronized resource."""
+
+    kind: ResourceType
+    name: str
+    """``tenant``, ``tenant/namespace`` or the full name of a topic, as in PIP-136."""
+
+    @classmethod
+    def parse(cls, kind: ResourceType, name: str) -> Self:
+        """Return the resource with this name; raises InvalidTopicNameError."""
+        parsed: NamespaceName | TopicName | str = name
+        if kind is ResourceType.NAMESPACES:
+            parsed = NamespaceName.parse(name)
+        elif kind is not ResourceType.TENANTS:
+            parsed = TopicName.parse(name)
+        elif not is_named_entity(name):
+            message = f"invalid tenant name {shown(name)}"
+            raise InvalidTopicNameError(message)
+        if str(parsed) != name:
+            message = f"{shown(name)} is not a full name: expected {parsed}"
+            raise InvalidTopicNameError(message)
+        return cls(kind, name)
+
+    @property
+    def path(self) -> str:
+        """The path of its document."""
+        if self.kind in (ResourceType.TENANTS, ResourceType.NAMESPACES):
+            return f"{_POLICIES}/{self.name}"
+        domain, _, rest = self.name.partition("://")
+        tenant, namespace, topic = rest.split("/", 2)
+        return f"{_ROOT_OF[self.kind]}/{tenant}/{namespace}/{domain}/{quote_plus(topic)}"
+
+    @property
+    def record_path(self) -> str:
+        """The path of its record."""
+        return f"{RECORDS}{self.path}"
+
+
+def resource_at(path: str) -> Resource | None:
+    """Return the synchronized resource whose document is at ``path``; None if there is none."""
+    match path.split("/")[1:]:
+        case ["admin", "policies", tenant]:
+            return Resource(ResourceType.TENANTS, tenant)
+        case ["admin", "policies", tenant, namespace]:
+            return Resource(ResourceType.NAMESPACES, f"{tenant}/{namespace}")
+        case ["admin", ("partitioned-topics" | "topic-policies") as root, tenant, namespace, domain, topic]:
+            name = f"{domain}://{tenant}/{namespace}/{unquote_plus(topic)}"
+            return Resource(_TOPICS[f"/admin/{root}"], name)
+    return None
+
+
+def event_path(number: int) -> str:
+    """Return the path of an event in the outbox; paths sort like numbers."""
+    return f"{OUTBOX}/{number:020d}"

@@ -1,0 +1,238 @@
+"""A metadata store that records edits of synchronized resources, and their events, in the transaction of the change.
+
+So a crash loses neither an edit's time nor its event. The events wait in an outbox until they are published. Edits that
+another cluster made are merged by ``apply``, which writes no event.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+from magnetar.metadata.policies import PartitionedTopicMetadata, Policies, TenantInfo, TopicPolicies
+from magnetar.metadata.store import Delete, Put
+from magnetar.metasync.events import EventType, MetadataChangeEvent
+from magnetar.metasync.places import CLOCK, OUTBOX, RECORDS, event_path, resource_at
+from magnetar.metasync.records import REMOVED, Edit, Record
+from magnetar.metasync.stamps import HybridClock, Stamp, check_time
+from magnetar.metasync.units import ResourceType, units_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+    from magnetar.base.histogram import Histogram
+    from magnetar.base.world import Clock
+    from magnetar.metadata.policy.document import Document as Model
+    from magnetar.metadata.store import Change, MetadataStore, OnDurable, Versioned
+    from magnetar.metasync.places import Resource
+    from magnetar.metasync.units import Document
+
+_MODELS: dict[ResourceType, type[Model]] = {
+    ResourceType.TENANTS: TenantInfo,
+    ResourceType.NAMESPACES: Policies,
+    ResourceType.TOPICS: PartitionedTopicMetadata,
+    ResourceType.TOPIC_POLICIES: TopicPolicies,
+}
+
+_LOCAL_DELETIONS = (ResourceType.TOPICS, ResourceType.TOPIC_POLICIES)
+"""Kinds whose deletion concerns one cluster only: the topic goes on in the others."""
+
+ADOPTED_AT_ONCE = 100
+"""Maximum number of resources whose first records are written in one transaction."""
+
+
+class SynchronizedStore:
+    """See MetadataStore. Used on the event loop's thread."""
+
+    def __init__(self, inner: MetadataStore, cluster: str, clock: Clock) -> None:
+        """Record edits of ``cluster`` in ``inner``, at the times of ``clock``."""
+        self._inner = inner
+        self._cluster = cluster
+        self._wall = clock
+        stored = inner.get(CLOCK)
+        self._clock = HybridClock(cluster, None if stored is None else Stamp.from_json(json.loads(stored.value)))
+        numbers = inner.children(OUTBOX)
+        self._next_number = int(numbers[-1]) + 1 if numbers else 0
+        self.commit_times: Histogram = inner.commit_times
+
+    # -- as any store ---------------------------------------------------------------------------------------------
+
+    def get(self, path: str) -> Versioned | None:
+        """See MetadataStore."""
+        return self._inner.get(path)
+
+    def children(self, path: str) -> list[str]:
+        """See MetadataStore."""
+        return self._inner.children(path)
+
+    def each_child(self, path: str) -> Iterator[str]:
+        """See MetadataStore."""
+        return self._inner.each_child(path)
+
+    def below(self, path: str) -> Iterator[tuple[str, bytes]]:
+        """See MetadataStore."""
+        return self._inner.below(path)
+
+    def barrier(self, on_durable: OnDurable) -> None:
+        """See MetadataStore."""
+        self._inner.barrier(on_durable)
+
+    def watch(self, prefix: str, callback: Callable[[Change], None]) -> Callable[[], None]:
+        """See MetadataStore."""
+        return self._inner.watch(prefix, callback)
+
+    def close(self) -> None:
+        """See MetadataStore."""
+        self._inner.close()
+
+    def commit(self, operations: Sequence[Put | Delete], on_durable: OnDurable | None = None) -> list[int]:
+        """See MetadataStore. Changes of synchronized resources are recorded as edits made in this cluster now."""
+        recorded = [each for operation in operations for each in self._recorded(operation)]
+        versions = self._inner.commit([*operations, *recorded], on_durable)
+        return versions[: sum(isinstance(each, Put) for each in operations)]
+
+    # -- edits made here ------------------------------------------------------------------------------------------
+
+    def _recorded(self, operation: Put | Delete) -> list[Put | Delete]:
+        """Return the operations that record a change; none if the resource is not synchronized, or is the same."""
+        resource = resource_at(operation.path)
+        if resource is None:
+            return []
+        before = self._document(resource)
+        after = json.loads(operation.value) if isinstance(operation, Put) else None
+        if after is None and resource.kind in _LOCAL_DELETIONS:
+            return []
+        known = self.record(resource)
+        edited = self._edited(known, before, after)
+        if edited.is_empty:
+            return []
+        event_type = EventType.MODIFIED
+        if before is None or after is None:
+            event_type = EventType.CREATED if before is None else EventType.DELETED
+        return [*self._keep(resource, known.merge(edited)), self._event(event_type, resource, edited)]
+
+    def _edited(self, known: Record, before: Document | None, after: Document | None) -> Record:
+        """Return the edits that change a document; None: it does not exist.
+
+        A creation also removes the known edits that were made concurrently with the deletion before.
+        """
+        if before == after:
+            return Record(known.kind)
+        stamp = self._clock.next(self._now_ms())
+        if after is None:
+            return Record(known.kind, deleted=stamp)
+        new = units_of(known.kind, after)
+        if before is None:
+            units = [*new, *(unit for unit in known.edits if unit not in new)]
+            return Record(known.kind, stamp, None, {unit: Edit(stamp, new.get(unit, REMOVED)) for unit in units})
+        old = units_of(known.kind, before)
+        units = [unit for unit in {**old, **new} if old.get(unit) != new.get(unit)]
+        return Record(known.kind, None, None, {unit: Edit(stamp, new.get(unit, REMOVED)) for unit in units})
+
+    def _event(self, event_type: EventType, resource: Resource, record: Record) -> Put:
+        number, self._next_number = self._next_number, self._next_number + 1
+        event = MetadataChangeEvent(event_type, resource, self._cluster, self._now_ms(), record)
+        return Put(event_path(number), event.encode())
+
+    # -- edits of other clusters ----------------------------------------------------------------------------------
+
+    def apply(self, event: MetadataChangeEvent, on_durable: OnDurable) -> bool:
+        """Merge the edits of an event; return whether any is new. ``on_durable`` is told when they are durable.
+
+        Raises RequestError for edits that are too far in the future, ValueError for a document that is not valid.
+        """
+        now_ms = self._now_ms()
+        for stamp in event.record.stamps():
+            check_time(stamp, now_ms)
+        resource, known = event.resource, self.record(event.resource)
+        if event.record.news(known).is_empty:
+            self._inner.barrier(on_durable)
+            return False
+        merged = known.merge(event.record)
+        written = self._written(resource, merged.document())
+        for stamp in event.record.stamps():
+            self._clock.observe(stamp)
+        self._inner.commit([*written, *self._keep(resource, merged)], on_durable)
+        return True
+
+    def _written(self, resource: Resource, document: Document | None) -> list[Put | Delete]:
+        """Return the operations that write a document; raises ValueError if it is not valid."""
+        if document is None:
+            return [] if self._inner.get(resource.path) is None else [Delete(resource.path)]
+        return [Put(resource.path, _MODELS[resource.kind].model_validate(document).to_bytes())]
+
+    # -- records --------------------------------------------------------------------------------------------------
+
+    def record(self, resource: Resource) -> Record:
+        """Return the record of a resource; it is empty if no edit is known."""
+        stored = self._inner.get(resource.record_path)
+        return Record(resource.kind) if stored is None else _record_of(resource, stored.value)
+
+    def records(self) -> Iterator[tuple[Resource, Record]]:
+        """Yield all records, including those of deleted resources; nothing may be stored meanwhile."""
+        for path, value in self._inner.below(RECORDS):
+            resource = resource_at(path.removeprefix(RECORDS))
+            if resource is not None:
+                yield resource, _record_of(resource, value)
+
+    def adopt(self) -> Iterator[None]:
+        """Record the edits that were made while nothing was recorded, in steps.
+
+        A document without a record counts as created at the time of its last change. In other documents, the present
+        time counts, because the time of the change of a field is not known.
+        """
+        found = [
+            resource
+            for root in ("/admin/policies", "/admin/partitioned-topics", "/admin/topic-policies")
+            for path, _ in self._inner.below(root)
+            if (resource := resource_at(path)) is not None
+        ]
+        deleted = [resource for resource, record in self.records() if record.exists]
+        operations: list[Put | Delete] = []
+        for resource in dict.fromkeys([*found, *deleted]):
+            operations += self._adopted(resource)
+            if len(operations) >= ADOPTED_AT_ONCE:
+                self._inner.commit(operations)
+                operations = []
+                yield
+        if operations:
+            self._inner.commit(operations)
+
+    def _adopted(self, resource: Resource) -> list[Put | Delete]:
+        stored, record = self._inner.get(resource.path), self.record(resource)
+        if stored is None and resource.kind in _LOCAL_DELETIONS:
+            return []
+        after = None if stored is None else json.loads(stored.value)
+        if stored is not None and after is not None and record.is_empty:
+            stamp = Stamp(stored.modified_ms, 0, self._cluster)
+            self._clock.observe(stamp)
+            edits = {unit: Edit(stamp, value) for unit, value in units_of(resource.kind, after).items()}
+            edited, event_type = Record(resource.kind, stamp, None, edits), EventType.CREATED
+        else:
+            edited = self._edited(record, _normal(resource.kind, record.document()), after)
+            event_type = EventType.MODIFIED if after is not None else EventType.DELETED
+        if edited.is_empty:
+            return []
+        return [*self._keep(resource, record.merge(edited)), self._event(event_type, resource, edited)]
+
+    def _keep(self, resource: Resource, record: Record) -> list[Put | Delete]:
+        record.forget()
+        value = json.dumps(record.to_json(), separators=(",", ":")).encode()
+        stamp = self._clock.newest
+        return [Put(resource.record_path, value), Put(CLOCK, json.dumps(stamp.to_json()).encode())]
+
+    def _document(self, resource: Resource) -> Document | None:
+        stored = self._inner.get(resource.path)
+        return None if stored is None else json.loads(stored.value)
+
+    def _now_ms(self) -> int:
+        return int(self._wall.now() * 1000)
+
+
+def _record_of(resource: Resource, value: bytes) -> Record:
+    return Record.from_json(resource.kind, json.loads(value))
+
+
+def _normal(kind: ResourceType, document: Document | None) -> Any:  # noqa: ANN401 - JSON has no narrower type
+    """Return a document in the form in which it is stored, with the defaults of its fields."""
+    return None if document is None else _MODELS[kind].model_validate(document).to_json()

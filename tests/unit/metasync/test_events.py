@@ -1,0 +1,88 @@
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from magnetar.base.errors import InvalidTopicNameError
+from magnetar.metasync.events import EVENT_BYTES_MAX, EventError, EventType, MetadataChangeEvent
+from magnetar.metasync.places import Resource, resource_at
+from magnetar.metasync.records import Edit, Record
+from magnetar.metasync.stamps import Stamp
+from magnetar.metasync.units import ResourceType
+
+STAMP = Stamp(7, 1, "ewr")
+EVENT = MetadataChangeEvent(
+    EventType.MODIFIED,
+    Resource(ResourceType.NAMESPACES, "acme/orders"),
+    "ewr",
+    8,
+    Record(ResourceType.NAMESPACES, edits={"/message_ttl_in_seconds": Edit(STAMP, 60)}),
+)
+
+
+def test_an_event_has_the_fields_of_the_proposal() -> None:
+    assert json.loads(EVENT.encode()) == {
+        "version": 1,
+        "eventType": "Modified",
+        "resourceType": "Namespaces",
+        "resourceName": "acme/orders",
+        "sourceCluster": "ewr",
+        "updateTime": 8,
+        "data": {"edits": {"/message_ttl_in_seconds": [60, 7, 1, "ewr"]}},
+    }
+    assert MetadataChangeEvent.decode(EVENT.encode()) == EVENT
+
+
+@pytest.mark.parametrize(
+    ("change", "reason"),
+    [
+        ({"version": 2}, "format version 2, this broker reads 1: upgrade it"),
+        ({"version": "1"}, "a member of MetadataChangeEvent is missing or has a wrong type"),
+        ({"eventType": "Renamed"}, "'Renamed' is not a valid EventType"),
+        ({"resourceType": "Clusters"}, "'Clusters' is not a valid ResourceType"),
+        ({"resourceName": "acme"}, "invalid namespace name"),
+        ({"resourceName": "acme/orders/../../x"}, "invalid namespace name"),
+        ({"resourceType": "Tenants", "resourceName": "a/b"}, "invalid tenant name"),
+        ({"resourceType": "Topics", "resourceName": "t"}, "is not a full name"),
+        ({"sourceCluster": ""}, "a member of MetadataChangeEvent is missing"),
+        ({"updateTime": None}, "a member of MetadataChangeEvent is missing"),
+        ({"data": {}}, "a record of edits must have the member edits"),
+        ({"data": {"edits": {"x": [1, 7, 1, "ewr"]}}}, "'x' is not a JSON pointer"),
+        ({"data": {"edits": {"/x": 1}}}, "the edit of /x must have a value and a stamp"),
+        ({"data": {"edits": {"/x": [1, 7]}}}, "is not the stamp of an edit"),
+        ({"data": {"edits": {}, "created": 5}}, "is not the stamp of an edit"),
+    ],
+)
+def test_an_event_that_cannot_be_read_is_refused_with_the_reason(change: dict[str, Any], reason: str) -> None:
+    data = json.dumps({**json.loads(EVENT.encode()), **change}).encode()
+    with pytest.raises(EventError) as refused:
+        MetadataChangeEvent.decode(data)
+    assert reason in str(refused.value)
+
+
+@pytest.mark.parametrize("data", [b"", b"{", b"[]", b"\xff", b"[" * 100_000, b" " * (EVENT_BYTES_MAX + 1)])
+def test_what_is_no_event_is_refused(data: bytes) -> None:
+    with pytest.raises(EventError):
+        MetadataChangeEvent.decode(data)
+
+
+@pytest.mark.parametrize(
+    "resource",
+    [
+        Resource(ResourceType.TENANTS, "acme"),
+        Resource(ResourceType.NAMESPACES, "acme/orders"),
+        Resource(ResourceType.TOPICS, "persistent://acme/orders/a b%"),
+        Resource(ResourceType.TOPIC_POLICIES, "persistent://acme/orders/ä+b"),
+    ],
+)
+def test_each_resource_is_found_at_its_path(resource: Resource) -> None:
+    assert resource_at(resource.path) == resource == Resource.parse(resource.kind, resource.name)
+
+
+def test_other_paths_have_no_resource() -> None:
+    for path in ("/admin/clusters/ewr", "/managed-ledgers/acme/orders/persistent/a", "/admin/policies", "/"):
+        assert resource_at(path) is None
+    with pytest.raises(InvalidTopicNameError):
+        Resource.parse(ResourceType.TOPICS, "persistent://acme/orders/")

@@ -1,0 +1,251 @@
+from __future__ import annotations
+
+import json
+from random import Random
+from typing import Any
+
+import pytest
+
+from magnetar.base.errors import BadVersionError, RequestError, StorageError
+from magnetar.base.names import NamespaceName, TopicName
+from magnetar.metadata.memory import MemoryMetadataStore
+from magnetar.metadata.policies import PartitionedTopicMetadata, Policies, TenantInfo, TopicPolicies
+from magnetar.metadata.resources import Resources
+from magnetar.metasync.events import EventType, MetadataChangeEvent
+from magnetar.metasync.places import OUTBOX, Resource
+from magnetar.metasync.records import Edit, Record
+from magnetar.metasync.stamps import Stamp
+from magnetar.metasync.store import SynchronizedStore
+from magnetar.metasync.units import ResourceType
+
+ORDERS = NamespaceName("acme", "orders")
+TOPIC = TopicName.parse("persistent://acme/orders/a b/c".replace("/c", "-c"))
+
+
+class Cluster:
+    """A cluster with a store of its own, and a clock that may be wrong."""
+
+    def __init__(self, name: str, now_s: float = 1_000.0) -> None:
+        self.name = name
+        self.now_s = now_s
+        self.inner = MemoryMetadataStore(self)
+        self._open()
+
+    def now(self) -> float:
+        return self.now_s
+
+    def monotonic(self) -> float:
+        return self.now_s
+
+    def restart(self) -> None:
+        self.inner = self.inner.reopened()
+        self._open()
+
+    def _open(self) -> None:
+        self.store = SynchronizedStore(self.inner, self.name, self)
+        self.resources = Resources.over(self.store)
+
+    def events(self) -> list[MetadataChangeEvent]:
+        """Return the events in the outbox."""
+        return [MetadataChangeEvent.decode(value) for _, value in self.inner.below(OUTBOX)]
+
+    def receive(self, *events: MetadataChangeEvent) -> list[bool]:
+        errors: list[StorageError | None] = []
+        news = [self.store.apply(event, errors.append) for event in events]
+        assert errors == [None] * len(events)
+        return news
+
+    def documents(self) -> dict[str, Any]:
+        """Return all synchronized documents."""
+        return {path: json.loads(value) for path, value in self.inner.below("/admin")}
+
+
+def edit(cluster: Cluster, chance: Random) -> None:
+    """Make a random edit, as the admin API does."""
+    cluster.now_s += chance.random()
+    resources, tenant = cluster.resources, chance.choice(["acme", "umbrella"])
+    namespace = NamespaceName(tenant, chance.choice(["orders", "bills"]))
+    topic = TopicName("persistent", tenant, namespace.namespace, chance.choice(["a", "b"]))
+    if not resources.tenants.exists(tenant):
+        resources.tenants.create(tenant, TenantInfo(adminRoles=[cluster.name]))
+    elif not resources.namespaces.exists(namespace):
+        resources.namespaces.create(namespace, Policies(properties={"by": cluster.name}))
+    else:
+        match chance.randrange(7):
+            case 0:
+                value = chance.randrange(1, 100)
+                resources.namespaces.update(namespace, lambda p: p.model_copy(update={"message_ttl_in_seconds": value}))
+            case 1:
+                key, text = chance.choice("abc"), str(chance.random())
+                resources.namespaces.update(
+                    namespace, lambda p: p.model_copy(update={"properties": {**p.properties, key: text}})
+                )
+            case 2:
+                resources.namespaces.update(namespace, lambda p: p.model_copy(update={"properties": {}}))
+            case 3:
+                resources.tenants.update(tenant, lambda t: t.model_copy(update={"adminRoles": [cluster.name]}))
+            case 4:
+                resources.namespaces.delete(namespace)
+            case 5:
+                known = resources.partitioned_topics.get(topic)
+                more = PartitionedTopicMetadata(partitions=chance.randrange(1, 4) + (known.partitions if known else 0))
+                resources.partitioned_topics.put(topic, more)
+            case _:
+                resources.topic_policies.change(topic, maxMessageSize=chance.randrange(1000))
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_clusters_agree_after_random_edits_in_all_of_them(seed: int) -> None:
+    """Events of one cluster arrive in order, late, and repeatedly after a restart; the clocks differ by 20 minutes."""
+    chance = Random(seed)
+    clusters = [Cluster(name, 10_000.0 + chance.uniform(-600, 600)) for name in ("ewr", "jfk", "lga")]
+    read = {(source.name, target.name): 0 for source in clusters for target in clusters if source is not target}
+
+    def carry(source: Cluster, target: Cluster) -> None:
+        at = read[source.name, target.name]
+        fresh = source.events()[at : at + chance.randrange(1, 5)]
+        target.receive(*fresh)
+        read[source.name, target.name] = at + len(fresh)
+        if chance.random() < 0.1:
+            read[source.name, target.name] = max(0, at - 3)
+            target.restart()
+
+    for _ in range(100):
+        source, target = chance.sample(clusters, 2)
+        if chance.random() < 0.5:
+            edit(source, chance)
+        else:
+            carry(source, target)
+    for source in clusters:
+        for target in clusters:
+            if source is not target:
+                target.receive(*source.events())
+    first, *others = [cluster.documents() for cluster in clusters]
+    assert first
+    assert others == [first, first]
+
+
+def test_an_edit_its_time_and_its_event_are_one_transaction() -> None:
+    ewr = Cluster("ewr")
+    ewr.resources.tenants.create("acme", TenantInfo())
+    with pytest.raises(BadVersionError):
+        ewr.resources.tenants.create("acme", TenantInfo(adminRoles=["other"]))
+    (event,) = ewr.events()
+    assert (event.type, event.resource) == (EventType.CREATED, Resource(ResourceType.TENANTS, "acme"))
+    assert event.source_cluster == "ewr"
+    assert event.record.created == Stamp(1_000_000, 0, "ewr")
+    ewr.restart()
+    ewr.resources.tenants.update("acme", lambda t: t.model_copy(update={"adminRoles": ["admin"]}))
+    created, modified = ewr.events()
+    assert (created, modified.type) == (event, EventType.MODIFIED)
+    assert modified.record.edits == {"/adminRoles": Edit(Stamp(1_000_000, 1, "ewr"), ["admin"])}
+
+
+def test_a_change_without_effect_has_no_event() -> None:
+    ewr = Cluster("ewr")
+    ewr.resources.tenants.create("acme", TenantInfo())
+    ewr.resources.tenants.update("acme", lambda found: found)
+    assert len(ewr.events()) == 1
+
+
+def test_an_applied_event_is_not_published_again_and_a_repeated_one_is_recognized() -> None:
+    ewr, jfk = Cluster("ewr"), Cluster("jfk")
+    ewr.resources.tenants.create("acme", TenantInfo(adminRoles=["admin"]))
+    assert jfk.receive(*ewr.events(), *ewr.events()) == [True, False]
+    assert jfk.documents() == ewr.documents()
+    assert jfk.events() == []
+
+
+def test_an_edit_after_another_one_wins_whatever_the_clocks_say() -> None:
+    ewr, jfk = Cluster("ewr", 5_000.0), Cluster("jfk", 4_400.0)
+    ewr.resources.tenants.create("acme", TenantInfo(adminRoles=["of-ewr"]))
+    jfk.receive(*ewr.events())
+    jfk.resources.tenants.update("acme", lambda t: t.model_copy(update={"adminRoles": ["of-jfk"]}))
+    ewr.receive(*jfk.events())
+    found = ewr.resources.tenants.get("acme")
+    assert found is not None
+    assert found.adminRoles == ["of-jfk"]
+
+
+def test_a_stale_event_changes_nothing() -> None:
+    ewr, jfk = Cluster("ewr"), Cluster("jfk")
+    ewr.resources.tenants.create("acme", TenantInfo(adminRoles=["old"]))
+    ewr.resources.tenants.update("acme", lambda t: t.model_copy(update={"adminRoles": ["new"]}))
+    old, new = ewr.events()
+    assert jfk.receive(new, old, new) == [True, True, False]
+    assert jfk.documents() == ewr.documents()
+
+
+def test_the_deletion_of_a_topic_stays_local() -> None:
+    ewr, jfk = Cluster("ewr"), Cluster("jfk")
+    ewr.resources.partitioned_topics.create(TOPIC, PartitionedTopicMetadata(partitions=3))
+    ewr.resources.topic_policies.create(TOPIC, TopicPolicies(maxMessageSize=1))
+    jfk.receive(*ewr.events())
+    assert jfk.documents() == ewr.documents() != {}
+    ewr.resources.partitioned_topics.delete(TOPIC)
+    ewr.resources.topic_policies.delete(TOPIC)
+    assert len(ewr.events()) == 2
+    assert jfk.resources.partitioned_topics.exists(TOPIC)
+
+
+def test_a_namespace_created_again_has_no_edit_that_was_known_before() -> None:
+    """The edit was made concurrently with the deletion, and was seen before the creation."""
+    ewr, jfk = Cluster("ewr"), Cluster("jfk")
+    ewr.resources.namespaces.create(ORDERS, Policies())
+    jfk.receive(*ewr.events())
+    ewr.resources.namespaces.delete(ORDERS)
+    jfk.now_s += 1
+    jfk.resources.namespaces.update(ORDERS, lambda found: found.model_copy(update={"message_ttl_in_seconds": 60}))
+    ewr.receive(*jfk.events())
+    assert ewr.documents() == {}
+    ewr.resources.namespaces.create(ORDERS, Policies(properties={"a": "b"}))
+    jfk.receive(*ewr.events()[1:])
+    found = jfk.resources.namespaces.get(ORDERS)
+    assert found is not None
+    assert (found.message_ttl_in_seconds, found.properties) == (None, {"a": "b"})
+    assert jfk.documents() == ewr.documents()
+
+
+def test_an_edit_too_far_in_the_future_is_refused_and_stops_nothing() -> None:
+    ewr, jfk = Cluster("ewr", 9_000.0), Cluster("jfk")
+    ewr.resources.tenants.create("acme", TenantInfo())
+    (event,) = ewr.events()
+    with pytest.raises(RequestError, match="cluster ewr is 8000 s ahead of the clock here"):
+        jfk.receive(event)
+    assert jfk.documents() == {}
+    jfk.resources.tenants.create("acme", TenantInfo())
+    assert jfk.events()[0].record.created == Stamp(1_000_000, 0, "jfk")
+
+
+def test_a_document_that_is_not_valid_is_refused() -> None:
+    jfk = Cluster("jfk")
+    stamp = Stamp(1, 0, "ewr")
+    record = Record(ResourceType.TENANTS, stamp, None, {"/adminRoles": Edit(stamp, 7)})
+    event = MetadataChangeEvent(EventType.CREATED, Resource(ResourceType.TENANTS, "acme"), "ewr", 1, record)
+    with pytest.raises(ValueError, match="adminRoles"):
+        jfk.receive(event)
+    assert jfk.documents() == {}
+
+
+def test_what_existed_before_and_was_edited_meanwhile_is_adopted() -> None:
+    ewr = Cluster("ewr")
+    unrecorded = Resources.over(ewr.inner)
+    unrecorded.tenants.create("acme", TenantInfo(adminRoles=["old"]))
+    ewr.now_s = 2_000.0
+    list(ewr.store.adopt())
+    (created,) = ewr.events()
+    assert created.type is EventType.CREATED
+    assert created.record.created == Stamp(1_000_000, 0, "ewr"), "the time of the last change"
+    list(ewr.store.adopt())
+    assert len(ewr.events()) == 1, "nothing has changed since"
+    unrecorded.tenants.update("acme", lambda t: t.model_copy(update={"adminRoles": ["new"]}))
+    unrecorded.namespaces.create(ORDERS, Policies())
+    list(ewr.store.adopt())
+    unrecorded.namespaces.delete(ORDERS)
+    list(ewr.store.adopt())
+    _, modified, namespace, deleted = ewr.events()
+    assert modified.record.edits == {"/adminRoles": Edit(Stamp(2_000_000, 0, "ewr"), ["new"])}
+    assert (namespace.type, deleted.type) == (EventType.CREATED, EventType.DELETED)
+    jfk = Cluster("jfk")
+    jfk.receive(*ewr.events())
+    assert jfk.documents() == ewr.documents()
