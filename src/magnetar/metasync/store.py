@@ -34,6 +34,15 @@ _MODELS: dict[ResourceType, type[Model]] = {
     ResourceType.TOPIC_POLICIES: TopicPolicies,
 }
 
+_DEFAULTS = {
+    kind: units_of(kind, model.model_construct().model_dump(mode="json", exclude_none=True))
+    for kind, model in _MODELS.items()
+}
+"""The units of a document without values of its own. A creation does not edit them.
+
+Otherwise the namespace that a new cluster creates at its first start would reset the policies of all others.
+"""
+
 _LOCAL_DELETIONS = (ResourceType.TOPICS, ResourceType.TOPIC_POLICIES)
 """Kinds whose deletion concerns one cluster only: the topic goes on in the others."""
 
@@ -121,10 +130,11 @@ class SynchronizedStore:
         stamp = self._clock.next(self._now_ms())
         if after is None:
             return Record(known.kind, deleted=stamp)
-        new = units_of(known.kind, after)
         if before is None:
+            new = _own_units(known.kind, after)
             units = [*new, *(unit for unit in known.edits if unit not in new)]
             return Record(known.kind, stamp, None, {unit: Edit(stamp, new.get(unit, REMOVED)) for unit in units})
+        new = units_of(known.kind, after)
         old = units_of(known.kind, before)
         units = [unit for unit in {**old, **new} if old.get(unit) != new.get(unit)]
         return Record(known.kind, None, None, {unit: Edit(stamp, new.get(unit, REMOVED)) for unit in units})
@@ -206,7 +216,7 @@ class SynchronizedStore:
         if stored is not None and after is not None and record.is_empty:
             stamp = Stamp(stored.modified_ms, 0, self._cluster)
             self._clock.observe(stamp)
-            edits = {unit: Edit(stamp, value) for unit, value in units_of(resource.kind, after).items()}
+            edits = {unit: Edit(stamp, value) for unit, value in _own_units(resource.kind, after).items()}
             edited, event_type = Record(resource.kind, stamp, None, edits), EventType.CREATED
         else:
             edited = self._edited(record, _normal(resource.kind, record.document()), after)
@@ -231,6 +241,12 @@ class SynchronizedStore:
 
 def _record_of(resource: Resource, value: bytes) -> Record:
     return Record.from_json(resource.kind, json.loads(value))
+
+
+def _own_units(kind: ResourceType, document: Document) -> dict[str, Any]:
+    """Return the units of a document that differ from the defaults."""
+    defaults = _DEFAULTS[kind]
+    return {unit: value for unit, value in units_of(kind, document).items() if value != defaults.get(unit, REMOVED)}
 
 
 def _normal(kind: ResourceType, document: Document | None) -> Any:  # noqa: ANN401 - JSON has no narrower type

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+from operator import methodcaller
 from random import Random
 from typing import Any
 
@@ -204,6 +205,21 @@ def test_a_namespace_created_again_has_no_edit_that_was_known_before() -> None:
     assert found is not None
     assert (found.message_ttl_in_seconds, found.properties) == (None, {"a": "b"})
     assert jfk.documents() == ewr.documents()
+
+
+def test_the_defaults_of_a_namespace_that_a_new_cluster_creates_reset_nothing() -> None:
+    ewr, jfk = Cluster("ewr"), Cluster("jfk", 2_000.0)
+    for cluster in (ewr, jfk):
+        cluster.resources.namespaces.create(ORDERS, Policies())
+    for is_enforced in (True, False):
+        change = methodcaller("model_copy", update={"schema_validation_enforced": is_enforced})
+        ewr.resources.namespaces.update(ORDERS, change)
+        ewr.receive(*jfk.events())
+        jfk.receive(*ewr.events())
+        found = jfk.resources.namespaces.get(ORDERS)
+        assert found is not None
+        assert found.schema_validation_enforced == is_enforced
+        assert jfk.documents() == ewr.documents()
 
 
 def test_an_edit_too_far_in_the_future_is_refused_and_stops_nothing() -> None:
