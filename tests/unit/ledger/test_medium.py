@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from magnetar.base.errors import StorageError, StorageShortageError, StoreFencedError
-from magnetar.broker.housekeeping.storage_watch import reason_against
+from magnetar.broker.log.refusal import reason_against
 from magnetar.ledger.shared_log.options import SharedLogOptions
 from magnetar.ledger.shared_log.store import SharedLogStore
 from tests.unit.ledger.memory_medium import Kept, LoopCommitter, MemoryMedium, turn

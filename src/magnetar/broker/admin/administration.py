@@ -14,7 +14,7 @@ from magnetar.broker.admin.schemas import SchemaOperations
 from magnetar.broker.admin.subscriptions import SubscriptionOperations
 from magnetar.broker.admin.topics import TopicOperations
 from magnetar.broker.housekeeping.maintenance import RATE_INTERVAL_S
-from magnetar.broker.housekeeping.storage_watch import reason_against
+from magnetar.broker.log.refusal import reason_against
 from magnetar.broker.resources.process import resident_bytes
 
 if TYPE_CHECKING:

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from magnetar.admin.service import StatsOptions
     from magnetar.broker.dispatch.consumer import Consumer
     from magnetar.broker.dispatch.key_shared import DrainingHash as Draining
-    from magnetar.broker.publish.producer import LocalProducer
+    from magnetar.broker.publish.client_producer import ClientProducer
     from magnetar.broker.replication.outbound.replicator import Replicator
     from magnetar.broker.subscription.ack_state import AckState
     from magnetar.broker.subscription.shared_progress import SharedProgress
@@ -65,7 +65,7 @@ def topic_stats_steps(topic: Topic, options: StatsOptions) -> Generator[None, No
         if subscriptions:
             yield
         subscriptions[name] = yield from _subscription_stats(topic, subscription, log, options)
-    locals_ = tuple(topic.producers.local())
+    locals_ = tuple(topic.producers.clients())
     publishers: list[PublisherStats] = []
     for producer in () if options.exclude_publishers else locals_:
         yield
@@ -123,7 +123,7 @@ def _topic_stats(
     )
 
 
-def _publisher_stats(producer: LocalProducer) -> PublisherStats:
+def _publisher_stats(producer: ClientProducer) -> PublisherStats:
     rate, throughput = producer.rates.per_second
     return PublisherStats(
         msg_rate_in=rate,

@@ -18,7 +18,7 @@ from magnetar.base.position import EARLIEST
 from magnetar.broker.admin.finding import Finder, refusals
 from magnetar.broker.environment import settle
 from magnetar.broker.settings.properties import check_properties
-from magnetar.broker.topic.admission import check_room_for_subscription
+from magnetar.broker.subscription.admission import check_room_for_subscription
 
 if TYPE_CHECKING:
     import asyncio

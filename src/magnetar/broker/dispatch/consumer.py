@@ -136,6 +136,10 @@ class ConsumedSubscription(Protocol):
         """The topic."""
         ...
 
+    def check_can_add(self, options: ConsumerOptions) -> None:
+        """Raise RequestError if a consumer with this request is refused."""
+        ...
+
     def remove_consumer(self, consumer: Consumer) -> None:
         """Remove a consumer."""
         ...

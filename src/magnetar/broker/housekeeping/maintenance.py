@@ -260,7 +260,7 @@ def measuring(topic: Topic, now: float) -> Iterator[None]:
     for arrivals in (topic.arrivals, *topic.producers.sources.values()):
         arrivals.rates.update(now, arrivals.messages_in, arrivals.bytes_in)
     topic.ledger.statistics.refresh(now, topic.ledger.entries_added)
-    for producer in tuple(topic.producers.local()):
+    for producer in tuple(topic.producers.clients()):
         producer.rates.update(now, producer.messages_in, producer.bytes_in)
         yield
     for subscription in topic.each_subscription():

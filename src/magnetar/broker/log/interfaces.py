@@ -1,4 +1,4 @@
-"""The protocol of a topic that all its parts share."""
+"""The protocols of a topic that all its parts share."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ if TYPE_CHECKING:
     from magnetar.metadata.effective import EffectivePolicies
 
 
-class LoggedTopic(Protocol):
-    """A topic as its parts use it. Each part declares further attributes that it needs in its own protocol."""
+class AnyTopic(Protocol):
+    """A topic, whether its entries are stored or not."""
 
     @property
     def environment(self) -> Environment:
@@ -27,16 +27,6 @@ class LoggedTopic(Protocol):
         ...
 
     @property
-    def ledger(self) -> ManagedLedger:
-        """The managed ledger that stores the entries."""
-        ...
-
-    @property
-    def log(self) -> TopicLog:
-        """The log: appends entries, and keeps their origins and the damaged ones."""
-        ...
-
-    @property
     def rates(self) -> TopicRates:
         """The limits of rates."""
         ...
@@ -44,4 +34,18 @@ class LoggedTopic(Protocol):
     @property
     def policies(self) -> EffectivePolicies:
         """The current policies."""
+        ...
+
+
+class LoggedTopic(AnyTopic, Protocol):
+    """A topic with a log. Each part declares further attributes that it needs in its own protocol."""
+
+    @property
+    def ledger(self) -> ManagedLedger:
+        """The managed ledger that stores the entries."""
+        ...
+
+    @property
+    def log(self) -> TopicLog:
+        """The log: appends entries, and keeps their origins and the damaged ones."""
         ...

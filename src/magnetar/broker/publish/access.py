@@ -12,8 +12,8 @@ from magnetar.wire.proto import pulsar_api_pb2 as pb
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
+    from magnetar.broker.publish.client_producer import ClientProducer
     from magnetar.broker.publish.interfaces import Producer
-    from magnetar.broker.publish.producer import LocalProducer
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,7 +22,7 @@ class Admission:
 
     ready: bool
     """Whether the producer may publish now."""
-    fenced: Sequence[LocalProducer] = ()
+    fenced: Sequence[ClientProducer] = ()
     """Producers that it fences: they may no longer publish."""
     refusals: Sequence[Callable[[], None]] = ()
     """Callbacks that refuse producers that waited for exclusive access."""
@@ -49,7 +49,7 @@ class ProducerAccess:
         """Producers that wait for exclusive access, in the order in which they will get it."""
         return list(self._waiting)
 
-    def admit(self, producer: Producer, others: Iterator[LocalProducer], topic_epoch: int | None) -> Admission:
+    def admit(self, producer: Producer, others: Iterator[ClientProducer], topic_epoch: int | None) -> Admission:
         """Decide about a new producer.
 
         ``others`` is read only as far as the decision requires. Raises RequestError with ProducerBusy or ProducerFenced

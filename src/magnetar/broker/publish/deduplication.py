@@ -32,7 +32,7 @@ from magnetar.wire.entries.entry import is_compressed
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from magnetar.broker.publish.interfaces import Producer, SendHead
+    from magnetar.broker.publish.interfaces import SendHead, StoringProducer
     from magnetar.cursor.cursor import Cursor
     from magnetar.cursor.store import CursorStore
     from magnetar.wire.proto import pulsar_api_pb2 as pb
@@ -181,7 +181,7 @@ class Deduplication:
         """Return the producer's highest durable sequence id; -1 if there is none, or if deduplication is off."""
         return UNKNOWN_PRODUCER if self.sequence_ids is None else self.sequence_ids.persisted(name)
 
-    def publish(self, producer: Producer, heads: Sequence[SendHead], entries: list[bytes]) -> int:
+    def publish(self, producer: StoringProducer, heads: Sequence[SendHead], entries: list[bytes]) -> int:
         """Append the new messages of a run, and answer all SENDs in order; return the number of new messages."""
         ids, name, note = self.sequence_ids, producer.options.name, self._environment.limit_hits.note
         assert ids is not None
@@ -213,7 +213,7 @@ class Deduplication:
         return len(entries)
 
     def _append(
-        self, ids: SequenceIds, producer: Producer, heads: Sequence[SendHead], entries: list[bytes], highest: int
+        self, ids: SequenceIds, producer: StoringProducer, heads: Sequence[SendHead], entries: list[bytes], highest: int
     ) -> int:
         """Append a run without duplicates."""
         name, size = producer.options.name, sum(map(len, entries))
@@ -232,7 +232,7 @@ class Deduplication:
         return sum([num_messages for _, _, num_messages in heads])
 
     def _publish_rest(
-        self, ids: SequenceIds, producer: Producer, heads: Sequence[SendHead], entries: list[bytes]
+        self, ids: SequenceIds, producer: StoringProducer, heads: Sequence[SendHead], entries: list[bytes]
     ) -> int:
         """Append the new messages of a run with duplicates; answer all in order, after all earlier writes."""
         name, note = producer.options.name, self._environment.limit_hits.note

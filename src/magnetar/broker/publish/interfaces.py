@@ -5,14 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol
 
-from magnetar.broker.log.interfaces import LoggedTopic
+from magnetar.broker.log.interfaces import AnyTopic, LoggedTopic
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Awaitable, Callable, Mapping, Sequence
 
-    from magnetar.base.errors import RequestError
+    from magnetar.base.errors import RequestError, StorageError
     from magnetar.base.position import Position
-    from magnetar.broker.delayed.index import DelayedIndex
     from magnetar.broker.loop.under_way import UnderWay
     from magnetar.broker.publish.arrivals import Arrivals
     from magnetar.broker.resources.token_bucket import RateLimit
@@ -112,16 +111,16 @@ class Duplicates(Protocol):
         """Sequence ids; None while deduplication is off."""
         ...
 
-    def publish(self, producer: Producer, heads: Sequence[SendHead], entries: list[bytes]) -> int:
-        """Publish new messages; return their number."""
-        ...
-
     def at_once(self, heads: Sequence[SendHead], entries: Sequence[bytes]) -> int:
         """Return the number of SENDs of a run that may be published in one turn."""
         ...
 
-    def last_sequence_id(self, name: str) -> int:
-        """Return the last sequence id of a producer; -1 if it is unknown."""
+
+class StoredDuplicates(Duplicates, Protocol):
+    """The deduplication of a topic with a log."""
+
+    def publish(self, producer: StoringProducer, heads: Sequence[SendHead], entries: list[bytes]) -> int:
+        """Publish new messages; return their number."""
         ...
 
 
@@ -142,20 +141,63 @@ class Receipts(Protocol):
         ...
 
 
+class Delays(Protocol):
+    """The delayed delivery of a topic."""
+
+    def check(self, metadata: pb.MessageMetadata) -> None:
+        """Raise RequestError for a message with a time of delivery that the topic does not allow."""
+        ...
+
+
 class Producers(Protocol):
-    """The producers of a topic."""
+    """The producers of a topic, as their sessions use them."""
 
     @property
     def access(self) -> Access:
         """Access of producers."""
         ...
 
-    def arrivals_from(self, source: str) -> Arrivals:
-        """Return the counters of messages from another cluster."""
+    def get(self, name: str, /) -> Producer | None:
+        """Return the connected producer with this name."""
+        ...
+
+    def awaited(self) -> Awaitable[None] | None:
+        """Return the event that every new producer must await; None if there is none."""
+        ...
+
+    def prepare(self, options: ProducerOptions, initial_subscription: str) -> Awaitable[None] | None:
+        """Do what must be durable before a new producer is admitted; return its event, None if nothing is new.
+
+        Raises RequestError for a link that may not attach. ``initial_subscription`` is empty, or is ensured to exist.
+        """
+        ...
+
+    def make(self, session: ProducerSession, options: ProducerOptions) -> Producer:
+        """Return a new producer, which is not admitted yet; raises RequestError if the topic accepts none."""
+        ...
+
+    def admit(self, producer: Producer, topic_epoch: int | None) -> bool:
+        """Admit the producer of a client; return False if it waits for exclusive access. Raises RequestError."""
+        ...
+
+    def replace(self, producer: Producer) -> None:
+        """Admit the producer of a link; it replaces one of the same name. Raises RequestError."""
+        ...
+
+    def settled(self, producer: Producer) -> Callable[[Callable[[StorageError | None], None]], None] | None:
+        """Return how to call a function when a new producer may be answered; None if it may be now."""
+        ...
+
+    def last_sequence_id(self, name: str) -> int:
+        """Return the last sequence id of a producer; -1 if it is unknown."""
         ...
 
     def remove(self, producer: Producer) -> None:
         """Remove a producer."""
+        ...
+
+    def behind_receipts(self, session: ProducerSession, write: Callable[[], None]) -> None:
+        """Call ``write`` after the receipts of the earlier SENDs of ``session``."""
         ...
 
     def dismiss(self) -> None:
@@ -163,8 +205,16 @@ class Producers(Protocol):
         ...
 
 
-class PublishedTopic(LoggedTopic, Protocol):
-    """The topic, as producers and their sessions use it."""
+class LinkedProducers(Producers, Protocol):
+    """The producers of a topic with links."""
+
+    def arrivals_from(self, source: str) -> Arrivals:
+        """Return the counters of messages from another cluster."""
+        ...
+
+
+class ProducerTopic(AnyTopic, Protocol):
+    """The topic, as its producers and their sessions use it, whether its entries are stored or not."""
 
     @property
     def is_closing(self) -> bool:
@@ -187,18 +237,32 @@ class PublishedTopic(LoggedTopic, Protocol):
         ...
 
     @property
-    def lag_limit(self) -> Receipts:
-        """Gate of withheld receipts."""
-        ...
-
-    @property
-    def delayed(self) -> DelayedIndex:
-        """Delayed entries of the topic."""
+    def delayed(self) -> Delays:
+        """Delayed delivery."""
         ...
 
     @property
     def departures(self) -> UnderWay:
         """Producers and consumers that are being removed."""
+        ...
+
+
+class PublishedTopic(ProducerTopic, LoggedTopic, Protocol):
+    """The topic, as producers use it whose entries are stored."""
+
+    @property
+    def producers(self) -> LinkedProducers:
+        """The producers."""
+        ...
+
+    @property
+    def deduplication(self) -> StoredDuplicates:
+        """Deduplication of the topic."""
+        ...
+
+    @property
+    def lag_limit(self) -> Receipts:
+        """Gate of withheld receipts."""
         ...
 
 
@@ -208,7 +272,7 @@ class Producer(Protocol):
     options: ProducerOptions
 
     @property
-    def topic(self) -> PublishedTopic:
+    def topic(self) -> ProducerTopic:
         """Topic of the producer."""
         ...
 
@@ -230,4 +294,13 @@ class Producer(Protocol):
 
     def publish_with_refusals(self, heads: Sequence[SendHead], entries: Sequence[bytes | RequestError]) -> None:
         """Publish a run with invalid entries, each of which is replaced by the refusal of its SEND."""
+        ...
+
+
+class StoringProducer(Producer, Protocol):
+    """A producer of a topic with a log."""
+
+    @property
+    def topic(self) -> PublishedTopic:
+        """Topic of the producer."""
         ...

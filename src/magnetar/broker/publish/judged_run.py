@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from magnetar.base.position import Position
-    from magnetar.broker.publish.interfaces import Producer, SendHead
+    from magnetar.broker.publish.interfaces import SendHead, StoringProducer
 
 log = structlog.get_logger(__name__)
 
@@ -76,7 +76,7 @@ def _judge(
 
 
 def answer_run(
-    producer: Producer, heads: Sequence[SendHead], verdicts: Sequence[Verdict], first: Position | None
+    producer: StoringProducer, heads: Sequence[SendHead], verdicts: Sequence[Verdict], first: Position | None
 ) -> None:
     """Answer a run, whose appended entries are consecutive from ``first`` on."""
     for verdict, answered in groupby(zip(heads, verdicts, strict=True), key=itemgetter(1)):

@@ -7,42 +7,21 @@ from typing import TYPE_CHECKING
 
 from magnetar.base.errors import ServerError
 from magnetar.base.position import EARLIEST
-from magnetar.base.rates import Rates
+from magnetar.broker.publish.client_producer import ClientProducer
 from magnetar.wire import commands
-from magnetar.wire.entries import entry as wire_entry
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Sequence
 
     from magnetar.base.errors import MagnetarError, RequestError, StorageError
     from magnetar.base.position import Position
-    from magnetar.broker.publish.interfaces import Producer, ProducerOptions, ProducerSession, PublishedTopic, SendHead
-    from magnetar.broker.resources.token_bucket import RateLimit
-    from magnetar.wire.proto import pulsar_api_pb2 as pb
+    from magnetar.broker.publish.interfaces import Producer, PublishedTopic, SendHead, StoringProducer
 
 
-class LocalProducer:
-    """A producer of a client, whose entries have their origin in this cluster."""
+class LocalProducer(ClientProducer):
+    """A producer of a client, whose entries are stored and have their origin in this cluster."""
 
-    def __init__(
-        self, topic: PublishedTopic, session: ProducerSession, options: ProducerOptions, *, now: float
-    ) -> None:
-        """Create a producer."""
-        self.check: Callable[[bytes], pb.MessageMetadata | None] = wire_entry.check
-        self.topic = topic
-        self.session = session
-        self.options = options
-        self.connected_at = now
-        self.messages_in = 0
-        self.bytes_in = 0
-        self.rates = Rates(2)
-        """Rates of messages and bytes."""
-        self._stopped = False
-        """See ``stop``."""
-
-    def stop(self) -> None:
-        """Drop arriving entries without an answer from now on, until the client is informed of the end."""
-        self._stopped = True
+    topic: PublishedTopic
 
     def publish(self, heads: Sequence[SendHead], entries: list[bytes]) -> None:
         """Append the run; write the receipts of its SENDs, in order, when it is durable."""
@@ -68,14 +47,6 @@ class LocalProducer:
                 answer_failed(self, heads, error)
 
         self.topic.log.append(entries, durable)
-
-    def _obey(self, limit: RateLimit, messages: int, size: int) -> None:
-        """Do not read the connection for a while, if these messages exceed the publish rate of the topic."""
-        now = self.topic.environment.clock.monotonic()
-        limit.take(messages, size, now)
-        if limit.wait_s(now):
-            self.topic.rates.publish_limited += 1
-            self.session.hold_back(limit)
 
     def publish_with_refusals(self, heads: Sequence[SendHead], entries: Sequence[bytes | RequestError]) -> None:
         """Refuse invalid entries and append the others.
@@ -111,7 +82,7 @@ class LocalProducer:
         self.topic.log.behind_appends(settled)
 
 
-def publish_rest(producer: Producer, heads: Sequence[SendHead], entries: Sequence[bytes | RequestError]) -> None:
+def publish_rest(producer: StoringProducer, heads: Sequence[SendHead], entries: Sequence[bytes | RequestError]) -> None:
     """Refuse invalid entries and publish the others; all SENDs are answered in order.
 
     Pulsar's Java client drops a refused message if it is the oldest one without a receipt. If a later receipt arrives
@@ -126,7 +97,7 @@ def publish_rest(producer: Producer, heads: Sequence[SendHead], entries: Sequenc
             _refuse(producer, heads_of_run, entries_of_run)
 
 
-def _refuse(producer: Producer, heads: Sequence[SendHead], refusals: Sequence[RequestError]) -> None:
+def _refuse(producer: StoringProducer, heads: Sequence[SendHead], refusals: Sequence[RequestError]) -> None:
     """Answer SENDs with errors, after the receipts of earlier SENDs."""
     topic, session = producer.topic, producer.session
     session.publishes_started(len(heads), 0)
@@ -142,7 +113,7 @@ def _refuse(producer: Producer, heads: Sequence[SendHead], refusals: Sequence[Re
     topic.log.behind_appends(settled)
 
 
-def answer_stored(producer: Producer, heads: Sequence[SendHead], first: Position) -> None:
+def answer_stored(producer: StoringProducer, heads: Sequence[SendHead], first: Position) -> None:
     """Write the receipts of SENDs with consecutive entries from ``first`` on, as soon as the limit of lag allows it."""
     receipts = commands.send_receipts(producer_id=producer.options.producer_id, heads=heads, first=first)
     if producer.topic.lag_limit.gate is None:
@@ -152,7 +123,7 @@ def answer_stored(producer: Producer, heads: Sequence[SendHead], first: Position
         _write_when_safe(producer, last, len(heads), receipts)
 
 
-def answer_repeated(producer: Producer, heads: Sequence[SendHead]) -> None:
+def answer_repeated(producer: StoringProducer, heads: Sequence[SendHead]) -> None:
     """Write the receipts of duplicates, as soon as the limit of lag allows receipts for all stored entries."""
     for sequence_id, highest, _ in heads:
         if producer.topic.lag_limit.gate is None:
@@ -162,7 +133,7 @@ def answer_repeated(producer: Producer, heads: Sequence[SendHead]) -> None:
             _write_when_safe(producer, producer.topic.ledger.last_confirmed_entry, 1, receipt)
 
 
-def _write_when_safe(producer: Producer, last: Position, count: int, receipts: bytes) -> None:
+def _write_when_safe(producer: StoringProducer, last: Position, count: int, receipts: bytes) -> None:
     producer.topic.lag_limit.after(producer.session, last, count, lambda: _write(producer, receipts))
 
 

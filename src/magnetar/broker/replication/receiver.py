@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
     from magnetar.base.errors import StorageError
     from magnetar.base.position import Position
+    from magnetar.broker.delayed.index import DelayedIndex
     from magnetar.broker.log.topic_log import Durable
     from magnetar.broker.publish.deduplication import Deduplication
     from magnetar.broker.publish.interfaces import ProducerOptions, ProducerSession, SendHead
@@ -41,6 +42,11 @@ class ReceivingTopic(PublishedTopic, Protocol):
     @property
     def deduplication(self) -> Deduplication:
         """Deduplication of the topic."""
+        ...
+
+    @property
+    def delayed(self) -> DelayedIndex:
+        """The delayed entries."""
         ...
 
     def append_replicated(self, origin: Annotation, entries: list[bytes], durable: Durable) -> None:

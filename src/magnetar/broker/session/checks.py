@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 from magnetar.base.errors import ChecksumMismatchError, RemoteProtocolError, RequestError, ServerError
 from magnetar.base.limits import REPLICATED_METADATA_PADDING, REPLICATION_CLUSTERS_MAX, Limit
-from magnetar.broker.publish.producer import LocalProducer
+from magnetar.broker.publish.client_producer import ClientProducer
 from magnetar.wire import transactions
 from magnetar.wire.entries.entry import check_checksum, check_count, metadata_size, parse_metadata
 
@@ -38,7 +38,7 @@ def check(producer: Producer, heads: Sequence[SendHead], entries: Sequence[bytes
         metadata = producer.check(entry)
         if metadata is None:
             continue
-        if isinstance(producer, LocalProducer):
+        if isinstance(producer, ClientProducer):
             _check_is_of_a_client(metadata)
             _check_clusters(metadata)
             check_count(metadata, entry)
@@ -48,7 +48,7 @@ def check(producer: Producer, heads: Sequence[SendHead], entries: Sequence[bytes
 
 def _check_metadata(producer: Producer, entries: Sequence[bytes], largest: int) -> None:
     """Raise RequestError for metadata that is too large, or for messages that should be encrypted and are not."""
-    topic, is_of_a_client = producer.topic, isinstance(producer, LocalProducer)
+    topic, is_of_a_client = producer.topic, isinstance(producer, ClientProducer)
     metadata_max = topic.environment.config.maxMessageMetadataSize
     if largest > metadata_max:
         padding, remedy = (0, _REMEDY) if is_of_a_client else (REPLICATED_METADATA_PADDING, _REMEDY_FOR_LINKS)

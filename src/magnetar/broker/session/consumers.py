@@ -3,33 +3,26 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 import structlog
 
 from magnetar.base.errors import RemoteProtocolError, RequestError, ServerError, StorageError
-from magnetar.base.position import EARLIEST
-from magnetar.broker.dispatch.multiple_consumers import MultipleConsumersDispatcher
 from magnetar.broker.replication.outbound.replicator import Replicator
 from magnetar.broker.session.refusals import as_request_error
 from magnetar.broker.session.requests import attempt, check_room, start
-from magnetar.broker.subscription.subscription import Subscription
 from magnetar.wire import commands, transactions
-from magnetar.wire.entries import ack_set
-from magnetar.wire.entries.entry import messages_in
 from magnetar.wire.message_id import message_id, position_of
 from magnetar.wire.proto import pulsar_api_pb2 as pb
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
+    from collections.abc import Callable
 
-    from magnetar.base.position import Position
+    from magnetar.broker.dispatch.consumer import Consumer
     from magnetar.broker.session.session import Session
+    from magnetar.broker.subscription.interfaces import ClientSubscription
     from magnetar.wire.long_lists import LongList
     from magnetar.wire.runs import Acks
-
-    _Place = tuple[Position, list[tuple[Position, int]]]
-    """A mark-delete position, and the remaining messages of batches behind it that are read in part."""
 
 log = structlog.get_logger(__name__)
 
@@ -128,14 +121,16 @@ def _refuse_ack(session: Session, command: pb.CommandAck, error: RequestError) -
 def redeliver(session: Session, command: pb.CommandRedeliverUnacknowledgedMessages) -> None:
     """REDELIVER_UNACKNOWLEDGED_MESSAGES."""
     consumer = session.consumers.get(command.consumer_id)
-    if consumer is None or not isinstance(consumer.subscription, Subscription):
-        return
-    dispatcher = consumer.subscription.consumers.dispatcher
-    if dispatcher is not None:
-        is_tracked = isinstance(dispatcher, MultipleConsumersDispatcher)  # others redeliver all entries
-        positions = [position_of(message_id) for message_id in command.message_ids] if is_tracked else []
-        epoch = command.consumer_epoch if command.HasField("consumer_epoch") else None
-        dispatcher.redeliver(consumer, positions, epoch)
+    subscription = _subscription_of(consumer)
+    if consumer is not None and subscription is not None:
+        subscription.requests.redeliver(consumer, command)
+
+
+def _subscription_of(consumer: Consumer | None) -> ClientSubscription | None:
+    """Return the subscription of a consumer; None for a link, and for an unknown consumer."""
+    if consumer is None or isinstance(consumer.subscription, Replicator):
+        return None
+    return cast("ClientSubscription", consumer.subscription)
 
 
 def unsubscribe(session: Session, command: pb.CommandUnsubscribe) -> None:
@@ -144,10 +139,10 @@ def unsubscribe(session: Session, command: pb.CommandUnsubscribe) -> None:
     The answer follows when the deletion is durable.
     """
     consumer = session.consumers.get(command.consumer_id)
-    if consumer is None or not isinstance(consumer.subscription, Subscription):
+    subscription = _subscription_of(consumer)
+    if consumer is None or subscription is None:
         session.answer_error(command.request_id, RequestError(ServerError.MetadataError, "Consumer not found"))
         return
-    subscription = consumer.subscription
     if len(subscription.consumers) > 1 and not command.force:
         message = "Unconnected or shared consumer attempting to unsubscribe"
         session.answer_error(command.request_id, RequestError(ServerError.MetadataError, message))
@@ -155,7 +150,7 @@ def unsubscribe(session: Session, command: pb.CommandUnsubscribe) -> None:
     session.consumers.pop(command.consumer_id)
     subscription.remove_consumer(consumer)
     deleted = partial(_answer_durable, session, command.request_id)
-    attempt(session, command.request_id, lambda: subscription.topic.delete_subscription(subscription, deleted))
+    attempt(session, command.request_id, lambda: subscription.requests.unsubscribe(deleted))
 
 
 def _answer_durable(session: Session, request_id: int, error: StorageError | None) -> None:
@@ -172,78 +167,42 @@ def seek(session: Session, command: pb.CommandSeek) -> None:
     if consumer is None:
         session.answer_error(command.request_id, RequestError(ServerError.MetadataError, "Consumer not found"))
         return
-    subscription = consumer.subscription
-    if isinstance(subscription, Replicator):
-        subscription.send_again_after(position_of(command.message_id))
+    if isinstance(consumer.subscription, Replicator):
+        consumer.subscription.send_again_after(position_of(command.message_id))
         session.write(commands.success(request_id=command.request_id))
-        subscription.dispatch()
-    elif isinstance(subscription, Subscription) and command.HasField("message_id"):
-        place = partial(_place_of_id, subscription, command.message_id)
-        start(session, command.request_id, _seek(session, command.request_id, subscription, place))
-    elif isinstance(subscription, Subscription) and command.HasField("message_publish_time"):
-        place = partial(_place_of_time, subscription, command.message_publish_time)
-        start(session, command.request_id, _seek(session, command.request_id, subscription, place))
-    else:
+        consumer.subscription.dispatch()
+        return
+    subscription = _subscription_of(consumer)
+    if subscription is None or not (command.HasField("message_id") or command.HasField("message_publish_time")):
         message = "Message id and message publish time were not present"
         session.answer_error(command.request_id, RequestError(ServerError.MetadataError, message))
+        return
+    start(session, command.request_id, _seek(session, command, subscription))
 
 
-async def _seek(
-    session: Session, request_id: int, subscription: Subscription, find: Callable[[], Awaitable[_Place]]
-) -> None:
-    """Move the subscription to the place that ``find`` returns, after those of earlier seeks of the client."""
-    async with session.seek_turn:
-        await session.environment.slices.begin()
-        mark_delete, partly_read = await find()
-    await subscription.reset(mark_delete, partly_read)
-    session.write(commands.success(request_id=request_id))
-
-
-async def _place_of_id(subscription: Subscription, target: pb.MessageIdData) -> _Place:
-    topic = subscription.topic
-    position = position_of(target)
-    if position == EARLIEST:
-        mark_delete = topic.log.before_first()
-    elif position > topic.ledger.last_confirmed_entry:
-        mark_delete = topic.ledger.last_confirmed_entry
-    else:
-        mark_delete = max(topic.log.before_first(), topic.ledger.previous_position(position))
-    partly_read: list[tuple[Position, int]] = []
-    if target.ack_set and topic.ledger.contains(position):
-        members = messages_in(await topic.log.read_entry(position))
-        words = target.ack_set[: ack_set.words_for(members)]
-        remaining = ack_set.words_to_int(words) & ack_set.all_remaining(members)
-        if remaining:
-            partly_read.append((position, remaining))
-    return mark_delete, partly_read
-
-
-async def _place_of_time(subscription: Subscription, time_ms: int) -> _Place:
-    return await subscription.topic.log.position_before_time(time_ms), []
+async def _seek(session: Session, command: pb.CommandSeek, subscription: ClientSubscription) -> None:
+    await subscription.requests.seek(command, session.seek_turn)
+    session.write(commands.success(request_id=command.request_id))
 
 
 def get_last_message_id(session: Session, command: pb.CommandGetLastMessageId) -> None:
     """GET_LAST_MESSAGE_ID: the newest durable entry, and the mark-delete position of the subscription."""
     check_room(session)
-    consumer = session.consumers.get(command.consumer_id)
-    if consumer is None or not isinstance(consumer.subscription, Subscription):
+    subscription = _subscription_of(session.consumers.get(command.consumer_id))
+    if subscription is None:
         session.answer_error(command.request_id, RequestError(ServerError.MetadataError, "Consumer not found"))
         return
-    start(session, command.request_id, _last_message_id(session, command.request_id, consumer.subscription))
+    start(session, command.request_id, _last_message_id(session, command.request_id, subscription))
 
 
-async def _last_message_id(session: Session, request_id: int, subscription: Subscription) -> None:
-    topic, mark_delete = subscription.topic, subscription.cursor.state.mark_delete_position
-    position, batch_size = await topic.log.last_message()
-    if topic.ledger.entries:
-        # A cursor that is as old as the topic has no ledger; its reader must see that the first entry follows.
-        mark_delete = max(mark_delete, topic.log.before_first())
+async def _last_message_id(session: Session, request_id: int, subscription: ClientSubscription) -> None:
+    position, batch_size, mark_delete = await subscription.requests.last_message()
     session.write(
         commands.get_last_message_id_response(
             request_id=request_id,
             last_message_id=message_id(
                 position,
-                partition=topic.name.partition_index,
+                partition=subscription.topic.name.partition_index,
                 batch_index=batch_size - 1 if batch_size is not None else -1,
             ),
             mark_delete_position=mark_delete,
@@ -254,7 +213,8 @@ async def _last_message_id(session: Session, request_id: int, subscription: Subs
 def consumer_stats(session: Session, command: pb.CommandConsumerStats) -> None:
     """CONSUMER_STATS."""
     consumer = session.consumers.get(command.consumer_id)
-    if consumer is None or not isinstance(consumer.subscription, Subscription):
+    subscription = _subscription_of(consumer)
+    if consumer is None or subscription is None:
         body = pb.CommandConsumerStatsResponse(
             request_id=command.request_id,
             error_code=pb.ServerError.ConsumerNotFound,
@@ -262,7 +222,6 @@ def consumer_stats(session: Session, command: pb.CommandConsumerStats) -> None:
         )
         session.write(commands.consumer_stats_response(body))
         return
-    subscription = consumer.subscription
     body = pb.CommandConsumerStatsResponse(
         request_id=command.request_id,
         consumerName=consumer.name,
@@ -271,7 +230,7 @@ def consumer_stats(session: Session, command: pb.CommandConsumerStats) -> None:
         blockedConsumerOnUnackedMsgs=consumer.blocked,
         address=session.address,
         type=subscription.consumers.type_name,
-        msgBacklog=subscription.backlog,
+        msgBacklog=subscription.requests.backlog,
     )
     session.write(commands.consumer_stats_response(body))
 
@@ -283,12 +242,12 @@ def close(session: Session, command: pb.CommandCloseConsumer) -> None:
     if consumer is None:
         session.write(commands.success(request_id=command.request_id))
         return
-    subscription = consumer.subscription
-    subscription.remove_consumer(consumer)
+    consumer.subscription.remove_consumer(consumer)
     answer: Callable[[StorageError | None], None] = lambda _: session.write(  # noqa: E731 - one line, used once
         commands.success(request_id=command.request_id)
     )
-    if isinstance(subscription, Subscription) and subscription.is_durable:
-        subscription.flushes.then(answer)
-    else:
+    subscription = _subscription_of(consumer)
+    if subscription is None:
         answer(None)
+    else:
+        subscription.requests.when_closed(answer)

@@ -8,18 +8,15 @@ from typing import TYPE_CHECKING, Final
 from magnetar.base.errors import RemoteProtocolError, RequestError, ServerError, StorageError
 from magnetar.base.limits import ENTRY_METADATA_PADDING, REPLICATED_ENTRY_PADDING
 from magnetar.base.names import check_cluster_name, check_length
-from magnetar.broker.housekeeping.storage_watch import check_publishable
+from magnetar.broker.publish.client_producer import ClientProducer
 from magnetar.broker.publish.entry_sequence_ids import is_whole
 from magnetar.broker.publish.interfaces import ProducerOptions
-from magnetar.broker.publish.producer import LocalProducer, answer_failed
-from magnetar.broker.replication.lives import check_life
-from magnetar.broker.replication.progress.progress_producer import ProgressProducer
+from magnetar.broker.publish.producer import answer_failed
 from magnetar.broker.replication.receiver import ReplicatedProducer
 from magnetar.broker.session.checks import check, checked
 from magnetar.broker.session.requests import attempt, check_room, start_after
 from magnetar.broker.session.schemas import awaited_by_producer, producer_version
 from magnetar.broker.settings.properties import producer_metadata
-from magnetar.broker.topic.admission import check_room_for_subscription, may_create_subscription
 from magnetar.broker.topic.registry import parse_topic
 from magnetar.wire import commands, transactions
 from magnetar.wire.entries.entry import parse_without_lists
@@ -33,7 +30,7 @@ if TYPE_CHECKING:
     from magnetar.base.position import Position
     from magnetar.broker.publish.interfaces import Producer, SendHead
     from magnetar.broker.session.session import Session
-    from magnetar.broker.topic.topic import Topic
+    from magnetar.broker.topic.interfaces import ServedTopic
     from magnetar.wire.proto import pulsar_api_pb2 as pb
 
 
@@ -76,25 +73,17 @@ def _create(session: Session, command: pb.CommandProducer) -> None:
         return
     find = session.topics.linked.get_or_create if is_link else session.topics.get_or_create
     topic = find(topic_name)
-    awaited = _wait_before_admission(topic) or awaited_by_producer(session, topic, command, is_link=is_link)
+    awaited = topic.producers.awaited() or awaited_by_producer(session, topic, command, is_link=is_link)
     if awaited is not None:
         _create_after(session, command, awaited)
         return
     options = _options(session, topic, command, is_link=is_link)
-    if is_link:
-        check_life(topic, source_of(options.name), options.metadata)
-    recorded = _initial_subscription(topic, command)
+    recorded = topic.producers.prepare(options, command.initial_subscription_name)
     if recorded is not None:
         _create_after(session, command, recorded)
         return
-    producer = _make(topic, session, options)
-    if isinstance(producer, ProgressProducer):
-        topic.progress.check_allowed()
-    else:
-        topic.log.termination.check()
-        check_publishable(session.environment.store.state)
-        topic.backlog_quotas.check_producer()
-    if not isinstance(producer, LocalProducer):
+    producer = topic.producers.make(session, options)
+    if not isinstance(producer, ClientProducer):
         topic.producers.replace(producer)
         _enter(session, producer)
         _succeed(session, command.request_id, producer)
@@ -110,7 +99,7 @@ def _create(session: Session, command: pb.CommandProducer) -> None:
         _create_after(session, command, _owner_gone(owner))
 
 
-def _options(session: Session, topic: Topic, command: pb.CommandProducer, *, is_link: bool) -> ProducerOptions:
+def _options(session: Session, topic: ServedTopic, command: pb.CommandProducer, *, is_link: bool) -> ProducerOptions:
     name = command.producer_name
     if topic.policies.encryption_required and not (command.encrypted or is_link):
         raise RequestError(ServerError.MetadataError, f"Encryption is required in {topic.name}")
@@ -130,39 +119,6 @@ def _absence(session: Session, name: TopicName, *, is_link: bool) -> Awaitable[N
     if is_link:
         return session.topics.linked.absence(name)
     return session.topics.ready(name) if session.topics.must_wait(name) else None
-
-
-def _wait_before_admission(topic: Topic) -> Awaitable[None] | None:
-    """Return the event that every producer of the topic must await."""
-    if topic.departures:
-        return topic.departures.over()
-    terminated = topic.log.termination.awaited()
-    if terminated is not None:
-        return terminated
-    if topic.is_being_recorded:
-        return topic.environment.recorded()
-    return None if topic.deduplication.is_ready else topic.deduplication.recovered()
-
-
-def _initial_subscription(topic: Topic, command: pb.CommandProducer) -> Awaitable[None] | None:
-    """Ensure that the producer's initial subscription exists; return the event to await if it, or a life, is new.
-
-    Entries of a new life must not be durable before that life is.
-    """
-    if command.initial_subscription_name:
-        _ensure_subscription(topic, command.initial_subscription_name)
-    return topic.environment.recorded() if topic.is_being_recorded else None
-
-
-def _ensure_subscription(topic: Topic, name: str) -> None:
-    """Create a durable subscription at the earliest position unless it exists."""
-    if name not in topic.subscriptions:
-        if not may_create_subscription(topic):
-            message = f"Subscription {name} does not exist and may not be created automatically"
-            raise RequestError(ServerError.NotAllowedError, message)
-        check_length("subscription", name, topic.environment.config.maxNameLength)
-        check_room_for_subscription(topic)
-        topic.create_subscription(name, topic.log.before_first())
 
 
 def _is_predecessor(owner: Producer, producer: Producer) -> bool:
@@ -189,7 +145,7 @@ async def _owner_gone(owner: Producer) -> None:
     owner.topic.producers.remove(owner)
 
 
-def _admit(session: Session, command: pb.CommandProducer, topic: Topic, producer: LocalProducer) -> None:
+def _admit(session: Session, command: pb.CommandProducer, topic: ServedTopic, producer: ClientProducer) -> None:
     epoch = command.topic_epoch if command.HasField("topic_epoch") else None
     if topic.producers.admit(producer, epoch):
         _enter(session, producer)
@@ -219,15 +175,6 @@ def _is_link(session: Session, name: str) -> bool:
     return True
 
 
-def _make(topic: Topic, session: Session, options: ProducerOptions) -> Producer:
-    now = session.environment.clock.now()
-    if options.name.startswith(REPLICATOR_PREFIX):
-        return ReplicatedProducer(topic, session, options, source_of(options.name), now=now)
-    if options.name.startswith(PROGRESS_PREFIX):
-        return ProgressProducer(topic, session, options, source_of(options.name))
-    return LocalProducer(topic, session, options, now=now)
-
-
 def _wait_for_access(session: Session, request_id: int, producer: Producer) -> None:
     """WaitForExclusive: answer now that it is queued, and again when it has the topic or cannot get it."""
     session.waiting[producer.options.producer_id] = producer
@@ -246,10 +193,9 @@ def _wait_for_access(session: Session, request_id: int, producer: Producer) -> N
 
 
 def _succeed(session: Session, request_id: int, producer: Producer) -> None:
-    """Admit a producer after its epoch is durable, and the topic's entries if the answer states a last position."""
-    topic = producer.topic
-    has_last_position = not isinstance(producer, LocalProducer) or topic.deduplication.sequence_ids is not None
-    if not has_last_position and not topic.ledger.is_being_listed:
+    """Answer a producer, after the data that the answer depends on are durable."""
+    settled = producer.topic.producers.settled(producer)
+    if settled is None:
         _answer_success(session, request_id, producer)
         return
 
@@ -263,7 +209,7 @@ def _succeed(session: Session, request_id: int, producer: Producer) -> None:
             producer.topic.producers.remove(producer)
             session.answer_error(request_id, RequestError(ServerError.PersistenceError, str(error)))
 
-    topic.log.barrier(durable)
+    settled(durable)
 
 
 def _answer_success(session: Session, request_id: int, producer: Producer) -> None:
@@ -274,7 +220,7 @@ def _answer_success(session: Session, request_id: int, producer: Producer) -> No
             request_id=request_id,
             producer_name=name,
             schema_version=producer.options.schema_version,
-            last_sequence_id=topic.deduplication.last_sequence_id(name),
+            last_sequence_id=topic.producers.last_sequence_id(name),
             topic_epoch=topic.producers.access.topic_epoch,
             last_origin=last,
         )
@@ -381,5 +327,4 @@ def close(session: Session, command: pb.CommandCloseProducer) -> None:
     def closed() -> None:
         session.write(commands.success(request_id=command.request_id))
 
-    # After the receipts of earlier SENDs, which may be withheld.
-    topic.log.behind_appends(lambda _: topic.lag_limit.behind_receipts(session, closed))
+    topic.producers.behind_receipts(session, closed)

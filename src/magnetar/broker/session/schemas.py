@@ -6,7 +6,6 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from magnetar.base.errors import IncompatibleSchemaError, InvalidSchemaError, RequestError, ServerError
-from magnetar.broker.publish.producer import LocalProducer
 from magnetar.broker.session.refusals import REFUSED, as_request_error
 from magnetar.broker.session.requests import start
 from magnetar.broker.topic.registry import parse_topic
@@ -21,14 +20,14 @@ if TYPE_CHECKING:
     from magnetar.base.errors import StorageError
     from magnetar.base.names import TopicName
     from magnetar.broker.session.session import Session
-    from magnetar.broker.topic.topic import Topic
+    from magnetar.broker.topic.interfaces import ServedTopic
 
 NO_VERSION: Final = b""
 """The version of messages without a schema."""
 
 
 def awaited_by_producer(
-    session: Session, topic: Topic, command: pb.CommandProducer, *, is_link: bool
+    session: Session, topic: ServedTopic, command: pb.CommandProducer, *, is_link: bool
 ) -> Awaitable[object] | None:
     """Return the registration that a producer must await, None if its schema is known or it has none.
 
@@ -53,7 +52,7 @@ def producer_version(session: Session, topic: TopicName, command: pb.CommandProd
     return NO_VERSION if number is None else version_to_bytes(number)
 
 
-def awaited_by_consumer(session: Session, topic: Topic, command: pb.CommandSubscribe) -> Awaitable[object] | None:
+def awaited_by_consumer(session: Session, topic: ServedTopic, command: pb.CommandSubscribe) -> Awaitable[object] | None:
     """Return the check that a consumer must await, None if its schema is compatible or it has none.
 
     The first schema of a topic without producers, consumers and entries is registered.
@@ -63,7 +62,7 @@ def awaited_by_consumer(session: Session, topic: Topic, command: pb.CommandSubsc
         return None
     registry, name = session.environment.schemas, topic.name
     strategy, turn = topic.policies.schema_compatibility_strategy, session.schema_turn
-    if not registry.has_schema(name) and _is_idle(topic):
+    if not registry.has_schema(name) and topic.entrance.is_idle:
         return registry.register(name, schema, topic.policies, turn)
     if registry.admits_consumer(name, schema, strategy):
         return None
@@ -73,13 +72,6 @@ def awaited_by_consumer(session: Session, topic: Topic, command: pb.CommandSubsc
 def is_auto_consume(command: pb.CommandSubscribe) -> bool:
     """Return whether a consumer accepts any schema of the topic."""
     return command.HasField("schema") and command.schema.type == pb.Schema.AutoConsume
-
-
-def _is_idle(topic: Topic) -> bool:
-    """Return whether the topic has no clients without a schema, and no entries."""
-    if topic.ledger.entries or any(isinstance(each, LocalProducer) for each in topic.producers.values()):
-        return False
-    return all(each.is_auto_consume for subscription in topic.subscriptions.values() for each in subscription.consumers)
 
 
 def get_schema(session: Session, command: pb.CommandGetSchema) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Protocol
 
 from magnetar.base.errors import RequestError, ServerError
@@ -18,6 +19,7 @@ from magnetar.broker.subscription.consumers import SubscriptionConsumers
 from magnetar.broker.subscription.flushes import Flushes
 from magnetar.broker.subscription.names import UNUSED_SINCE
 from magnetar.broker.subscription.protection_record import ProtectionRecord
+from magnetar.broker.subscription.requests import SubscriptionRequests
 from magnetar.broker.subscription.shared_progress import SharingTopic
 from magnetar.broker.subscription.unread import UnreadEntries
 from magnetar.wire.proto import pulsar_api_pb2 as pb
@@ -128,6 +130,8 @@ class Subscription(Part):
         self.ack_state = AckState(cursor, topic.name, topic.environment, self.consumers.holders)
         self.ack_state.apply(pauses=topic.policies.pause_on_ack_state)
         self.unread = UnreadEntries(topic, cursor, self.ack_state)
+        delete = partial(topic.delete_subscription, self)
+        self.requests = SubscriptionRequests(self, delete, partial(topic.set_replicated, self, replicated=True))
         self.flushes = Flushes(self, self._reached)
         self.protection = ProtectionRecord(cursor, topic.environment.clock, self.flushes.soon, is_new=is_new)
 

@@ -1,38 +1,48 @@
-"""The producers of one topic: admission, disconnection, and waiting producers."""
+"""The producers of one topic with a log: those of clients and of links."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from functools import partial
-from itertools import chain
 from typing import TYPE_CHECKING, Protocol
 
 from magnetar.base.errors import RequestError, ServerError
-from magnetar.broker.log.interfaces import LoggedTopic
-from magnetar.broker.loop.closing import close_one
-from magnetar.broker.publish.access import ProducerAccess
+from magnetar.base.names import check_length
+from magnetar.broker.log.refusal import check_publishable
 from magnetar.broker.publish.arrivals import Arrivals
+from magnetar.broker.publish.client_producer import ClientProducer
+from magnetar.broker.publish.connected_producers import ConnectedProducers
 from magnetar.broker.publish.producer import LocalProducer
-from magnetar.broker.replication.receiver import ReplicatedProducer
-from magnetar.broker.topic.admission import check_room_for_producer
+from magnetar.broker.replication.interfaces import TopicWithSubscriptions
+from magnetar.broker.replication.lives import check_life
+from magnetar.broker.replication.progress.progress_producer import ProgressProducer
+from magnetar.broker.replication.receiver import ReceivingTopic, ReplicatedProducer
+from magnetar.broker.subscription.admission import check_room_for_subscription, may_create_subscription
 from magnetar.broker.topic.lifecycle import Event
+from magnetar.wire.links import PROGRESS_PREFIX, REPLICATOR_PREFIX, source_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sized
+    from collections.abc import Awaitable, Callable
 
     from magnetar.base.errors import StorageError
-    from magnetar.broker.loop.closing import Step
-    from magnetar.broker.loop.under_way import UnderWay
+    from magnetar.base.position import Position
     from magnetar.broker.publish.deduplication import Deduplication
-    from magnetar.broker.publish.interfaces import Producer
+    from magnetar.broker.publish.interfaces import Producer, ProducerOptions, ProducerSession
     from magnetar.broker.publish.lag_limit import LagLimit
+    from magnetar.broker.replication.progress.topic_progress import TopicProgress
     from magnetar.broker.topic.lifecycle import Lifecycle
 
 _EPOCH_PROPERTY = "pulsar.topic.epoch"
 """Managed-ledger property: the epoch of the last exclusive producer."""
 
 
-class ProducedTopic(LoggedTopic, Protocol):
+class Quotas(Protocol):
+    """The quotas of the backlog."""
+
+    def check_producer(self) -> None:
+        """Raise RequestError if a quota that refuses producers is exceeded."""
+        ...
+
+
+class ProducedTopic(TopicWithSubscriptions, ReceivingTopic, Protocol):
     """The topic of the producers."""
 
     @property
@@ -41,8 +51,8 @@ class ProducedTopic(LoggedTopic, Protocol):
         ...
 
     @property
-    def departures(self) -> UnderWay:
-        """Producers and consumers that are being removed."""
+    def is_being_recorded(self) -> bool:
+        """Whether metadata of the topic are not durable yet; answers to clients depend on them."""
         ...
 
     @property
@@ -56,38 +66,35 @@ class ProducedTopic(LoggedTopic, Protocol):
         ...
 
     @property
-    def subscriptions(self) -> Sized:
-        """The subscriptions."""
+    def backlog_quotas(self) -> Quotas:
+        """The quotas of the backlog."""
+        ...
+
+    @property
+    def progress(self) -> TopicProgress:
+        """Progress shared with other clusters."""
+        ...
+
+    def create_subscription(self, name: str, mark_delete: Position) -> object:
+        """Create a durable subscription that starts after ``mark_delete``."""
         ...
 
 
-class TopicProducers(Mapping[str, "Producer"]):
+class TopicProducers(ConnectedProducers):
     """The connected producers of one topic, by name. Used on the event loop's thread."""
 
     def __init__(self, topic: ProducedTopic) -> None:
         """Create the collection, without producers."""
         self._topic = topic
-        self._connected: dict[str, Producer] = {}
         ledger = topic.ledger
         epoch = ledger.properties.get(_EPOCH_PROPERTY)
-        self.access = ProducerAccess(
-            None if epoch is None else int(epoch), lambda epoch: ledger.set_property(_EPOCH_PROPERTY, str(epoch))
+        super().__init__(
+            topic,
+            None if epoch is None else int(epoch),
+            lambda epoch: ledger.set_property(_EPOCH_PROPERTY, str(epoch)),
         )
-        """Access of producers, and the waiting producers."""
         self.sources: dict[str, Arrivals] = {}
         """Clusters that attached a link since the topic was loaded, with the messages from them."""
-
-    def __getitem__(self, name: str) -> Producer:
-        """Return the producer with this name; raises KeyError."""
-        return self._connected[name]
-
-    def __iter__(self) -> Iterator[str]:
-        """Return the names, in the order of connection."""
-        return iter(self._connected)
-
-    def __len__(self) -> int:
-        """Return the number of connected producers."""
-        return len(self._connected)
 
     def arrivals_from(self, source: str) -> Arrivals:
         """Return the counters of messages from another cluster, which outlive the connections of its link."""
@@ -100,26 +107,55 @@ class TopicProducers(Mapping[str, "Producer"]):
                 return producer
         return None
 
-    def local(self) -> Iterator[LocalProducer]:
-        """Return the producers of clients."""
-        return (each for each in self._connected.values() if isinstance(each, LocalProducer))
-
     # -- attaching and leaving ----------------------------------------------------------------------------------
 
-    def admit(self, producer: LocalProducer, topic_epoch: int | None) -> bool:
-        """Admit the producer of a client; return False if it waits for exclusive access. Raises RequestError."""
-        if producer.options.name in self._connected:
-            message = f"Producer with name '{producer.options.name}' is already connected to topic"
-            raise RequestError(ServerError.ProducerBusy, message)
-        check_room_for_producer(self._topic, self)
-        admission = self.access.admit(producer, self.local(), topic_epoch)
-        for other in admission.fenced:
-            other.stop()
-        if admission.ready:
-            self._enter(producer)
-        if admission.fenced or admission.refusals:
-            self._send_away([("waiting producer", tell) for tell in admission.refusals], admission.fenced)
-        return admission.ready
+    def awaited(self) -> Awaitable[None] | None:
+        """Return the event that every new producer must await; None if there is none."""
+        topic = self._topic
+        if topic.departures:
+            return topic.departures.over()
+        terminated = topic.log.termination.awaited()
+        if terminated is not None:
+            return terminated
+        if topic.is_being_recorded:
+            return topic.environment.recorded()
+        return None if topic.deduplication.is_ready else topic.deduplication.recovered()
+
+    def prepare(self, options: ProducerOptions, initial_subscription: str) -> Awaitable[None] | None:
+        """Record the life of a link, and ensure that the producer's initial subscription exists.
+
+        Returns the event to await if one of them is new. Entries of a new life must not be durable before that life is.
+        """
+        if options.name.startswith((REPLICATOR_PREFIX, PROGRESS_PREFIX)):
+            check_life(self._topic, source_of(options.name), options.metadata)
+        if initial_subscription:
+            self._ensure_subscription(initial_subscription)
+        return self._topic.environment.recorded() if self._topic.is_being_recorded else None
+
+    def _ensure_subscription(self, name: str) -> None:
+        """Create a durable subscription at the earliest position unless it exists."""
+        topic = self._topic
+        if name not in topic.subscriptions:
+            if not may_create_subscription(topic):
+                message = f"Subscription {name} does not exist and may not be created automatically"
+                raise RequestError(ServerError.NotAllowedError, message)
+            check_length("subscription", name, topic.environment.config.maxNameLength)
+            check_room_for_subscription(topic)
+            topic.create_subscription(name, topic.log.before_first())
+
+    def make(self, session: ProducerSession, options: ProducerOptions) -> Producer:
+        """Return a new producer, which is not admitted yet; raises RequestError if the topic accepts none."""
+        topic, name = self._topic, options.name
+        if name.startswith(PROGRESS_PREFIX):
+            topic.progress.check_allowed()
+            return ProgressProducer(topic, session, options, source_of(name))
+        topic.log.termination.check()
+        check_publishable(topic.environment.store.state)
+        topic.backlog_quotas.check_producer()
+        now = topic.environment.clock.now()
+        if name.startswith(REPLICATOR_PREFIX):
+            return ReplicatedProducer(topic, session, options, source_of(name), now=now)
+        return LocalProducer(topic, session, options, now=now)
 
     def replace(self, producer: Producer) -> None:
         """Admit the producer of a link; it replaces one of the same name unless that has a newer epoch."""
@@ -131,20 +167,37 @@ class TopicProducers(Mapping[str, "Producer"]):
             other.session.close_producer(other)
         self._enter(producer)
 
+    def settled(self, producer: Producer) -> Callable[[Callable[[StorageError | None], None]], None] | None:
+        """Return the barrier that the answer to a new producer must await; None without one.
+
+        Its epoch must be durable, and the topic's entries if the answer states a last position.
+        """
+        topic = self._topic
+        has_last_position = not isinstance(producer, ClientProducer) or topic.deduplication.sequence_ids is not None
+        return topic.log.barrier if has_last_position or topic.ledger.is_being_listed else None
+
+    def last_sequence_id(self, name: str) -> int:
+        """Return the last sequence id of a producer; -1 if it is unknown."""
+        return self._topic.deduplication.last_sequence_id(name)
+
     def _enter(self, producer: Producer) -> None:
-        self._connected[producer.options.name] = producer
-        if isinstance(producer, LocalProducer):
+        super()._enter(producer)
+        if isinstance(producer, ClientProducer):
             self._topic.deduplication.joined(producer.options.name)
 
     def remove(self, producer: Producer) -> None:
         """Remove a producer; a waiting producer may get access now."""
-        if self._connected.get(producer.options.name) is producer:
-            del self._connected[producer.options.name]
-            self._topic.deduplication.left(producer.options.name)
+        super().remove(producer)
         self._topic.lag_limit.left()
-        successor = self.access.leave(producer, self.local())
-        if successor is not None:
-            self._enter(successor)
+
+    def _left(self, producer: Producer) -> None:
+        super()._left(producer)
+        self._topic.deduplication.left(producer.options.name)
+
+    def behind_receipts(self, session: ProducerSession, write: Callable[[], None]) -> None:
+        """Call ``write`` after the receipts of earlier SENDs, which may be withheld."""
+        topic = self._topic
+        topic.log.behind_appends(lambda _: topic.lag_limit.behind_receipts(session, write))
 
     # -- disconnecting -----------------------------------------------------------------------------------------
 
@@ -163,31 +216,8 @@ class TopicProducers(Mapping[str, "Producer"]):
             publishers = [
                 each
                 for each in (*waiting, *self._connected.values())
-                if isinstance(each, LocalProducer | ReplicatedProducer)
+                if isinstance(each, ClientProducer | ReplicatedProducer)
             ]
             self._send_away((), publishers, [("dismissal", lambda: lifecycle.apply(Event.DISMISSED))])
 
         self._topic.log.barrier(dismissed)
-
-    def closing(self) -> Iterator[Step]:
-        """Close all producers in steps, waiting ones first."""
-        for producer in (*self.access.waiting, *self._connected.values()):
-            yield f"producer {producer.options.name}", partial(self._close, producer)
-
-    def _send_away(self, steps: Iterable[Step], producers: Iterable[Producer], last: Iterable[Step] = ()) -> None:
-        """Run ``steps``, close producers that lost access, and run the ``last`` steps, in slices if there are many.
-
-        Clients that want to attach wait until then.
-        """
-        departures, environment = self._topic.departures, self._topic.environment
-        departures.begin()
-        closes = [(f"producer {each.options.name}", partial(self._close, each)) for each in producers]
-        away = chain(steps, closes, last, [("departures", departures.end)])
-        loop, name = environment.loop, self._topic.name
-        environment.sliced.start(object(), away, lambda step: close_one(loop, name, *step))
-
-    def _close(self, producer: Producer) -> None:
-        """Close a producer unless it has left."""
-        is_waiting = isinstance(producer, LocalProducer) and self.access.is_waiting(producer)
-        if is_waiting or self._connected.get(producer.options.name) is producer:
-            producer.session.close_producer(producer)

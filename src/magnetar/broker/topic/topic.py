@@ -22,6 +22,7 @@ from magnetar.broker.replication.protection import note_protection
 from magnetar.broker.replication.snapshots import TopicSnapshots, marker_peers, takes_markers
 from magnetar.broker.resources.topic_rates import TopicRates
 from magnetar.broker.settings.replication_policy import is_imposed, reason_against
+from magnetar.broker.subscription.entrance import TopicEntrance
 from magnetar.broker.subscription.names import check_subscription_name, is_of_a_subscription
 from magnetar.broker.subscription.shared_progress import SharedProgress
 from magnetar.broker.subscription.subscription import REPLICATED_PROPERTY, Subscription
@@ -78,6 +79,7 @@ class Topic(Part):
             environment, name, ledger, appended=self._appended, refused=self.producers.dismiss, failed=self.fence
         )
         self.subscriptions: dict[str, Subscription] = {}
+        self.entrance = TopicEntrance(self)
         self.replicators = TopicLinks(self)
         self.skipped = SkippedEntries(ledger)
         self.lag_limit = LagLimit(self)
