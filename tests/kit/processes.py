@@ -124,5 +124,20 @@ def connections_to(port: int) -> int:
 
 def waited_seconds(pid: int) -> float:
     """Return the seconds for which the main thread of ``pid`` has waited for a processor since its start."""
-    _, waited_ns, _ = Path(f"/proc/{pid}/schedstat").read_text(encoding="ascii").split()
+    return _waited_seconds(Path(f"/proc/{pid}"))
+
+
+def waited_seconds_of_threads(pid: int) -> float:
+    """Return the seconds for which all threads of ``pid`` together have waited for a processor since their starts.
+
+    A thread that waits with the interpreter's lock stops the others.
+    """
+    return sum(map(_waited_seconds, Path(f"/proc/{pid}/task").iterdir()))
+
+
+def _waited_seconds(process: Path) -> float:
+    try:
+        _, waited_ns, _ = (process / "schedstat").read_text(encoding="ascii").split()
+    except (FileNotFoundError, ProcessLookupError):  # the thread has ended
+        return 0.0
     return int(waited_ns) / 1e9
