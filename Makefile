@@ -9,6 +9,8 @@ SUITABLE_PYTHON = for p in python3 python3.13 python3.12 python3.11; do \
 	"$$p" -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && { echo "$$p"; break; }; done
 PYTHON ?= $(shell $(SUITABLE_PYTHON))
 PROTO := src/magnetar/wire/proto
+PROCESSES ?= $(if $(ARGS),0,2)
+PARALLEL = --numprocesses $(PROCESSES) --dist loadscope --no-loadscope-reorder
 
 .PHONY: help setup demo test check unit format proto test-long test-memory test-chaos test-hostile interop sim transcripts docs bench reference python java
 
@@ -33,8 +35,8 @@ java: | python
 demo: java setup ## three clusters, real flights, a planned switch and a kill (ARGS="--flights 20000")
 	@$(BIN)/magnetar demo $(ARGS)
 
-test: java setup ## all tests except the long suites; 17 minutes
-	@$(BIN)/python -m pytest tests $(ARGS)
+test: java setup ## all tests except the long suites, in two processes; 12 minutes (ARGS="-k name": in one)
+	@$(BIN)/python -m pytest tests $(PARALLEL) $(ARGS)
 
 test-long: java setup ## full-sized forms of tests that make test runs smaller, the built packages, and the Helm chart; some minutes
 	@$(BIN)/python -m pytest tests -m long $(ARGS)
@@ -66,7 +68,7 @@ check: setup ## style, types and import contracts; one minute
 	@$(BIN)/lint-imports
 
 unit: setup ## the unit tests, which make test includes; 3 minutes
-	@$(BIN)/python -m pytest tests/unit --quiet $(ARGS)
+	@$(BIN)/python -m pytest tests/unit --quiet $(PARALLEL) $(ARGS)
 
 format: setup ## format the tree with ruff
 	@$(BIN)/ruff check --fix-only --quiet

@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import re
 import secrets
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import hypothesis
 import pytest
 
 from tests.kit.broker import Broker
 from tests.kit.messages import connect
+from tests.kit.parallel import SHARED_CLUSTERS, unit_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Generator, Iterator
 
     import pulsar
 
@@ -29,12 +30,22 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Exclude tests that take minutes, unless ``-m`` is given."""
+    """Exclude tests that take minutes, unless ``-m`` is given. With several processes, start with the longest unit."""
+    if hasattr(config, "workerinput"):
+        items.sort(key=lambda item: unit_of(item.nodeid) != SHARED_CLUSTERS)
     if config.option.markexpr:
         return
     slow = [item for item in items if any(map(item.get_closest_marker, ("chaos", "hostile", "interop", "long")))]
     config.hook.pytest_deselected(items=slow)
     items[:] = [item for item in items if item not in slow]
+
+
+@pytest.hookimpl(wrapper=True, optionalhook=True)
+def pytest_xdist_make_scheduler() -> Generator[None, Any, Any]:
+    """Let ``--dist loadscope`` distribute units."""
+    scheduler = yield
+    scheduler._split_scope = unit_of
+    return scheduler
 
 
 @pytest.fixture(scope="session", autouse=True)

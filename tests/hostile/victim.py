@@ -11,7 +11,7 @@ from http import HTTPStatus
 from typing import TYPE_CHECKING
 
 from tests.hostile.catalogue import ELSEWHERE, Place
-from tests.kit.processes import connections_to, descriptors, peak_resident_bytes, reset_peak
+from tests.kit.processes import connections_to, descriptors, other_sockets, peak_resident_bytes, reset_peak
 from tests.kit.rest import Rest, topic_path
 from tests.kit.wait import wait_until
 
@@ -63,6 +63,8 @@ class State:
     connections: int
     """Of clients, accepted or not yet."""
     web_connections: int
+    other_sockets: int
+    """Sockets that are no accepted connections."""
     topics: int
     producers: int
     consumers: int
@@ -74,11 +76,6 @@ class State:
     slow_metadata_commits: int | None
     """The same for groups of metadata changes."""
     log_bytes: int
-
-    @property
-    def other_sockets(self) -> int:
-        """Sockets that are no accepted connections."""
-        return self.descriptors["socket"] - self.connections - self.web_connections
 
     def left_behind(self, before: State) -> list[str]:
         """Return what is here and was not before; memory is judged by itself.
@@ -109,6 +106,7 @@ def read_state(broker: Broker) -> State:
         descriptors=descriptors(broker.pid),
         connections=connections_to(broker.binary_port),
         web_connections=connections_to(broker.web_port),
+        other_sockets=other_sockets(broker.pid, (broker.binary_port, broker.web_port)),
         topics=_value(metrics, "pulsar_broker_topics_count"),
         producers=_value(metrics, "pulsar_broker_producers_count"),
         consumers=_value(metrics, "pulsar_broker_consumers_count"),

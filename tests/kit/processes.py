@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 from collections import Counter
 from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Collection
 
 _TICKS_PER_SECOND = os.sysconf("SC_CLK_TCK")
 _STATE, _PARENT, _CPU = 0, 1, slice(11, 15)
@@ -13,7 +18,7 @@ _STATE, _PARENT, _CPU = 0, 1, slice(11, 15)
 _LOCAL, _REMOTE, _CONNECTION, _INODE = 1, 2, 3, 9
 """Fields of /proc/<pid>/net/tcp: both addresses with ports, state of the connection, inode of the socket."""
 
-_ESTABLISHED = "01"
+_ESTABLISHED, _LISTENING = "01", "0A"
 _HELD_BY_SERVER = (_ESTABLISHED, "03", "08")
 """States of connections on the server's side: established, SYN received, closed by the peer only."""
 
@@ -56,11 +61,10 @@ def find(below: int, *words: str) -> list[int]:
 def connected_ports(pid: int) -> set[int]:
     """Return the remote ports of the TCP connections (IPv4) of ``pid``; none if it does not exist."""
     try:
-        names = [link.readlink().name for link in Path(f"/proc/{pid}/fd").iterdir()]
+        inodes = _socket_inodes(pid)
         lines = Path(f"/proc/{pid}/net/tcp").read_text(encoding="utf-8").splitlines()[1:]
     except (FileNotFoundError, ProcessLookupError):
         return set()
-    inodes = {name.removeprefix("socket:[").removesuffix("]") for name in names if name.startswith("socket:[")}
     rows = [line.split() for line in lines]
     return {
         int(row[_REMOTE].rpartition(":")[2], 16)
@@ -120,6 +124,31 @@ def connections_to(port: int) -> int:
     lines = Path("/proc/net/tcp").read_text(encoding="utf-8").splitlines()[1:]
     rows = [line.split() for line in lines]
     return sum(int(row[_LOCAL].rpartition(":")[2], 16) == port and row[_CONNECTION] in _HELD_BY_SERVER for row in rows)
+
+
+def other_sockets(pid: int, ports: Collection[int]) -> int:
+    """Return the number of sockets of ``pid`` that are no connections (IPv4) to these ports of its own.
+
+    A connection that is not accepted yet, or that opens or closes meanwhile, does not count.
+    """
+    connections = _inodes_at(ports)
+    sockets = _socket_inodes(pid)
+    return len(sockets - connections - _inodes_at(ports))
+
+
+def _socket_inodes(pid: int) -> set[str]:
+    names = []
+    for link in Path(f"/proc/{pid}/fd").iterdir():
+        with contextlib.suppress(FileNotFoundError):  # closed in the meantime
+            names.append(link.readlink().name)
+    return {name.removeprefix("socket:[").removesuffix("]") for name in names if name.startswith("socket:[")}
+
+
+def _inodes_at(ports: Collection[int]) -> set[str]:
+    lines = Path("/proc/net/tcp").read_text(encoding="utf-8").splitlines()[1:]
+    rows = [line.split() for line in lines]
+    at_ports = [row for row in rows if int(row[_LOCAL].rpartition(":")[2], 16) in ports]
+    return {row[_INODE] for row in at_ports if row[_CONNECTION] != _LISTENING}
 
 
 def waited_seconds(pid: int) -> float:

@@ -13,6 +13,8 @@ from pathlib import Path
 import pytest
 from grimp import build_graph
 
+from tests.kit.parallel import OWN_CLUSTERS, SHARED_CLUSTERS, unit_of
+
 ROOT = Path(__file__).parents[2]
 SOURCE = ROOT / "src" / "magnetar"
 FUNCTION_LINES_MAX = 70
@@ -136,6 +138,15 @@ def test_continuous_integration_runs_what_a_newcomer_runs() -> None:
     assert script.stat().st_mode & 0o111
     commands = [line for line in script.read_text(encoding="utf-8").splitlines() if line and not line.startswith("#")]
     assert commands == ["set -euo pipefail", 'cd "$(dirname "$0")/.."', "make check", "make test"]
+
+
+def test_files_outside_the_unit_of_the_shared_clusters_do_not_use_them() -> None:
+    for name in OWN_CLUSTERS:
+        text = (ROOT / SHARED_CLUSTERS / name).read_text(encoding="utf-8")
+        assert "up: Up" not in text, "two processes would start them"
+        assert unit_of(f"{SHARED_CLUSTERS}/{name}::test_it") == f"{SHARED_CLUSTERS}/{name}"
+    assert unit_of(f"{SHARED_CLUSTERS}/test_switch.py::test_it[a::b]") == SHARED_CLUSTERS
+    assert unit_of("tests/unit/geo/test_lives.py::test_it") == "tests/unit/geo/test_lives.py"
 
 
 def test_each_section_of_the_protocol_page_that_is_cited_is_there() -> None:
