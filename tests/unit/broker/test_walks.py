@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Self
 
 import magnetar
 from magnetar.base.real import SystemFiles
+from magnetar.broker.housekeeping import maintenance
 from magnetar.wire import commands
 from magnetar.wire.entries.origin import Origin, stamp
 from magnetar.wire.links import LEASE_METADATA, link_producer, link_subscription
@@ -36,7 +37,7 @@ NOT_DRAWN = {
 
 
 class Tracer:
-    """Records the functions called by threads that start within the context."""
+    """Records the functions called by threads that start within the context, without those of periodic maintenance."""
 
     def __init__(self) -> None:
         self._codes: list[CodeType] | None = None
@@ -49,7 +50,7 @@ class Tracer:
         threading.setprofile(None)
 
     def _called(self, frame: FrameType, event: str, _argument: object) -> None:
-        if self._codes is not None and event == "call":
+        if self._codes is not None and event == "call" and not _is_maintenance(frame):
             self._codes.append(frame.f_code)
 
     @contextmanager
@@ -60,6 +61,15 @@ class Tracer:
             yield
         finally:
             self._codes = None
+
+
+def _is_maintenance(frame: FrameType) -> bool:
+    outer: FrameType | None = frame
+    while outer is not None:
+        if outer.f_code is maintenance._repeat.__code__:
+            return True
+        outer = outer.f_back
+    return False
 
 
 def walk_of(codes: list[CodeType]) -> list[str]:
