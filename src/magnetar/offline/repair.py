@@ -16,12 +16,13 @@ from urllib.parse import unquote_plus
 from magnetar.base.errors import StorageError
 from magnetar.base.position import EARLIEST, Position
 from magnetar.base.real import SystemClock
+from magnetar.broker.loop.slices import at_once
 from magnetar.broker.publish.sequence_ids import SequenceIds
 from magnetar.broker.subscription.names import DEDUPLICATION_CURSOR
 from magnetar.cursor.cursor import Cursor
 from magnetar.cursor.info import CursorHome
 from magnetar.cursor.store import NO_LEDGER
-from magnetar.geo.progress.codec import restore_state
+from magnetar.geo.progress.codec import restoring
 from magnetar.ledger.agreement import LOST_PROPERTY, keep_loss_boundaries, keep_unlisted, loss_boundaries, shorten
 from magnetar.ledger.deletions import note_of
 from magnetar.ledger.managed_ledger import ManagedLedger
@@ -231,7 +232,7 @@ class _Planner:
             if name == DEDUPLICATION_CURSOR:
                 SequenceIds().load(cursor.attachments, 0)
             else:
-                restore_state(cursor.attachments)
+                at_once(restoring(cursor.attachments))
         except UNREADABLE as error:
             return _reset(topic, name, (path, value), keep_unlisted(self._index.ledgers), error)
         return None

@@ -136,7 +136,7 @@ MUTANTS: dict[str, Mutant] = {
         pending_not_applied_on_arrival,
     ),
     "progress published before it is durable": (SharedProgress, "prepare", published_before_durable),
-    "only the newest record recovered": (broker_progress, "restore_state", only_the_newest_record_recovered),
+    "only the newest record recovered": (broker_progress, "restoring", only_the_newest_record_recovered),
     "no full state after a link was lost": (ProgressLink, "_take_full", no_full_state_after_a_loss),
     "a cursor not rebuilt in a newer epoch": (SharedProgress, "apply", cursor_not_rebuilt),
 }

@@ -11,10 +11,11 @@ from dataclasses import dataclass, field
 
 from magnetar.base.position import EARLIEST, Position
 from magnetar.base.real import SystemClock
+from magnetar.broker.loop.slices import at_once
 from magnetar.cursor.store import CursorStore
 from magnetar.geo.origins.annotation import RunExtent, decode_annotation, encode_annotation
 from magnetar.geo.origins.index import OriginIndex, PartialClaim
-from magnetar.geo.progress.codec import decode_marker, encode_markers, encode_state, restore_state
+from magnetar.geo.progress.codec import decode_marker, encode_markers, encode_state, restoring
 from magnetar.geo.progress.effects import LocalEffects, effects_of_all, effects_of_merge, effects_on_arrival
 from magnetar.geo.progress.epochs import FIRST_EPOCH, Epoch
 from magnetar.geo.progress.seeking import sought
@@ -293,7 +294,7 @@ class Cluster:
                 self.index.append(self.name, local, 1, local)
         self.cursors = CursorStore(self.store, self.metadata, "persistent://a/b/c", self.log)
         (self.cursor,) = filter(None, self.cursors.open_all())
-        self.progress = restore_state(self.cursor.attachments)
+        self.progress = at_once(restoring(self.cursor.attachments))
         self.cursor.checkpoint_attachment = self.state_bytes
         self.twin = deepcopy(self.durable_twin)
         assert self.progress is not None

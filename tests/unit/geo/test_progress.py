@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from magnetar.base.errors import CorruptionError, RemoteProtocolError
 from magnetar.base.limits import CLUSTER_NAME_LENGTH_MAX, MARKER_SIZE_MAX, Limit
 from magnetar.base.position import Position
+from magnetar.broker.loop.slices import at_once
 from magnetar.geo.origins.index import Claim, PartialClaim
 from magnetar.geo.origins.intervals import Interval, IntervalSet
 from magnetar.geo.progress import codec
@@ -19,7 +20,7 @@ from magnetar.geo.progress.codec import (
     decode_state,
     encode_markers,
     encode_state,
-    restore_state,
+    restoring,
 )
 from magnetar.geo.progress.epochs import EPOCH_COUNTER_MAX, FIRST_EPOCH, Epoch
 from magnetar.geo.progress.state import Kind, OriginProgress, SubscriptionProgress
@@ -165,9 +166,22 @@ def test_a_state_and_its_deltas_are_restored_in_order() -> None:
     saved.append(encode_state(delta))
     state.reseek("ewr", {"b": OriginProgress(at(9))})
     saved.append(encode_state(state))
-    assert restore_state(saved) == state
-    assert restore_state([]) is None
+    assert at_once(restoring(saved)) == state
+    assert at_once(restoring([])) is None
     assert decode_state(encode_state(state.tombstone("ewr"))).deleted
+
+
+def test_a_large_delta_is_restored_like_a_small_one() -> None:
+    """The smaller state is merged into the larger one."""
+    state, expected = SubscriptionProgress("worker", {"a": at(2)}), SubscriptionProgress("worker", {"a": at(2)})
+    delta = large_state()
+    delta.epoch = state.epoch
+    expected.merge(delta)
+    assert at_once(restoring([encode_state(state), encode_state(delta)])) == expected
+    assert at_once(restoring([encode_state(delta), encode_state(state)])) == expected
+    older = SubscriptionProgress("worker", epoch=state.epoch)
+    state.epoch = state.epoch.raised_by("ewr")
+    assert at_once(restoring([encode_state(older), encode_state(state), encode_state(delta)])) == state
 
 
 def test_unreadable_input_is_refused() -> None:

@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING, Protocol
 from magnetar.base.position import Position
 from magnetar.broker.log.interfaces import LoggedTopic
 from magnetar.geo.origins.index import PartialClaim
-from magnetar.geo.progress.codec import encode_state, restore_state
+from magnetar.geo.progress.codec import encode_state, restoring
 from magnetar.geo.progress.confirmations import Acknowledged
-from magnetar.geo.progress.effects import effects_of_all, effects_of_merge, effects_on_arrival
+from magnetar.geo.progress.effects import each_effect, effects_of_all, effects_of_merge, effects_on_arrival
 from magnetar.geo.progress.seeking import begun, sought
 from magnetar.geo.progress.state import Kind, SubscriptionProgress
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Container, Mapping, Sequence
+    from collections.abc import Callable, Container, Generator, Mapping, Sequence
 
     from magnetar.base.errors import StorageError
     from magnetar.cursor.cursor import Cursor
@@ -176,14 +176,16 @@ class SharedProgress:
         return keeper
 
     @classmethod
-    def recover(cls, topic: SharingTopic, subscription: SharedSubscription) -> SharedProgress:
-        """Read the state back from the cursor's records."""
-        state = restore_state(subscription.cursor.attachments)
+    def recovery(cls, topic: SharingTopic, subscription: SharedSubscription) -> Generator[None, None, SharedProgress]:
+        """Read the state back from the cursor's records, in steps; nothing else may use the subscription meanwhile."""
+        state = yield from restoring(subscription.cursor.attachments)
         if state is None:
             return cls.begin(topic, subscription)
         keeper = cls(topic, subscription, state)
         # An entry can be durable without the record that it arrived acknowledged.
-        keeper._take_effect(effects_of_all(topic.log.index, state))
+        for effects in each_effect(topic.log.index, state):
+            keeper._take_effect(effects)
+            yield
         return keeper
 
     # -- to other clusters -----------------------------------------------------------------------------------------

@@ -102,7 +102,9 @@ class Topic(Part):
         """Recover the subscriptions from their cursors, in steps. If the steps end early, call ``abandon``."""
         for cursor in self.cursors.open_all(is_of_a_subscription):
             if cursor is not None:
-                self._add_subscription(Subscription(self, cursor))
+                subscription = self.subscriptions[cursor.name] = Subscription(self, cursor)
+                if subscription.is_replicated or cursor.attachments:
+                    subscription.progress = yield from SharedProgress.recovery(self, subscription)
             yield
         self.progress.switched_off.discard_each(name for name, each in self.subscriptions.items() if each.is_replicated)
         self.apply_policies()
@@ -183,7 +185,7 @@ class Topic(Part):
         check_subscription_name(name)
         cursor = self.cursors.create(name, mark_delete, durable=durable, subscription_properties=properties or {})
         subscription = Subscription(self, cursor, is_new=True)
-        self._add_subscription(subscription)
+        self.subscriptions[name] = subscription
         self._impose_replication(subscription)
         note_protection(self, [subscription])
         if durable:
@@ -271,11 +273,6 @@ class Topic(Part):
         subscription.flushes.now()
         subscription.apply_policies()
         self.progress.changed()
-
-    def _add_subscription(self, subscription: Subscription) -> None:
-        self.subscriptions[subscription.name] = subscription
-        if subscription.is_replicated or subscription.cursor.attachments:
-            subscription.progress = SharedProgress.recover(self, subscription)
 
     # -- links --------------------------------------------------------------------------------------------------
 

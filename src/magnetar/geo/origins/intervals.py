@@ -8,7 +8,7 @@ positions.
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from itertools import chain, islice
+from itertools import chain
 from operator import lt
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -56,12 +56,26 @@ class IntervalSet:
     @classmethod
     def from_bounds(cls, bounds: list[Position]) -> IntervalSet:
         """Build the set from bounds, lower and upper in turn; raises ValueError unless they ascend."""
-        if len(bounds) % 2 or not all(map(lt, bounds, islice(bounds, 1, None))):
+        made = cls()
+        for _ in made.filling(bounds, max(1, len(bounds))):
+            pass
+        return made
+
+    def filling(self, bounds: list[Position], at_once: int) -> Iterator[None]:
+        """Fill this empty set with bounds, lower and upper in turn, in steps of ``at_once`` bounds.
+
+        Raises ValueError unless they ascend.
+        """
+        assert not self._uppers, "the set is not empty"
+        is_ascending = len(bounds) % 2 == 0
+        for first in range(0, len(bounds), at_once):
+            part, following = bounds[first : first + at_once], bounds[first + 1 : first + at_once + 1]
+            is_ascending = is_ascending and all(map(lt, part, following))
+            yield
+        if not is_ascending:
             text = f"{len(bounds)} positions are not the bounds of intervals"
             raise ValueError(text)
-        made = cls()
-        made._lowers, made._uppers = bounds[::2], bounds[1::2]
-        return made
+        self._lowers, self._uppers = bounds[::2], bounds[1::2]
 
     def bounds(self, first: int, stop: int) -> list[Position]:
         """Return the bounds of the intervals at these indexes, lower and upper in turn."""

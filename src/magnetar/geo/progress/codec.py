@@ -26,7 +26,7 @@ from magnetar.wire.entries.ack_set import int_to_words, words_to_int
 from magnetar.wire.proto import magnetar_markers_pb2 as pb
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Generator, Iterable, Iterator, Mapping
 
 PROGRESS_MARKER_BYTES_MAX = 256 * 1024
 """Maximum size of one marker's payload in bytes, well below Pulsar's limit: at least some 5,000 intervals, usually
@@ -38,6 +38,9 @@ PROGRESS_MARKER_PARTS_MAX = 25_000
 
 ``encode_markers`` stays below it. Decoding that many takes 25 to 100 ms.
 """
+
+BOUNDS_AT_ONCE = 5_000
+"""Bounds of intervals, or partly acknowledged batches, that are read in one step, some 1 to 2 ms."""
 
 _PARTS_OF_STATE: Final = 2
 """Parts for which a subscription, an origin or a life counts."""
@@ -171,20 +174,34 @@ def decode_state(data: bytes) -> SubscriptionProgress:
     try:
         return _from_message(pb.SubscriptionProgress.FromString(data))
     except (DecodeError, ValueError) as error:
-        message = f"persisted progress cannot be read: {error}"
-        raise CorruptionError(message) from error
+        raise _unreadable(error) from error
 
 
-def restore_state(attachments: Iterable[bytes]) -> SubscriptionProgress | None:
-    """Merge the attachments of a cursor, oldest first, into a state; return None if there are none."""
+def restoring(attachments: Iterable[bytes]) -> Generator[None, None, SubscriptionProgress | None]:
+    """Merge the attachments of a cursor, oldest first, into a state, in steps; return None if there are none.
+
+    Raises CorruptionError for attachments that ``encode_state`` did not write.
+    """
     state: SubscriptionProgress | None = None
     for attachment in attachments:
-        part = decode_state(attachment)
-        if state is None:
-            state = part
-        else:
-            state.merge(part)
+        try:
+            message = pb.SubscriptionProgress.FromString(attachment)
+            part = _state_of(message)
+            yield from _filling(part, message)
+        except (DecodeError, ValueError) as error:
+            raise _unreadable(error) from error
+        state = part if state is None else _merged(state, part)
+        yield
     return state
+
+
+def _merged(state: SubscriptionProgress, part: SubscriptionProgress) -> SubscriptionProgress:
+    """Merge two states, neither of which is used any more; a small one is merged into a large one, which is fast."""
+    if state.epoch < part.epoch:
+        return part
+    large, small = (part, state) if state.epoch == part.epoch and state.intervals < part.intervals else (state, part)
+    large.merge(small)
+    return large
 
 
 class _Part:
@@ -253,15 +270,17 @@ def _add_bounds(target: pb.OriginProgress, bounds: list[Position]) -> None:
         ledger.entry_steps.extend(map(sub, entry_ids, chain((-1,), entry_ids)))
 
 
-def _bounds_in(message: pb.OriginProgress) -> list[Position]:
-    bounds: list[Position] = []
+def _reading_bounds(message: pb.OriginProgress, bounds: list[Position]) -> Iterator[None]:
+    """Append the bounds of all intervals, in steps; raises ValueError unless they ascend."""
     for ledger in message.acknowledged:
         entry_ids = islice(accumulate(ledger.entry_steps, initial=-1), 1, None)
-        bounds.extend(map(Position, repeat(ledger.ledger_id), entry_ids))
-        if bounds and bounds[-1].entry_id > LONG_MAX:
-            text = f"an entry id beyond {LONG_MAX}"
-            raise ValueError(text)
-    return bounds
+        positions = map(Position, repeat(ledger.ledger_id), entry_ids)
+        while read := list(islice(positions, BOUNDS_AT_ONCE)):
+            if read[-1].entry_id > LONG_MAX:
+                text = f"an entry id beyond {LONG_MAX}"
+                raise ValueError(text)
+            bounds += read
+            yield
 
 
 def _fill(message: pb.OriginPosition, position: Position) -> None:
@@ -274,21 +293,40 @@ def _position(message: pb.OriginPosition) -> Position:
 
 def _from_message(message: pb.SubscriptionProgress) -> SubscriptionProgress:
     """Build a state from a message; raises ValueError for an invalid one."""
+    state = _state_of(message)
+    for _ in _filling(state, message):
+        pass
+    return state
+
+
+def _state_of(message: pb.SubscriptionProgress) -> SubscriptionProgress:
+    """Return the state of a message without its acknowledgements; raises ValueError."""
     starts = {origin.cluster: _position(origin.start) for origin in message.origins if origin.HasField("start")}
     epoch = Epoch(message.epoch.counter, message.epoch.cluster)
     if epoch.counter > EPOCH_COUNTER_MAX:
         text = f"epoch {epoch} is beyond {EPOCH_COUNTER_MAX}"
         raise ValueError(text)
-    state = SubscriptionProgress(message.subscription, starts, epoch, deleted=message.deleted)
+    return SubscriptionProgress(message.subscription, starts, epoch, deleted=message.deleted)
+
+
+def _filling(state: SubscriptionProgress, message: pb.SubscriptionProgress) -> Iterator[None]:
+    """Add the acknowledgements of a message to its state, in steps; raises ValueError for invalid ones."""
     for origin in message.origins:
         progress = state.origin(origin.cluster)
-        bounds = _bounds_in(origin)
+        bounds: list[Position] = []
+        yield from _reading_bounds(origin, bounds)
         if progress.acknowledged or (bounds and bounds[0] < EARLIEST):
             text = f"acknowledgements of {origin.cluster} that no state has"
             raise ValueError(text)
-        progress.acknowledged = IntervalSet.from_bounds(bounds)
-        for batch in origin.partial:
+        progress.acknowledged = IntervalSet()
+        yield from progress.acknowledged.filling(bounds, BOUNDS_AT_ONCE)
+        for number, batch in enumerate(origin.partial, 1):
             remaining = words_to_int(batch.remaining)
             if remaining:
                 progress.narrow(_position(batch.position), remaining)
-    return state
+            if number % BOUNDS_AT_ONCE == 0:
+                yield
+
+
+def _unreadable(error: Exception) -> CorruptionError:
+    return CorruptionError(f"persisted progress cannot be read: {error}")

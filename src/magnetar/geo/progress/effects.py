@@ -7,15 +7,20 @@ together across floors that only the holder of an entry knows.
 
 from __future__ import annotations
 
+from itertools import islice
 from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Iterator
 
     from magnetar.base.position import Position
     from magnetar.cursor.ranges import Range
     from magnetar.geo.origins.index import Claim, OriginIndex, PartialClaim
     from magnetar.geo.progress.state import Outcome, SubscriptionProgress
+
+
+CLAIMS_AT_ONCE = 1_000
+"""Claims of a part of the effects, some 3 ms with their application."""
 
 
 class LocalEffects(NamedTuple):
@@ -44,6 +49,15 @@ def effects_on_arrival(
 def effects_of_all(index: OriginIndex, progress: SubscriptionProgress) -> LocalEffects:
     """Return the effects of the whole state, for a cursor that was reset to before the log's first entry."""
     return _effects(index, progress.covered(), progress.partials())
+
+
+def each_effect(index: OriginIndex, progress: SubscriptionProgress) -> Iterator[LocalEffects]:
+    """Yield the effects of the whole state in parts of CLAIMS_AT_ONCE claims."""
+    claims, partials = iter(progress.covered()), iter(progress.partials())
+    while part := list(islice(claims, CLAIMS_AT_ONCE)):
+        yield _effects(index, part, ())
+    while batches := list(islice(partials, CLAIMS_AT_ONCE)):
+        yield _effects(index, (), batches)
 
 
 def _effects(index: OriginIndex, claims: Iterable[Claim], partials: Iterable[PartialClaim]) -> LocalEffects:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from http import HTTPStatus
+from typing import TYPE_CHECKING, Final
 
 import pytest
 
@@ -10,11 +11,17 @@ from magnetar.base.errors import AdminError
 from magnetar.base.position import Position
 from magnetar.broker.admin.administration import Administration
 from magnetar.broker.subscription import unread
+from magnetar.broker.topic.topic import Topic
 from magnetar.sim.cluster import TOPIC, Cluster, Shared
 from magnetar.wire import commands
 from magnetar.wire.message_id import message_id
+from tests.kit.work import lines_run
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 ENTRIES = 40
+DONE: Final = object()
 
 
 @pytest.fixture
@@ -62,3 +69,34 @@ def test_peek_beyond_the_last_message(cluster: Cluster) -> None:
     with pytest.raises(AdminError) as raised:
         task.result()
     assert raised.value.status == HTTPStatus.NOT_FOUND
+
+
+def test_a_load_with_many_holes_takes_many_small_steps(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A hole costs some 4 us: acknowledgements of every other message could stall the broker for seconds."""
+    cluster, holes = Cluster(targets=("jfk",)), 10_000
+    client = cluster.client()
+    client.subscribe(replicate_subscription_state=True, permits=0)
+    log = cluster.topic().log
+    cluster.do(lambda: log.append([b"\0" * 8] * 2 * holes, lambda *_: None))
+    ids = [message_id(at(cluster, entry_id)) for entry_id in range(1, 2 * holes, 2)]
+    client.say(commands.ack(consumer_id=1, message_ids=ids))
+    cluster.do(cluster.subscription().flushes.now)
+    cluster.crash()
+    steps: list[int] = []
+    recovery = Topic.recovery
+
+    def counted(topic: Topic) -> Iterator[None]:
+        found, is_done = recovery(topic), False
+
+        def step() -> None:
+            nonlocal is_done
+            is_done = next(found, DONE) is DONE
+
+        while not is_done:
+            steps.append(lines_run(step))
+            yield
+
+    monkeypatch.setattr(Topic, "recovery", counted)
+    assert cluster.topic().subscriptions["worker"].backlog == holes
+    assert max(steps) < 40_000, "executed lines of one step"
+    assert sum(steps) > 10 * holes
