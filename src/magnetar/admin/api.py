@@ -105,6 +105,7 @@ def build_app(service: AdminService, resources: Resources, extra_routes: Sequenc
             ClientDisconnect: _disconnected,
             BadVersionError: _conflict,
             MagnetarError: _failed,
+            Exception: _crashed,
         },
     )
     app.state.bodies = service.bodies
@@ -147,3 +148,10 @@ async def _conflict(_: Request, error: Exception) -> Response:
 
 async def _failed(_: Request, error: Exception) -> Response:
     return refusal(HTTPStatus.INTERNAL_SERVER_ERROR, str(error))
+
+
+async def _crashed(_: Request, __: Exception) -> Response:
+    """Answer a request that revealed a defect of the broker; the web server logs it."""
+    return refusal(
+        HTTPStatus.INTERNAL_SERVER_ERROR, "The request failed because of a defect; see the log of the broker"
+    )

@@ -5,21 +5,22 @@ from __future__ import annotations
 import asyncio
 import json
 import re
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
-from functools import partial, wraps
+from functools import cache, wraps
 from http import HTTPStatus
 from inspect import isawaitable
 from itertools import islice
 from typing import TYPE_CHECKING, Any, TypeVar
 from urllib.parse import unquote
 
-from pydantic import ValidationError
+from pydantic import TypeAdapter, ValidationError
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Match, Route
 
-from magnetar.admin.models.model import Model, to_json
-from magnetar.admin.openapi.description import TEXT
+from magnetar.admin.models.encoding import encoding, encoding_names
+from magnetar.admin.models.model import Model
+from magnetar.admin.openapi.description import QUERY, TEXT
 from magnetar.admin.service import topic_not_found
 from magnetar.base.errors import AdminError, RequestError
 from magnetar.base.limits import BODY_SIZE_MAX, BODY_VALUES_MAX, Limit
@@ -36,7 +37,6 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable, Generator, Iterable, Iterator, Mapping, Sequence
     from typing import Unpack
 
-    from pydantic import TypeAdapter
     from starlette.requests import Request
     from starlette.types import Scope
 
@@ -48,12 +48,12 @@ if TYPE_CHECKING:
 Kind = TypeVar("Kind")
 
 
+_SHOWN_MAX = 100
+"""Maximum number of characters of a parameter in a refusal."""
+
+
 LARGE_ANSWERS_AT_ONCE = 4
 """Large answers in progress; further requests wait in order. An answer takes memory until it is sent."""
-
-
-NAMES_AT_ONCE = 1000
-"""Names that are encoded in a step, which takes some 100 us."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,41 +162,6 @@ def large_answer(
     return answer
 
 
-def encoding(value: object) -> Generator[None, None, str]:
-    """Encode a value as JSON in steps, one for each Model in it."""
-    match value:
-        case Model():
-            text = yield from encoding(value.members())
-            yield
-        case dict():
-            members: list[str] = []
-            for name, each in value.items():
-                members.append(f"{_dumps(name)}:{(yield from encoding(each))}")
-            text = f"{{{','.join(members)}}}"
-        case list():
-            parts: list[str] = []
-            for each in value:
-                part = yield from encoding(each)
-                parts.append(part)
-            text = f"[{','.join(parts)}]"
-        case _:
-            text = _dumps(to_json(value))
-    return text
-
-
-def encoding_names(names: Sequence[str]) -> Generator[None, None, str]:
-    """Encode names as JSON in steps."""
-    parts: list[str] = []
-    for first in range(0, len(names), NAMES_AT_ONCE):
-        parts.append(_dumps(names[first : first + NAMES_AT_ONCE])[1:-1])
-        yield
-    return f"[{','.join(parts)}]"
-
-
-_dumps = partial(json.dumps, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
-"""Encoder with the options of Starlette's JSONResponse."""
-
-
 def _one_step() -> Generator[None, None, None]:
     yield
 
@@ -251,10 +216,17 @@ def flag(request: Request, name: str, *, default: bool = False) -> bool:
 def number(request: Request, name: str) -> int | None:
     """Return a number in the query, None if it is absent; refuses other text with 400."""
     value = query_text(request, name)
+    if value is None:
+        return None
     try:
-        return None if value is None else int(value)
-    except ValueError:
-        raise AdminError(HTTPStatus.BAD_REQUEST, f"{name}={value!r} is not a number") from None
+        return _number_of_query(name).validate_strings(value)
+    except ValidationError:
+        raise AdminError(HTTPStatus.BAD_REQUEST, f"{name}={value[:_SHOWN_MAX]!r} is not a number") from None
+
+
+@cache
+def _number_of_query(name: str) -> TypeAdapter[int]:
+    return TypeAdapter(QUERY[name])
 
 
 async def body(request: Request, kind: TypeAdapter[Kind]) -> Kind:
@@ -276,7 +248,7 @@ async def text_body(request: Request) -> str:
             value = json.loads(content or b'""')
         except ValueError:
             return content.decode(errors="replace")
-        return value if isinstance(value, str) else ""
+        return value.encode(errors="replace").decode() if isinstance(value, str) else ""
 
 
 @asynccontextmanager
@@ -353,8 +325,9 @@ class AdminRoute(Route):
         """Return whether the route matches, as Starlette's routes do."""
         path = scope["path"]
         if path.startswith(self._beginning) and path.count("/") == self._parts:
-            match, found = super().matches(scope)
-            return match, {**found, _ROUTE: self}
+            with suppress(ValueError):  # a number with more digits than int() takes
+                match, found = super().matches(scope)
+                return match, {**found, _ROUTE: self}
         return Match.NONE, {}
 
 

@@ -4,7 +4,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal, Self
+from typing import TYPE_CHECKING, Any, Literal, Self
 
 from pydantic import Field
 
@@ -30,13 +30,17 @@ from magnetar.metadata.policy.values import (
 )
 from magnetar.schema.strategy import SchemaCompatibilityStrategy
 
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
 DEFAULT_NUMBER_OF_NAMESPACE_BUNDLES = 4
 """Bundles of a namespace without a number of its own (``defaultNumberOfNamespaceBundles``)."""
 
 NAMESPACE_BUNDLES_MAX = 2**16
 """Maximum number of bundles. The boundaries of more would be longer than all other policies."""
 
-_HASH_SPACE = 2**32
+HASH_MAX = 2**32 - 1
+"""Maximum hash of a topic."""
 
 
 class ClusterData(Document):
@@ -80,8 +84,12 @@ class BundlesData(Document):
     @classmethod
     def of(cls, count: int) -> Self:
         """Divide the space into ``count`` equal bundles, at least one."""
-        bounds = [_HASH_SPACE // count * index for index in range(count)]
-        return cls(boundaries=[f"0x{bound:08x}" for bound in [*bounds, _HASH_SPACE - 1]], numBundles=count)
+        return cls.between([*((HASH_MAX + 1) // count * index for index in range(count)), HASH_MAX])
+
+    @classmethod
+    def between(cls, bounds: Sequence[int]) -> Self:
+        """Divide the space at ``bounds``, which ascend from 0 to HASH_MAX."""
+        return cls(boundaries=[f"0x{bound:08x}" for bound in bounds], numBundles=len(bounds) - 1)
 
 
 class Policies(Document):

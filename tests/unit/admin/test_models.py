@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from magnetar.admin.exchange import NAMES_AT_ONCE, encoding, encoding_names
 from magnetar.admin.models.clients import ConsumerStats, PublisherStats
+from magnetar.admin.models.encoding import NAMES_AT_ONCE, encoding, encoding_names
 from magnetar.admin.models.internal import CursorStats, LedgerInfo, PersistentTopicInternalStats
 from magnetar.admin.models.model import iso_time
 from magnetar.admin.models.subscriptions import SubscriptionStats

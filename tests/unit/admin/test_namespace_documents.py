@@ -65,6 +65,25 @@ def test_the_namespaces_of_a_group(service: FakeAdminService, http: httpx.Client
     assert http.get("namespaces/nyc/third/antiAffinity").status_code == 204, "the group is deleted with the namespace"
 
 
+def test_a_pattern_of_an_isolation_policy_takes_linear_time(http: httpx.Client) -> None:
+    path = "clusters/A/namespaceIsolationPolicies"
+    policy = {"namespaces": ["n"], "primary": ["(a+)+b"], "secondary": [], "auto_failover_policy": {}}
+    assert http.post(f"{path}/p", json=policy).status_code == 204
+    assert http.get(f"{path}/brokers/{'a' * 200}").json()["namespaceRegex"] == []
+    assert http.get(f"{path}/brokers/{'a' * 200}b:8080").json()["namespaceRegex"] == ["n"]
+
+
+def test_a_group_is_text_that_can_be_stored(http: httpx.Client) -> None:
+    assert http.post(f"{N}/antiAffinity", content=b'"a\\ud800"').status_code == 204
+    assert http.get(f"{N}/antiAffinity").text == "a?"
+
+
+def test_the_boundaries_of_bundles_are_stored_in_order(http: httpx.Client) -> None:
+    http.put("namespaces/nyc/one", json={"bundles": {"boundaries": ["0xffffffff", "16", "0x0"], "numBundles": 2}})
+    boundaries = ["0x00000000", "0x00000010", "0xffffffff"]
+    assert http.get("namespaces/nyc/one/bundles").json() == {"boundaries": boundaries, "numBundles": 2}
+
+
 def test_a_bundle_is_divided_between_its_topics(http: httpx.Client) -> None:
     http.put("namespaces/nyc/one", json={"bundles": {"numBundles": 1}})
     http.put("persistent/nyc/one/a", json={})

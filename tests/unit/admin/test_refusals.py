@@ -58,6 +58,17 @@ def http(service: FakeAdminService) -> Iterator[httpx.Client]:
 NAMESPACE = "namespaces/nyc/flights"
 TOPIC = "persistent/nyc/flights"
 
+
+def bundles(*boundaries: str) -> dict[str, Any]:
+    return {"bundles": {"boundaries": boundaries, "numBundles": len(boundaries) - 1}}
+
+
+def isolated(pattern: str) -> dict[str, Any]:
+    return {"namespaces": [pattern], "primary": [], "secondary": [], "auto_failover_policy": {}}
+
+
+ISOLATED = "clusters/A/namespaceIsolationPolicies/p"
+
 REFUSED: list[tuple[str, str, Any, int, str]] = [
     ("PUT", "clusters/a%20b", {}, 412, "Cluster name is not valid"),
     (
@@ -79,6 +90,8 @@ REFUSED: list[tuple[str, str, Any, int, str]] = [
     ("POST", "clusters/C", {}, 404, "Cluster does not exist"),
     ("GET", "tenants/nyc%2Fflights", None, 412, "Tenant name is not valid"),
     ("DELETE", "tenants/nyc%2Fflights", None, 412, "Tenant name is not valid"),
+    ("POST", ISOLATED, isolated("(?!a)b"), 400, "'(?!a)b' is not a regular expression: invalid perl operator"),
+    ("POST", ISOLATED, isolated("(" * 5000), 400, "'(((("),
     ("DELETE", "clusters/B", None, 412, "Cluster not empty: nyc/flights replicates to it"),
     ("PUT", "tenants/t", {"allowedClusters": []}, 412, "Clusters can not be empty"),
     ("PUT", "tenants/a%2Fb", {"allowedClusters": ["A"]}, 412, "Tenant name is not valid"),
@@ -88,6 +101,12 @@ REFUSED: list[tuple[str, str, Any, int, str]] = [
     ("PUT", "namespaces/nyc/a%20b", None, 412, "Namespace name is not valid"),
     ("PUT", "namespaces/nyc/n", {"replication_clusters": ["X"]}, 403, "Invalid cluster id: X"),
     ("PUT", "namespaces/nyc/n", {"bundles": {"numBundles": -1}}, 400, "Invalid number of bundles. "),
+    ("PUT", "namespaces/nyc/n", bundles("0", "x"), 400, "A boundary of a bundle is not a number"),
+    ("PUT", "namespaces/nyc/n", bundles("0", "0x00", "0xffffffff"), 400, "Input bundles included repeated "),
+    ("PUT", "namespaces/nyc/n", bundles("0"), 400, "Input bundles do not cover the whole hash range. first:0x00000000"),
+    ("PUT", "namespaces/nyc/n", bundles("0x1", "0xffffffff"), 400, "Input bundles do not cover the whole hash range. "),
+    ("PUT", "namespaces/nyc/n", bundles("-0x1", "0xffffffff"), 400, "Input bundles do not cover the whole hash ra"),
+    ("PUT", "namespaces/nyc/n", bundles("0", "0xfffffffff"), 400, "Input bundles do not cover the whole hash range. "),
     (
         "PUT",
         "namespaces/nyc/n",
@@ -155,6 +174,8 @@ REFUSED: list[tuple[str, str, Any, int, str]] = [
         "ledgerId: Input should be less than",
     ),
     ("POST", f"{TOPIC}/obs/subscription/sub/skip/many", None, 404, "HTTP 404 Not Found: POST /admin/v2/persistent/"),
+    ("POST", f"{TOPIC}/obs/subscription/sub/skip/{'9' * 5000}", None, 404, "HTTP 404 Not Found: POST /admin/v2/persis"),
+    ("POST", f"{TOPIC}/obs/messageTTL?messageTTL={2**31}", None, 400, f"messageTTL='{2**31}' is not a number"),
     ("GET", f"{TOPIC}/obs/subscription/sub/position/2", None, 404, "Message not found"),
     ("GET", "brokers/B", None, 404, "Cluster does not exist"),
     ("GET", "bogus", None, 404, "HTTP 404 Not Found: GET /admin/v2/bogus"),
@@ -166,6 +187,14 @@ REFUSED: list[tuple[str, str, Any, int, str]] = [
 def test_refused(http: httpx.Client, method: str, path: str, body: object, status: int, reason: str) -> None:
     response = http.request(method, path) if body is None else http.request(method, path, json=body)
     assert (response.status_code, response.json()["reason"][: len(reason)]) == (status, reason)
+
+
+def test_a_defect_is_answered_with_a_reason(http: httpx.Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(TopicName, "parse", None)
+    grants = [{"topic": "t", "role": "r", "actions": []}]
+    response = http.post("namespaces/grantPermissionsOnTopics", json=grants)
+    assert response.status_code == 500
+    assert response.json() == {"reason": "The request failed because of a defect; see the log of the broker"}
 
 
 @pytest.mark.parametrize("content", [b"{", b"\xff", b'{"allowedClusters":', b"nonsense"])

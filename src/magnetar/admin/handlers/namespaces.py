@@ -23,7 +23,13 @@ from magnetar.admin.exchange import (
 from magnetar.admin.handlers import policies, policy_checks
 from magnetar.base.errors import AdminError
 from magnetar.base.names import NamespaceName, is_named_entity
-from magnetar.metadata.policies import DEFAULT_NUMBER_OF_NAMESPACE_BUNDLES, NAMESPACE_BUNDLES_MAX, BundlesData, Policies
+from magnetar.metadata.policies import (
+    DEFAULT_NUMBER_OF_NAMESPACE_BUNDLES,
+    HASH_MAX,
+    NAMESPACE_BUNDLES_MAX,
+    BundlesData,
+    Policies,
+)
 
 if TYPE_CHECKING:
     from starlette.requests import Request
@@ -178,12 +184,27 @@ def _check_acted_on(policies: Policies) -> None:
 
 
 def _bundles(wanted: BundlesData) -> BundlesData:
-    if len(wanted.boundaries) > 1:
-        return wanted
-    count = wanted.numBundles or DEFAULT_NUMBER_OF_NAMESPACE_BUNDLES
+    """Return the bundles of a new namespace; refuses with 400 a wrong number of them."""
+    bounds = _bounds(wanted.boundaries) if wanted.boundaries else None
+    count = len(bounds) - 1 if bounds else wanted.numBundles or DEFAULT_NUMBER_OF_NAMESPACE_BUNDLES
     if not 0 < count <= NAMESPACE_BUNDLES_MAX:
         raise AdminError(
             HTTPStatus.BAD_REQUEST,
             f"Invalid number of bundles. Number of bundles has to be in the range of (0, {NAMESPACE_BUNDLES_MAX}].",
         )
-    return BundlesData.of(count)
+    return BundlesData.between(bounds) if bounds else BundlesData.of(count)
+
+
+def _bounds(boundaries: list[str]) -> list[int]:
+    """Return the boundaries of bundles, sorted; refuses with 400 boundaries that do not divide all hashes."""
+    try:
+        bounds = sorted({int(bound, 0) for bound in boundaries})
+    except ValueError:
+        raise AdminError(HTTPStatus.BAD_REQUEST, "A boundary of a bundle is not a number") from None
+    if len(bounds) != len(boundaries):
+        raise AdminError(HTTPStatus.BAD_REQUEST, "Input bundles included repeated partition points. Ignored.")
+    if (bounds[0], bounds[-1]) != (0, HASH_MAX):
+        message = "Input bundles do not cover the whole hash range. "
+        message += f"first:0x{bounds[0]:08x}, last:0x{bounds[-1]:08x}"
+        raise AdminError(HTTPStatus.BAD_REQUEST, message)
+    return bounds

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, TypedDict
 
+from magnetar.metadata.policy.document import Int, Long
 from magnetar.metadata.policy.values import BacklogQuotaType
 
 if TYPE_CHECKING:
@@ -64,8 +65,8 @@ QUERY: Mapping[str, Any] = {
     "initialPosition": Literal["earliest", "latest"],
     "isGlobal": bool,
     "key": str,
-    "messagePosition": int,
-    "messageTTL": int,
+    "messagePosition": Long,
+    "messageTTL": Int,
     "mode": Literal["PERSISTENT", "NON_PERSISTENT", "ALL"],
     "perPartition": bool,
     "replicated": bool,

@@ -7,9 +7,10 @@ from http import HTTPStatus
 from types import NoneType
 from typing import TYPE_CHECKING, Any, Never, get_args
 
-from magnetar.admin.openapi.description import EMPTY, JSON, QUERY, Raw
+from magnetar.admin.openapi.description import JSON, QUERY, Raw
 from magnetar.admin.openapi.schemas import Json, Schemas
 from magnetar.admin.pulsar_api.routes import GROUPS, specificity
+from magnetar.metadata.policy.document import Int, Long
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Iterable
@@ -123,8 +124,6 @@ def _answers(about: Description, schemas: Schemas) -> Json:
         return {}
     if kind is None:
         return nothing
-    if kind is EMPTY:
-        return {status: {"description": kind.about}}
     if isinstance(kind, Raw):
         return {status: {"description": kind.about, "content": {kind.media_type: {}}}} | (
             nothing if kind.is_optional else {}
@@ -144,6 +143,8 @@ def _refusals(route: AdminRoute, method: str) -> list[HTTPStatus]:
         found.add(HTTPStatus.NOT_FOUND)
     if names & _NAMES:
         found.add(HTTPStatus.PRECONDITION_FAILED)
+    if {QUERY[name] for name in about.get("query", ())} & {Int, Long}:
+        found.add(HTTPStatus.BAD_REQUEST)
     if "takes" in about:
         found |= {HTTPStatus.BAD_REQUEST, HTTPStatus.REQUEST_ENTITY_TOO_LARGE}
     if method != "GET":

@@ -66,8 +66,7 @@ class _Bundles:
         bounds |= {cut for cut in cuts if bundle.first < cut < bundle.end}
         if len(bounds) > NAMESPACE_BUNDLES_MAX + 1:
             raise AdminError(HTTPStatus.PRECONDITION_FAILED, f"A namespace has at most {NAMESPACE_BUNDLES_MAX} bundles")
-        boundaries = [f"0x{bound:08x}" for bound in sorted(bounds)]
-        changed = {"bundles": BundlesData(boundaries=boundaries, numBundles=len(boundaries) - 1)}
+        changed = {"bundles": BundlesData.between(sorted(bounds))}
         namespaces = self._context.resources.namespaces
         await namespaces.update(namespace, lambda policies: policies.model_copy(update=changed))
         if flag(request, "unload"):

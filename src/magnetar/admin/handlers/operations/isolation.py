@@ -5,16 +5,18 @@ A cluster has one broker, which serves all namespaces.
 
 from __future__ import annotations
 
-import re
+from contextlib import suppress
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Any
 
+import re2  # a pattern of Python's takes exponential time for some names
 from pydantic import TypeAdapter
 from starlette.responses import Response
 
 from magnetar.admin.exchange import AdminRoute, Context, body, entity_name, path_text, route
 from magnetar.admin.openapi.description import EMPTY
 from magnetar.base.errors import AdminError
+from magnetar.base.names import shown
 from magnetar.metadata.stored.operations import FailureDomain, IsolationPolicy, OfCluster
 
 if TYPE_CHECKING:
@@ -25,6 +27,10 @@ if TYPE_CHECKING:
 _NAMES: TypeAdapter[list[str] | None] = TypeAdapter(list[str] | None)
 _DOMAIN: TypeAdapter[FailureDomain] = TypeAdapter(FailureDomain)
 _POLICY: TypeAdapter[IsolationPolicy] = TypeAdapter(IsolationPolicy)
+
+_PATTERN = re2.Options()
+_PATTERN.log_errors = False
+_PATTERN.max_mem = 1 << 20  # bytes
 
 
 def routes(context: Context) -> list[AdminRoute]:
@@ -123,9 +129,9 @@ class _Isolation:
         wanted = await body(request, _POLICY)
         for pattern in (*wanted.namespaces, *wanted.primary, *wanted.secondary):
             try:
-                re.compile(pattern)
-            except re.error as error:
-                message = f"{pattern!r} is not a regular expression: {error}"
+                re2.compile(pattern, _PATTERN)
+            except re2.error as error:
+                message = f"{shown(pattern)} is not a regular expression: {error.args[0].decode(errors='replace')}"
                 raise AdminError(HTTPStatus.BAD_REQUEST, message) from None
         await self._policies.put(key, wanted)
 
@@ -174,4 +180,8 @@ def _to_json(found: Document | None, missing: str) -> dict[str, Any]:
 
 
 def _matches(patterns: list[str], host: str) -> bool:
-    return any(re.fullmatch(pattern, host) for pattern in patterns)
+    for pattern in patterns:
+        with suppress(re2.error):  # stored by an earlier version, which accepted it
+            if re2.compile(pattern, _PATTERN).fullmatch(host):
+                return True
+    return False

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 _PROPERTIES: TypeAdapter[dict[str, str] | None] = TypeAdapter(dict[str, str] | None)
 
-_PROPERTIES_SHOWN = Raw("The properties as a JSON object; nothing for a partitioned topic without properties")
+_PROPERTIES_SHOWN = Raw("The properties as a JSON object; nothing for a partitioned topic without properties", "")
 
 _NOT_OFFLOADED = {"ledgerId": -1, "entryId": -1, "partitionIndex": -1, "batchIndex": -1, "batchSize": 0}
 
