@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import json
 import re
 from dataclasses import dataclass, field
 from typing import Any
@@ -112,6 +113,12 @@ def test_a_route_with_a_body() -> None:
 
 def test_a_policy_that_may_be_unset() -> None:
     assert list(operation("get", f"{TOPIC}/retention")["responses"])[:2] == ["200", "204"]
+
+
+def test_an_answer_without_a_body_has_no_media_type() -> None:
+    found = operation("put", "/admin/v2/clusters/{cluster}")
+    assert found["responses"]["200"] == {"description": "Nothing"}
+    assert '"": {' not in json.dumps(DOCUMENT)
 
 
 def test_a_number_in_a_path() -> None:

@@ -13,7 +13,7 @@ from magnetar.admin.pulsar_api.routes import GROUPS, specificity
 from magnetar.metadata.policy.document import Int, Long
 
 if TYPE_CHECKING:
-    from collections.abc import Generator, Iterable
+    from collections.abc import Iterable
 
     from magnetar.admin.exchange import AdminRoute
     from magnetar.admin.openapi.description import Description
@@ -49,14 +49,13 @@ _NAMES = frozenset({"bundle", "cluster", "namespace", "subscription", "tenant", 
 _PARAMETER = re.compile(r"\{(?P<name>\w+)(?P<number>:int)?\}")
 
 
-def steps(routes: Iterable[AdminRoute], version: str) -> Generator[None, None, Json]:
-    """Return the document of ``routes`` in steps, one for each route."""
+def document(routes: Iterable[AdminRoute], version: str) -> Json:
+    """Return the document of ``routes``."""
     schemas, paths, parameters = Schemas(), dict[str, Json](), dict[str, Json]()
     for route in sorted(routes, key=lambda each: specificity(each.path)):
         path = _PARAMETER.sub(r"{\g<name>}", route.path)
         for method in sorted((route.methods or set()) - {"HEAD"}):
             paths.setdefault(path, {})[method.lower()] = _operation(route, method, schemas, parameters)
-        yield
     return {
         "openapi": "3.1.0",
         "info": {"title": "Magnetar", "description": _ABOUT, "version": version},
@@ -67,17 +66,6 @@ def steps(routes: Iterable[AdminRoute], version: str) -> Generator[None, None, J
             "responses": {str(int(status)): _refusal(about) for status, about in _REFUSALS.items()},
         },
     }
-
-
-def document(routes: Iterable[AdminRoute], version: str) -> Json:
-    """Return the document of ``routes`` at once."""
-    making = steps(routes, version)
-    while True:
-        try:
-            next(making)
-        except StopIteration as end:
-            found: Json = end.value
-            return found
 
 
 def _operation(route: AdminRoute, method: str, schemas: Schemas, parameters: Json) -> Json:
@@ -125,11 +113,14 @@ def _answers(about: Description, schemas: Schemas) -> Json:
     if kind is None:
         return nothing
     if isinstance(kind, Raw):
-        return {status: {"description": kind.about, "content": {kind.media_type: {}}}} | (
-            nothing if kind.is_optional else {}
-        )
-    shown = {status: {"description": "The value.", "content": {JSON: {"schema": schemas.of(kind)}}}}
-    return shown | nothing if NoneType in get_args(kind) else shown
+        shown: Json = {"description": kind.about}
+        if kind.media_type:
+            shown["content"] = {kind.media_type: {}}
+        is_optional = kind.is_optional
+    else:
+        shown = {"description": "The value.", "content": {JSON: {"schema": schemas.of(kind)}}}
+        is_optional = NoneType in get_args(kind)
+    return {status: shown} | nothing if is_optional else {status: shown}
 
 
 def _refusals(route: AdminRoute, method: str) -> list[HTTPStatus]:
