@@ -14,17 +14,19 @@ from magnetar.metadata.store import Delete, Put
 from magnetar.metasync.events import EventType, MetadataChangeEvent
 from magnetar.metasync.places import CLOCK, OUTBOX, RECORDS, event_path, resource_at
 from magnetar.metasync.records import REMOVED, Edit, Record
+from magnetar.metasync.rules import OF_EACH_CLUSTER
 from magnetar.metasync.stamps import HybridClock, Stamp, check_time
 from magnetar.metasync.units import ResourceType, units_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from magnetar.base.histogram import Histogram
     from magnetar.base.world import Clock
     from magnetar.metadata.policy.document import Document as Model
     from magnetar.metadata.store import Change, MetadataStore, OnDurable, Versioned
     from magnetar.metasync.places import Resource
+    from magnetar.metasync.rules import Rules
     from magnetar.metasync.units import Document
 
 _MODELS: dict[ResourceType, type[Model]] = {
@@ -53,9 +55,10 @@ ADOPTED_AT_ONCE = 100
 class SynchronizedStore:
     """See MetadataStore. Used on the event loop's thread."""
 
-    def __init__(self, inner: MetadataStore, cluster: str, clock: Clock) -> None:
-        """Record edits of ``cluster`` in ``inner``, at the times of ``clock``."""
+    def __init__(self, inner: MetadataStore, cluster: str, clock: Clock, rules: Rules) -> None:
+        """Record edits of ``cluster`` in ``inner``, at the times of ``clock``; ``rules`` decides which are shared."""
         self._inner = inner
+        self._rules = rules
         self._cluster = cluster
         self._wall = clock
         stored = inner.get(CLOCK)
@@ -105,7 +108,7 @@ class SynchronizedStore:
     def _recorded(self, operation: Put | Delete) -> list[Put | Delete]:
         """Return the operations that record a change; none if the resource is not synchronized, or is the same."""
         resource = resource_at(operation.path)
-        if resource is None:
+        if resource is None or not self._rules.covers(resource):
             return []
         before = self._document(resource)
         after = json.loads(operation.value) if isinstance(operation, Put) else None
@@ -113,6 +116,8 @@ class SynchronizedStore:
             return []
         known = self.record(resource)
         edited = self._edited(known, before, after)
+        if before is not None:
+            edited = self._rules.shared(edited)
         if edited.is_empty:
             return []
         event_type = EventType.MODIFIED
@@ -154,22 +159,48 @@ class SynchronizedStore:
         now_ms = self._now_ms()
         for stamp in event.record.stamps():
             check_time(stamp, now_ms)
-        resource, known = event.resource, self.record(event.resource)
-        if event.record.news(known).is_empty:
+        resource, known, record = event.resource, self.record(event.resource), event.record
+        if self._document(resource) is not None:
+            record = self._rules.shared(record)
+        if not self._rules.covers(resource) or record.news(known).is_empty:
             self._inner.barrier(on_durable)
             return False
-        merged = known.merge(event.record)
-        written = self._written(resource, merged.document())
+        merged = known.merge(record)
+        written = self._written(resource, merged)
         for stamp in event.record.stamps():
             self._clock.observe(stamp)
         self._inner.commit([*written, *self._keep(resource, merged)], on_durable)
         return True
 
-    def _written(self, resource: Resource, document: Document | None) -> list[Put | Delete]:
-        """Return the operations that write a document; raises ValueError if it is not valid."""
+    def _written(self, resource: Resource, record: Record) -> list[Put | Delete]:
+        """Return the operations that write the document of a record; raises ValueError if it is not valid."""
+        document, present = record.document(), self._document(resource)
         if document is None:
-            return [] if self._inner.get(resource.path) is None else [Delete(resource.path)]
+            return [] if present is None else [Delete(resource.path)]
+        if present is not None:
+            own = OF_EACH_CLUSTER[resource.kind]
+            document = {each: value for each, value in document.items() if f"/{each}" not in own}
+            document |= {each: value for each, value in present.items() if f"/{each}" in own}
         return [Put(resource.path, _MODELS[resource.kind].model_validate(document).to_bytes())]
+
+    # -- the outbox -----------------------------------------------------------------------------------------------
+
+    def unpublished(self, count_max: int) -> list[tuple[int, bytes]]:
+        """Return the oldest events in the outbox with their numbers; they may not be durable yet."""
+        numbers = self._inner.children(OUTBOX)[:count_max]
+        stored = [(int(number), self._inner.get(event_path(int(number)))) for number in numbers]
+        return [(number, found.value) for number, found in stored if found is not None]
+
+    def published(self, numbers: Iterable[int]) -> None:
+        """Remove published events from the outbox. After a crash before that is durable, they are published again."""
+        self._inner.commit([Delete(event_path(number)) for number in numbers])
+
+    def snapshot(self) -> Iterator[bytes]:
+        """Yield the events of a snapshot: all records, including those of deleted resources."""
+        now_ms = self._now_ms()
+        found = list(self.records())
+        for resource, record in found:
+            yield MetadataChangeEvent(EventType.SNAPSHOT, resource, self._cluster, now_ms, record).encode()
 
     # -- records --------------------------------------------------------------------------------------------------
 
@@ -195,7 +226,7 @@ class SynchronizedStore:
             resource
             for root in ("/admin/policies", "/admin/partitioned-topics", "/admin/topic-policies")
             for path, _ in self._inner.below(root)
-            if (resource := resource_at(path)) is not None
+            if (resource := resource_at(path)) is not None and self._rules.covers(resource)
         ]
         deleted = [resource for resource, record in self.records() if record.exists]
         operations: list[Put | Delete] = []
@@ -219,7 +250,7 @@ class SynchronizedStore:
             edits = {unit: Edit(stamp, value) for unit, value in _own_units(resource.kind, after).items()}
             edited, event_type = Record(resource.kind, stamp, None, edits), EventType.CREATED
         else:
-            edited = self._edited(record, _normal(resource.kind, record.document()), after)
+            edited = self._rules.shared(self._edited(record, _normal(resource.kind, record.document()), after))
             event_type = EventType.MODIFIED if after is not None else EventType.DELETED
         if edited.is_empty:
             return []

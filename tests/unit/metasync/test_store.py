@@ -15,10 +15,12 @@ from magnetar.metadata.resources import Resources
 from magnetar.metasync.events import EventType, MetadataChangeEvent
 from magnetar.metasync.places import OUTBOX, Resource
 from magnetar.metasync.records import Edit, Record
+from magnetar.metasync.rules import Rules
 from magnetar.metasync.stamps import Stamp
 from magnetar.metasync.store import SynchronizedStore
 from magnetar.metasync.units import ResourceType
 
+RULES = Rules(NamespaceName("pulsar", "metadata"))
 ORDERS = NamespaceName("acme", "orders")
 TOPIC = TopicName.parse("persistent://acme/orders/a b/c".replace("/c", "-c"))
 
@@ -43,7 +45,7 @@ class Cluster:
         self._open()
 
     def _open(self) -> None:
-        self.store = SynchronizedStore(self.inner, self.name, self)
+        self.store = SynchronizedStore(self.inner, self.name, self, RULES)
         self.resources = Resources.over(self.store)
 
     def events(self) -> list[MetadataChangeEvent]:
@@ -220,6 +222,64 @@ def test_the_defaults_of_a_namespace_that_a_new_cluster_creates_reset_nothing() 
         assert found is not None
         assert found.schema_validation_enforced == is_enforced
         assert jfk.documents() == ewr.documents()
+
+
+def test_the_clusters_of_a_namespace_are_copied_once_and_stay_those_of_each_cluster() -> None:
+    ewr, jfk, late = Cluster("ewr"), Cluster("jfk"), Cluster("lga")
+    ewr.resources.namespaces.create(ORDERS, Policies(replication_clusters=["ewr", "jfk"]))
+    jfk.receive(*ewr.events())
+    change = methodcaller("model_copy", update={"replication_clusters": ["jfk"], "message_ttl_in_seconds": 5})
+    jfk.resources.namespaces.update(ORDERS, change)
+    ewr.receive(*jfk.events())
+    found = [cluster.resources.namespaces.get(ORDERS) for cluster in (ewr, jfk)]
+    assert [each and (each.replication_clusters, each.message_ttl_in_seconds) for each in found] == [
+        (["ewr", "jfk"], 5),
+        (["jfk"], 5),
+    ]
+    late.receive(*map(MetadataChangeEvent.decode, ewr.store.snapshot()))
+    assert late.documents() == ewr.documents()
+    jfk.receive(*map(MetadataChangeEvent.decode, ewr.store.snapshot()))
+    assert jfk.resources.namespaces.get(ORDERS) == found[1]
+
+
+def test_the_namespace_of_the_event_topic_is_not_synchronized() -> None:
+    ewr, jfk = Cluster("ewr"), Cluster("jfk")
+    ewr.resources.tenants.create("pulsar", TenantInfo())
+    ewr.resources.namespaces.create(RULES.own_namespace, Policies())
+    ewr.resources.partitioned_topics.create(
+        TopicName.parse("persistent://pulsar/metadata/t"), PartitionedTopicMetadata(partitions=1)
+    )
+    list(ewr.store.adopt())
+    assert ewr.events() == []
+    stamp = Stamp(1, 0, "ewr")
+    resource = Resource(ResourceType.NAMESPACES, "pulsar/metadata")
+    event = MetadataChangeEvent(EventType.CREATED, resource, "ewr", 1, Record(resource.kind, stamp))
+    assert jfk.receive(event) == [False]
+    assert jfk.documents() == {}
+
+
+def test_a_snapshot_completes_a_new_cluster_and_names_deleted_resources() -> None:
+    ewr, jfk, lga = Cluster("ewr"), Cluster("jfk"), Cluster("lga")
+    ewr.resources.tenants.create("acme", TenantInfo(adminRoles=["admin"]))
+    ewr.resources.tenants.create("gone", TenantInfo())
+    jfk.receive(*ewr.events())
+    ewr.resources.tenants.delete("gone")
+    for cluster in (jfk, lga):
+        cluster.receive(*map(MetadataChangeEvent.decode, ewr.store.snapshot()))
+        assert cluster.documents() == ewr.documents()
+
+
+def test_published_events_leave_the_outbox() -> None:
+    ewr = Cluster("ewr")
+    for name in ("a", "b", "c"):
+        ewr.resources.tenants.create(name, TenantInfo())
+    found = ewr.store.unpublished(2)
+    assert [MetadataChangeEvent.decode(value).resource.name for _, value in found] == ["a", "b"]
+    ewr.store.published(number for number, _ in found)
+    ewr.restart()
+    assert [event.resource.name for event in ewr.events()] == ["c"]
+    ewr.resources.tenants.create("d", TenantInfo())
+    assert [event.resource.name for event in ewr.events()] == ["c", "d"]
 
 
 def test_an_edit_too_far_in_the_future_is_refused_and_stops_nothing() -> None:
