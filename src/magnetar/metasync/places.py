@@ -14,6 +14,8 @@ RECORDS = f"{ROOT}/records"
 """Root of the records, each at the path of its resource."""
 OUTBOX = f"{ROOT}/outbox"
 """Root of the events that are not published yet, by their number."""
+REFUSED = f"{ROOT}/refused"
+"""Root of the newest refused events, by number."""
 CLOCK = f"{ROOT}/clock"
 """Path of the newest stamp that was given or observed."""
 
@@ -79,3 +81,8 @@ def resource_at(path: str) -> Resource | None:
 def event_path(number: int) -> str:
     """Return the path of an event in the outbox; paths sort like numbers."""
     return f"{OUTBOX}/{number:020d}"
+
+
+def refused_path(number: int) -> str:
+    """Return the path of a refused event; paths sort like numbers."""
+    return f"{REFUSED}/{number:020d}"

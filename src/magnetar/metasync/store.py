@@ -9,10 +9,11 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any
 
+from magnetar.metadata.awaiting import Commit
 from magnetar.metadata.policies import PartitionedTopicMetadata, Policies, TenantInfo, TopicPolicies
 from magnetar.metadata.store import Delete, Put
 from magnetar.metasync.events import EventType, MetadataChangeEvent
-from magnetar.metasync.places import CLOCK, OUTBOX, RECORDS, event_path, resource_at
+from magnetar.metasync.places import CLOCK, OUTBOX, RECORDS, REFUSED, event_path, refused_path, resource_at
 from magnetar.metasync.records import REMOVED, Edit, Record
 from magnetar.metasync.rules import OF_EACH_CLUSTER
 from magnetar.metasync.stamps import HybridClock, Stamp, check_time
@@ -47,6 +48,12 @@ Otherwise the namespace that a new cluster creates at its first start would rese
 
 _LOCAL_DELETIONS = (ResourceType.TOPICS, ResourceType.TOPIC_POLICIES)
 """Kinds whose deletion concerns one cluster only: the topic goes on in the others."""
+
+REFUSED_MAX = 100
+"""Maximum number of refused events that are kept."""
+
+REFUSED_BYTES_MAX = 4_096
+"""Maximum number of bytes of a refused event that are kept."""
 
 ADOPTED_AT_ONCE = 100
 """Maximum number of resources whose first records are written in one transaction."""
@@ -102,6 +109,10 @@ class SynchronizedStore:
         recorded = [each for operation in operations for each in self._recorded(operation)]
         versions = self._inner.commit([*operations, *recorded], on_durable)
         return versions[: sum(isinstance(each, Put) for each in operations)]
+
+    async def durable(self) -> None:
+        """Wait until all earlier commits are durable; raises StorageError."""
+        await Commit(self._inner, [])
 
     # -- edits made here ------------------------------------------------------------------------------------------
 
@@ -201,6 +212,20 @@ class SynchronizedStore:
         found = list(self.records())
         for resource, record in found:
             yield MetadataChangeEvent(EventType.SNAPSHOT, resource, self._cluster, now_ms, record).encode()
+
+    # -- refused events -------------------------------------------------------------------------------------------
+
+    def keep_refused(self, event: bytes, reason: str, on_durable: OnDurable) -> None:
+        """Keep an event that was refused, for inspection; the oldest beyond REFUSED_MAX are forgotten."""
+        numbers = [int(number) for number in self._inner.children(REFUSED)]
+        kept = {"time": self._now_ms(), "reason": reason, "event": event[:REFUSED_BYTES_MAX].decode(errors="replace")}
+        outdated = numbers[: max(0, len(numbers) + 1 - REFUSED_MAX)]
+        put = Put(refused_path(numbers[-1] + 1 if numbers else 0), json.dumps(kept).encode())
+        self._inner.commit([*(Delete(refused_path(number)) for number in outdated), put], on_durable)
+
+    def refused(self) -> list[dict[str, Any]]:
+        """Return the kept events, the oldest first: the time, the reason, and the beginning of the event."""
+        return [json.loads(value) for _, value in self._inner.below(REFUSED)]
 
     # -- records --------------------------------------------------------------------------------------------------
 

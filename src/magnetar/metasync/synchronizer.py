@@ -1,0 +1,138 @@
+"""Publishes the edits of this cluster to the event topic, and applies those of the others (PIP-136).
+
+The event topic is replicated like any other. Events may be lost, repeated or reordered: each is merged. An event that
+cannot be applied is refused, counted and kept, and the next one follows.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from itertools import islice
+from typing import TYPE_CHECKING, Any, Protocol
+
+import structlog
+
+from magnetar.base.errors import MagnetarError, RequestError
+from magnetar.base.tasks import start_task
+from magnetar.metasync.events import EventError, MetadataChangeEvent
+from magnetar.metasync.places import OUTBOX
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Coroutine
+
+    from magnetar.base.errors import StorageError
+    from magnetar.base.position import Position
+    from magnetar.metadata.store import OnDurable
+    from magnetar.metasync.store import SynchronizedStore
+
+log = structlog.get_logger(__name__)
+
+PUBLISHED_AT_ONCE = 100
+"""Maximum number of events that are published before their receipts are awaited."""
+
+
+class EventTopic(Protocol):
+    """The event topic of this cluster. If the connection is lost, its methods raise OSError or MagnetarError."""
+
+    def publish(self, event: bytes) -> Awaitable[object]:
+        """Publish an event; the result is available when it is durable."""
+        ...
+
+    async def receive(self) -> tuple[Position, bytes]:
+        """Return the next event with its position."""
+        ...
+
+    def acknowledge(self, position: Position) -> None:
+        """Acknowledge an event."""
+        ...
+
+
+class Synchronizer:
+    """The synchronizer of one cluster. Used on the event loop's thread."""
+
+    def __init__(self, store: SynchronizedStore, snapshot_s: float) -> None:
+        """Synchronize ``store``; ``snapshot_s`` is the time between two snapshots in seconds, 0 for none."""
+        self._store = store
+        self._snapshot_s = snapshot_s
+        self._filled = asyncio.Event()
+        """Set when the outbox may have an event."""
+        self.applied = 0
+        """Number of events with news."""
+        self.refused = 0
+        """Number of refused events since the start."""
+        self.newest_ms: dict[str, int] = {}
+        """By cluster, the time of its newest event, in milliseconds since the epoch."""
+
+    async def run(self, topic: EventTopic) -> Exception:
+        """Publish and apply events until the connection to ``topic`` is lost; return the reason."""
+        loop = asyncio.get_running_loop()
+        lost: asyncio.Future[Exception] = loop.create_future()
+
+        async def guarded(work: Coroutine[Any, Any, None]) -> None:
+            try:
+                await work
+            except (OSError, MagnetarError) as error:
+                if not lost.done():
+                    lost.set_result(error)
+
+        works = {
+            "publishing of metadata events": self._publish(topic),
+            "reception of metadata events": self._receive(topic, lost),
+            "snapshots of metadata": self._take_snapshots(topic),
+        }
+        end = self._store.watch(OUTBOX, lambda _: self._filled.set())
+        tasks = [start_task(loop, guarded(work), name) for name, work in works.items()]
+        try:
+            return await lost
+        finally:
+            end()
+            for task in tasks:
+                task.cancel()
+
+    async def snapshot(self, topic: EventTopic) -> None:
+        """Publish all records; return when they are durable."""
+        events = self._store.snapshot()
+        while part := list(islice(events, PUBLISHED_AT_ONCE)):
+            for receipt in [topic.publish(event) for event in part]:
+                await receipt
+
+    async def _publish(self, topic: EventTopic) -> None:
+        while True:
+            self._filled.clear()
+            found = self._store.unpublished(PUBLISHED_AT_ONCE)
+            if not found:
+                await self._filled.wait()
+                continue
+            await self._store.durable()
+            for receipt in [topic.publish(event) for _, event in found]:
+                await receipt
+            self._store.published(number for number, _ in found)
+
+    async def _receive(self, topic: EventTopic, lost: asyncio.Future[Exception]) -> None:
+        while True:
+            position, data = await topic.receive()
+
+            def durable(error: StorageError | None, position: Position = position) -> None:
+                if error is None:
+                    topic.acknowledge(position)
+                elif not lost.done():
+                    lost.set_result(error)
+
+            self._take(data, durable)
+
+    def _take(self, data: bytes, durable: OnDurable) -> None:
+        try:
+            event = MetadataChangeEvent.decode(data)
+            self.applied += self._store.apply(event, durable)
+        except (EventError, RequestError, ValueError) as error:
+            self.refused += 1
+            log.warning("metadata_event_refused", error=str(error))
+            self._store.keep_refused(data, str(error), durable)
+        else:
+            cluster = event.source_cluster
+            self.newest_ms[cluster] = max(self.newest_ms.get(cluster, 0), event.update_time_ms)
+
+    async def _take_snapshots(self, topic: EventTopic) -> None:
+        while self._snapshot_s:
+            await asyncio.sleep(self._snapshot_s)
+            await self.snapshot(topic)

@@ -1,0 +1,173 @@
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import Callable, Coroutine
+from functools import wraps
+from typing import TYPE_CHECKING, Any
+
+from magnetar.base.position import Position
+from magnetar.metadata.policies import TenantInfo
+from magnetar.metasync import store as store_module
+from magnetar.metasync import synchronizer
+from magnetar.metasync.events import MetadataChangeEvent
+from magnetar.metasync.synchronizer import Synchronizer
+from tests.unit.metasync.test_store import Cluster
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Awaitable
+
+    import pytest
+
+
+Test = Callable[..., Coroutine[Any, Any, None]]
+
+
+def in_loop(test: Test) -> Callable[..., None]:
+    """Run a test in an event loop."""
+
+    @wraps(test)
+    def run(**fixtures: object) -> None:
+        asyncio.run(test(**fixtures))
+
+    return run
+
+
+class Topic:
+    """The event topic in one cluster; what is published goes to the other clusters as well."""
+
+    def __init__(self) -> None:
+        self.others: list[Topic] = []
+        self.published: list[bytes] = []
+        self.acknowledged: list[Position] = []
+        self.is_lost = False
+        self.log: asyncio.Queue[bytes] = asyncio.Queue()
+        self._arrived: asyncio.Queue[tuple[Position, bytes]] = asyncio.Queue()
+        self._count = 0
+
+    def publish(self, event: bytes) -> Awaitable[object]:
+        if self.is_lost:
+            raise ConnectionResetError
+        self.published.append(event)
+        self.log.put_nowait(event)
+        for topic in (self, *self.others):
+            topic.arrive(event)
+        return turn()
+
+    def arrive(self, event: bytes) -> None:
+        self._arrived.put_nowait((Position(1, self._count), event))
+        self._count += 1
+
+    async def receive(self) -> tuple[Position, bytes]:
+        return await self._arrived.get()
+
+    def acknowledge(self, position: Position) -> None:
+        self.acknowledged.append(position)
+
+
+@contextlib.asynccontextmanager
+async def running(*synchronizers: tuple[Synchronizer, Topic]) -> AsyncIterator[list[asyncio.Task[Exception]]]:
+    tasks = [asyncio.ensure_future(each.run(topic)) for each, topic in synchronizers]
+    await settled()
+    yield tasks
+    for task in tasks:
+        task.cancel()
+    await asyncio.gather(*tasks, return_exceptions=True)
+
+
+def turn() -> asyncio.Future[None]:
+    """Return a result that is available in the next turn of the loop."""
+    loop = asyncio.get_running_loop()
+    following: asyncio.Future[None] = loop.create_future()
+    loop.call_soon(following.set_result, None)
+    return following
+
+
+async def settled() -> None:
+    for _ in range(200):
+        await turn()
+
+
+def mesh(*names: str) -> tuple[list[Cluster], list[Synchronizer], list[Topic]]:
+    clusters, topics = [Cluster(name) for name in names], [Topic() for _ in names]
+    for topic in topics:
+        topic.others = [other for other in topics if other is not topic]
+    return clusters, [Synchronizer(cluster.store, 0) for cluster in clusters], topics
+
+
+@in_loop
+async def test_an_edit_reaches_all_clusters_and_is_published_once() -> None:
+    clusters, synchronizers, topics = mesh("ewr", "jfk", "lga")
+    clusters[0].resources.tenants.create("before", TenantInfo())
+    async with running(*zip(synchronizers, topics, strict=True)):
+        clusters[0].resources.tenants.create("acme", TenantInfo(adminRoles=["admin"]))
+        clusters[2].resources.tenants.create("umbrella", TenantInfo())
+        await settled()
+    first, *others = [cluster.documents() for cluster in clusters]
+    assert len(first) == 3
+    assert others == [first, first]
+    assert [len(topic.published) for topic in topics] == [2, 0, 1]
+    assert all(cluster.events() == [] for cluster in clusters)
+    assert [len(topic.acknowledged) for topic in topics] == [3, 3, 3]
+    assert [each.applied for each in synchronizers] == [1, 3, 2]
+    assert synchronizers[1].newest_ms == {"ewr": 1_000_000, "lga": 1_000_000}
+
+
+@in_loop
+async def test_a_lost_connection_ends_the_run_and_loses_no_event() -> None:
+    (ewr, _), (synchronizer_of_ewr, _), (topic, _) = mesh("ewr", "jfk")
+    async with running((synchronizer_of_ewr, topic)) as (task,):
+        topic.is_lost = True
+        ewr.resources.tenants.create("acme", TenantInfo())
+        await settled()
+        assert isinstance(task.result(), ConnectionResetError)
+    assert len(ewr.events()) == 1
+    topic.is_lost = False
+    async with running((synchronizer_of_ewr, topic)):
+        assert ewr.events() == []
+    assert len(topic.published) == 1
+
+
+@in_loop
+async def test_an_event_that_cannot_be_applied_is_kept_and_stops_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(store_module, "REFUSED_MAX", 2)
+    (ewr, jfk), (_, synchronizer_of_jfk), (_, topic) = mesh("ewr", "jfk")
+    ewr.now_s = 99_000.0
+    ewr.resources.tenants.create("future", TenantInfo())
+    ewr.now_s = 1_000.0
+    late = Cluster("lga")
+    late.resources.tenants.create("acme", TenantInfo())
+    for event in (b"\xff", *(each.encode() for each in (*ewr.events(), *late.events())), b"{}"):
+        topic.arrive(event)
+    async with running((synchronizer_of_jfk, topic)):
+        pass
+    assert list(jfk.documents()) == ["/admin/policies/acme"]
+    assert (synchronizer_of_jfk.refused, len(topic.acknowledged)) == (3, 4)
+    future, malformed = jfk.store.refused()
+    assert "98000 s ahead of the clock here" in future["reason"]
+    assert MetadataChangeEvent.decode(future["event"].encode()) == ewr.events()[0]
+    assert "is missing or has a wrong type" in malformed["reason"]
+
+
+@in_loop
+async def test_a_snapshot_brings_a_new_cluster_up_to_date(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(synchronizer, "PUBLISHED_AT_ONCE", 2)
+    clusters, synchronizers, topics = mesh("ewr", "jfk")
+    for number in range(5):
+        clusters[0].resources.tenants.create(f"t{number}", TenantInfo())
+    clusters[0].store.published(range(5))
+    async with running(*zip(synchronizers, topics, strict=True)):
+        assert clusters[1].documents() == {}
+        await synchronizers[0].snapshot(topics[0])
+        await settled()
+    assert clusters[1].documents() == clusters[0].documents() != {}
+    assert clusters[1].events() == []
+
+
+@in_loop
+async def test_snapshots_are_periodic() -> None:
+    clusters, _, (topic, _) = mesh("ewr", "jfk")
+    clusters[0].resources.tenants.create("acme", TenantInfo())
+    async with running((Synchronizer(clusters[0].store, 1e-6), topic)):
+        _, *snapshots = [MetadataChangeEvent.decode(await topic.log.get()) for _ in range(3)]
+    assert {event.type.value for event in snapshots} == {"Snapshot"}
