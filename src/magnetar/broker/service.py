@@ -27,6 +27,7 @@ from magnetar.broker.loop.cycles import CycleCollector
 from magnetar.broker.loop.stack_sampler import StackSampler
 from magnetar.broker.loop.stalls import LOGGED_FROM_S
 from magnetar.broker.loop.turns import LoopTurns
+from magnetar.broker.metadata_sync import MetadataSync, synchronized_store
 from magnetar.broker.resources.limit_hits import LimitHits
 from magnetar.broker.resources.memory import MemoryBudget
 from magnetar.broker.resources.memory_limits import memory_limits
@@ -64,6 +65,7 @@ if TYPE_CHECKING:
     from magnetar.base.world import Clock, Files
     from magnetar.broker.resources.memory_limits import MemoryLimits
     from magnetar.broker.settings.config import BrokerConfig
+    from magnetar.metasync.store import SynchronizedStore
 
 log = structlog.get_logger(__name__)
 
@@ -83,6 +85,8 @@ class Broker:
         self._clock = SystemClock()
         self._lifecycle = asyncio.Lock()
         """Held during start and stop."""
+        self._synchronized: SynchronizedStore | None = None
+        """The metadata store, if the metadata are synchronized with other clusters."""
         self._opened = AsyncExitStack()
         """Closes the opened parts in reverse order."""
 
@@ -125,7 +129,8 @@ class Broker:
         opened.push_async_callback(store.close)
         loss_boundaries = bring_to_agreement(store, metadata, named)
         metadata.serve(loop)
-        resources = Resources.over(metadata)
+        self._synchronized = synchronized_store(config, metadata, self._clock)
+        resources = Resources.over(self._synchronized or metadata)
         link_options = _link_options(config, store.life)
         links = ProgressLinks(config.clusterName, lambda peer: _service_url(resources, peer), self._clock, link_options)
         opened.callback(links.close)
@@ -176,6 +181,7 @@ class Broker:
         if await update_addresses(environment.resources, config.clusterName, data):
             log.info("cluster_addresses_updated", cluster=config.clusterName, **data.model_dump(exclude_none=True))
         loaded = await self.topics.linked.load_all(lambda done, total: starting.report("topics", done, total))
+        await self._synchronize(opened, environment)
         administration = Administration(environment, self.topics, admin_url)
         app = build_app(administration, environment.resources)
         options = _web_options(config, web_connections)
@@ -216,6 +222,14 @@ class Broker:
             topics_loaded=loaded,
             topics_failed=len(self.topics.load_failures.reasons),
         )
+
+    async def _synchronize(self, opened: AsyncExitStack, environment: Environment) -> None:
+        """Start the metadata synchronizer, if there is one."""
+        if self._synchronized is not None:
+            synchronizer = MetadataSync(environment, self._synchronized, self.topics.service_url)
+            opened.callback(synchronizer.stop)
+            await synchronizer.prepare()
+            synchronizer.start()
 
     async def stop(self) -> None:
         """Close all connections and topics; everything is durable on return. A second call has no effect.

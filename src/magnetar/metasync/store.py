@@ -20,7 +20,7 @@ from magnetar.metasync.stamps import HybridClock, Stamp, check_time
 from magnetar.metasync.units import ResourceType, units_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 
     from magnetar.base.histogram import Histogram
     from magnetar.base.world import Clock
@@ -54,6 +54,12 @@ REFUSED_MAX = 100
 
 REFUSED_BYTES_MAX = 4_096
 """Maximum number of bytes of a refused event that are kept."""
+
+DELETED_MAX = 10_000
+"""Maximum number of deleted resources whose records are kept.
+
+If older ones are forgotten, an event or a snapshot from before the deletion could restore the resource.
+"""
 
 ADOPTED_AT_ONCE = 100
 """Maximum number of resources whose first records are written in one transaction."""
@@ -241,7 +247,18 @@ class SynchronizedStore:
             if resource is not None:
                 yield resource, _record_of(resource, value)
 
-    def adopt(self) -> Iterator[None]:
+    def forget_deleted(self) -> None:
+        """Forget the oldest deleted resources beyond DELETED_MAX."""
+        deleted = [
+            (record.deleted, resource)
+            for resource, record in self.records()
+            if record.deleted is not None and not record.exists
+        ]
+        outdated = sorted(deleted)[: max(0, len(deleted) - DELETED_MAX)]
+        if outdated:
+            self._inner.commit([Delete(resource.record_path) for _, resource in outdated])
+
+    def adopt(self) -> Generator[None, None, None]:
         """Record the edits that were made while nothing was recorded, in steps.
 
         A document without a record counts as created at the time of its last change. In other documents, the present

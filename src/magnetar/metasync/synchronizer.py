@@ -91,6 +91,7 @@ class Synchronizer:
 
     async def snapshot(self, topic: EventTopic) -> None:
         """Publish all records; return when they are durable."""
+        self._store.forget_deleted()
         events = self._store.snapshot()
         while part := list(islice(events, PUBLISHED_AT_ONCE)):
             for receipt in [topic.publish(event) for event in part]:

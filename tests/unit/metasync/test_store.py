@@ -12,6 +12,7 @@ from magnetar.base.names import NamespaceName, TopicName
 from magnetar.metadata.memory import MemoryMetadataStore
 from magnetar.metadata.policies import PartitionedTopicMetadata, Policies, TenantInfo, TopicPolicies
 from magnetar.metadata.resources import Resources
+from magnetar.metasync import store
 from magnetar.metasync.events import EventType, MetadataChangeEvent
 from magnetar.metasync.places import OUTBOX, Resource
 from magnetar.metasync.records import Edit, Record
@@ -267,6 +268,17 @@ def test_a_snapshot_completes_a_new_cluster_and_names_deleted_resources() -> Non
     for cluster in (jfk, lga):
         cluster.receive(*map(MetadataChangeEvent.decode, ewr.store.snapshot()))
         assert cluster.documents() == ewr.documents()
+
+
+def test_the_oldest_deleted_resources_are_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(store, "DELETED_MAX", 2)
+    ewr = Cluster("ewr")
+    for name in ("c", "a", "b", "kept"):
+        ewr.resources.tenants.create(name, TenantInfo())
+    for name in ("c", "a", "b"):
+        ewr.resources.tenants.delete(name)
+    ewr.store.forget_deleted()
+    assert [resource.name for resource, _ in ewr.store.records()] == ["a", "b", "kept"]
 
 
 def test_published_events_leave_the_outbox() -> None:

@@ -11,6 +11,7 @@ from magnetar.broker.settings.sections.connections import ConnectionSettings
 from magnetar.broker.settings.sections.deduplication import DeduplicationSettings
 from magnetar.broker.settings.sections.dispatch import DelayedDeliverySettings, DispatchSettings
 from magnetar.broker.settings.sections.log import LogSettings
+from magnetar.broker.settings.sections.metadata_sync import MetadataSyncSettings
 from magnetar.broker.settings.sections.metrics import MetricsSettings
 from magnetar.broker.settings.sections.rates import RateSettings
 from magnetar.broker.settings.sections.replication import ReplicationSettings
@@ -33,6 +34,7 @@ SECTIONS: Final[tuple[type[BaseModel], ...]] = (
     DeduplicationSettings,
     DelayedDeliverySettings,
     ReplicationSettings,
+    MetadataSyncSettings,
     LogSettings,
     MetricsSettings,
 )
@@ -45,6 +47,7 @@ SUBSCRIPTION_TYPES: Final[TypeAdapter[list[SubscriptionType]]] = TypeAdapter(lis
 class BrokerConfig(
     MetricsSettings,
     LogSettings,
+    MetadataSyncSettings,
     ReplicationSettings,
     DelayedDeliverySettings,
     DeduplicationSettings,

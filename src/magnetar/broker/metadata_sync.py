@@ -1,0 +1,114 @@
+"""Runs the metadata synchronizer of this cluster (PIP-136), and prepares the namespace of its event topic."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING
+
+import structlog
+
+from magnetar.base.errors import MagnetarError
+from magnetar.base.names import TopicName
+from magnetar.base.tasks import start_task
+from magnetar.client.client import PulsarClient
+from magnetar.metadata.policies import DEFAULT_NUMBER_OF_NAMESPACE_BUNDLES, BundlesData, Policies, TenantInfo
+from magnetar.metadata.policy.values import BacklogQuota, InactiveTopicPolicies
+from magnetar.metasync.event_topic import ClientEventTopic
+from magnetar.metasync.rules import Rules
+from magnetar.metasync.store import SynchronizedStore
+from magnetar.metasync.synchronizer import Synchronizer
+
+if TYPE_CHECKING:
+    from magnetar.base.world import Clock
+    from magnetar.broker.environment import Environment
+    from magnetar.broker.settings.config import BrokerConfig
+    from magnetar.metadata.store import MetadataStore
+
+log = structlog.get_logger(__name__)
+
+RETRY_S = 1.0
+"""Seconds until the synchronizer connects again to its own broker."""
+
+_UNLIMITED = BacklogQuota(limitSize=-1, limitTime=-1, policy="producer_request_hold")
+
+
+def synchronized_store(config: BrokerConfig, metadata: MetadataStore, clock: Clock) -> SynchronizedStore | None:
+    """Return the store that records edits for other clusters; None if the metadata are not synchronized."""
+    if not config.metadataSyncEventTopic:
+        return None
+    rules = Rules(TopicName.parse(config.metadataSyncEventTopic).namespace_name)
+    return SynchronizedStore(metadata, config.clusterName, clock, rules)
+
+
+class MetadataSync:
+    """Keeps a synchronizer connected to the event topic."""
+
+    def __init__(self, environment: Environment, store: SynchronizedStore, service_url: str) -> None:
+        """Synchronize ``store`` through the broker at ``service_url``."""
+        config = environment.config
+        self._environment = environment
+        self._store = store
+        self._url = service_url
+        self._topic = TopicName.parse(config.metadataSyncEventTopic)
+        self.synchronizer = Synchronizer(store, config.metadataSyncSnapshotDurationSecond)
+        self._task: asyncio.Task[None] | None = None
+        self._end_watch = environment.resources.clusters.watch(self._clusters_changed)
+
+    async def prepare(self) -> None:
+        """Record edits that were made while the synchronizer was off, and create the namespace of the event topic."""
+        await self._environment.slices.run(self._store.adopt())
+        resources, namespace = self._environment.resources, self._topic.namespace_name
+        if not resources.tenants.exists(namespace.tenant):
+            await resources.tenants.create(namespace.tenant, TenantInfo(allowedClusters=resources.clusters.names()))
+        if not resources.namespaces.exists(namespace):
+            await resources.namespaces.create(namespace, _policies(resources.clusters.names()))
+        self._clusters_changed("")
+
+    def start(self) -> None:
+        """Start the synchronizer; ``prepare`` must have returned."""
+        self._task = start_task(self._environment.loop, self._run(), "metadata synchronizer")
+
+    def stop(self) -> None:
+        """Stop the synchronizer; what it has not published stays in the outbox."""
+        self._end_watch()
+        if self._task is not None:
+            self._task.cancel()
+
+    async def _run(self) -> None:
+        while True:
+            client = PulsarClient(self._url)
+            try:
+                topic = await ClientEventTopic.open(client, str(self._topic), self._environment.clock)
+                log.info("metadata_synchronizer_connected", topic=str(self._topic))
+                reason = await self.synchronizer.run(topic)
+            except (OSError, MagnetarError) as error:
+                reason = error
+            finally:
+                client.close()
+            log.warning("metadata_synchronizer_disconnected", topic=str(self._topic), reason=str(reason))
+            await asyncio.sleep(RETRY_S)
+
+    def _clusters_changed(self, _: str) -> None:
+        """Replicate the event topic to all registered clusters."""
+        resources, namespace = self._environment.resources, self._topic.namespace_name
+        names, found = resources.clusters.names(), resources.namespaces.get(namespace)
+        if found is not None and sorted(found.replication_clusters) != names:
+            resources.namespaces.update(namespace, lambda old: old.model_copy(update={"replication_clusters": names}))
+            resources.tenants.update(namespace.tenant, lambda old: old.model_copy(update={"allowedClusters": names}))
+
+
+def _policies(clusters: list[str]) -> Policies:
+    """Return the policies of the event topic: no event expires, and no limit stops the synchronizer.
+
+    Its subscription is not replicated: otherwise clusters would acknowledge each other's events.
+    """
+    return Policies(
+        replication_clusters=clusters,
+        bundles=BundlesData.of(DEFAULT_NUMBER_OF_NAMESPACE_BUNDLES),
+        message_ttl_in_seconds=0,
+        backlog_quota_map={"destination_storage": _UNLIMITED, "message_age": _UNLIMITED},
+        inactive_topic_policies=InactiveTopicPolicies(deleteWhileInactive=False),
+        replicated_subscriptions_allowed=False,
+        replicate_subscription_state=False,
+        subscription_expiration_time_minutes=0,
+    )

@@ -1,0 +1,121 @@
+"""Clusters without a common metadata store agree on tenants, namespaces, policies and partitions (PIP-136)."""
+
+from __future__ import annotations
+
+import shutil
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import pulsar
+import pytest
+
+from tests.geo.helpers import REPLICATION_TIMEOUT_S
+from tests.kit.clusters import UP_TIMEOUT_S, LocalClusters
+from tests.kit.messages import numbered, publish
+from tests.kit.wait import wait_until
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+pytestmark = pytest.mark.timeout(300)
+
+RECEIVE_TIMEOUT_MS = 30_000
+NAMES = ("ewr", "jfk", "lga")
+NAMESPACE = "acme/orders"
+SETTINGS = {
+    "metadataSyncEventTopic": "persistent://pulsar/metadata/events",
+    "metadataSyncSnapshotDurationSecond": 3,
+}
+
+
+@pytest.fixture(scope="module")
+def clusters(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalClusters]:
+    with LocalClusters(tmp_path_factory.mktemp("metadata"), NAMES, SETTINGS) as running:
+        for name in NAMES:
+            register(running, name)
+        running.start_pipeline()
+        yield running
+
+
+def register(clusters: LocalClusters, name: str) -> None:
+    """Tell a cluster the addresses of the others: all that it needs to join."""
+    for other, member in clusters.members.items():
+        addresses = {"serviceUrl": member.admin_url, "brokerServiceUrl": member.service_url}
+        clusters.rest(name).ensure(f"clusters/{other}", addresses)
+
+
+def policies(clusters: LocalClusters, name: str) -> dict[str, Any] | None:
+    response = clusters.rest(name).request("GET", f"namespaces/{NAMESPACE}")
+    found: dict[str, Any] | None = None if response.is_error else response.json()
+    return found
+
+
+def wait_for(clusters: LocalClusters, expected: Callable[[dict[str, Any]], bool], timeout_s: float) -> None:
+    """Wait until the policies of the namespace are as expected in all clusters."""
+
+    def is_so(name: str) -> bool:
+        found = policies(clusters, name)
+        return found is not None and expected(found)
+
+    for name in NAMES:
+        wait_until(partial(is_so, name), timeout_s, what=f"the policies in {name}")
+
+
+def test_one_call_makes_a_replicated_namespace_in_all_clusters(clusters: LocalClusters) -> None:
+    rest = clusters.rest("ewr")
+    rest.put("tenants/acme", {"adminRoles": ["admin"], "allowedClusters": list(NAMES)})
+    rest.put(f"namespaces/{NAMESPACE}", {"replication_clusters": list(NAMES)})
+    wait_for(clusters, lambda found: sorted(found["replication_clusters"]) == sorted(NAMES), UP_TIMEOUT_S)
+    topic = f"persistent://{NAMESPACE}/payments"
+    publish(clusters.client("lga"), topic, numbered(10))
+    consumer = clusters.client("jfk").subscribe(topic, "worker", initial_position=pulsar.InitialPosition.Earliest)
+    assert [consumer.receive(RECEIVE_TIMEOUT_MS).data() for _ in range(10)] == numbered(10)
+
+
+def test_edits_of_different_fields_in_two_clusters_are_both_kept(clusters: LocalClusters) -> None:
+    clusters.rest("ewr").post(f"namespaces/{NAMESPACE}/messageTTL", 3600)
+    clusters.rest("jfk").post(
+        f"namespaces/{NAMESPACE}/retention", {"retentionTimeInMinutes": 7, "retentionSizeInMB": 8}
+    )
+
+    def both(found: dict[str, Any]) -> bool:
+        retention = found.get("retention_policies") or {}
+        return found.get("message_ttl_in_seconds") == 3600 and retention.get("retentionTimeInMinutes") == 7
+
+    wait_for(clusters, both, REPLICATION_TIMEOUT_S)
+
+
+def test_a_partitioned_topic_exists_in_all_clusters(clusters: LocalClusters) -> None:
+    clusters.rest("lga").put(f"persistent/{NAMESPACE}/parts/partitions", 3)
+
+    def partitions(name: str) -> bool:
+        found = clusters.rest(name).request("GET", f"persistent/{NAMESPACE}/parts/partitions")
+        return not found.is_error and found.json()["partitions"] == 3
+
+    for name in NAMES:
+        wait_until(partial(partitions, name), REPLICATION_TIMEOUT_S, what=f"three partitions in {name}")
+
+
+def test_a_cluster_that_lost_its_disk_is_complete_after_a_snapshot(clusters: LocalClusters) -> None:
+    lga = clusters.brokers["lga"]
+    lga.stop()
+    shutil.rmtree(lga.directory / "data")
+    lga.start()
+    register(clusters, "lga")
+    wait_for(clusters, lambda found: found.get("message_ttl_in_seconds") == 3600, UP_TIMEOUT_S)
+    assert policies(clusters, "lga") == policies(clusters, "ewr")
+
+
+def test_a_deleted_namespace_is_deleted_everywhere(clusters: LocalClusters) -> None:
+    def exists(name: str) -> bool:
+        return "acme/short" in clusters.rest(name).get("namespaces/acme")
+
+    def is_absent(name: str) -> bool:
+        return not exists(name)
+
+    clusters.rest("jfk").put("namespaces/acme/short", {})
+    for name in NAMES:
+        wait_until(partial(exists, name), REPLICATION_TIMEOUT_S, what=f"the namespace in {name}")
+    clusters.rest("ewr").delete("namespaces/acme/short")
+    for name in NAMES:
+        wait_until(partial(is_absent, name), REPLICATION_TIMEOUT_S, what=f"its deletion in {name}")
