@@ -14,4 +14,4 @@ if TYPE_CHECKING:
 def administration() -> tuple[Administration, Resources]:
     """Return the administration of a new broker without topics, and its metadata."""
     cluster = Cluster()
-    return Administration(cluster.environment, cluster.topics, ""), cluster.resources
+    return Administration(cluster.environment, cluster.domains, ""), cluster.resources

@@ -179,14 +179,6 @@ def test_operations_on_a_namespace(broker: Broker, client: pulsar.Client, namesp
     assert status(broker, "PUT", f"{path}/0x00000000_0xffffffff/unload")[0] == 412
 
 
-def test_there_are_no_non_persistent_topics(broker: Broker, namespace: str) -> None:
-    assert broker.rest.get(f"non-persistent/{namespace}") == []
-    assert broker.rest.get(f"non-persistent/{namespace}/partitioned") == []
-    missing = {"reason": f"Topic non-persistent://{namespace}/t not found"}
-    assert status(broker, "GET", f"non-persistent/{namespace}/t/stats") == (404, missing)
-    assert status(broker, "PUT", f"non-persistent/{namespace}/t")[0] == 501
-
-
 def test_processes_that_never_run(broker: Broker, topic: str) -> None:
     broker.rest.put(topic_path(topic), {})
     assert broker.rest.get(f"{topic_path(topic)}/compaction") == {"status": "NOT_RUN", "lastError": ""}

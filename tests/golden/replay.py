@@ -102,7 +102,7 @@ class Replay:
         self._cluster.store.life = Life("replayed", 1)
         self._cluster.loop.advance(transcript.started_at_ms / 1000 - self._cluster.clock.now())
         self._operator = HandOperator(self._cluster)
-        self._server = Server(self._cluster.environment, self._cluster.topics)
+        self._server = Server(self._cluster.environment, self._cluster.domains)
         self._lines: dict[int, Line] = {}
         self._names = Names()
 

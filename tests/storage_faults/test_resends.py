@@ -13,6 +13,7 @@ from magnetar.base.errors import StorageError
 from magnetar.base.real import SystemClock
 from magnetar.broker.delayed.store import DelayedStore
 from magnetar.broker.delayed.thread import StoreThread
+from magnetar.broker.domains import Domains
 from magnetar.broker.environment import Environment
 from magnetar.broker.housekeeping.trimming import trimming
 from magnetar.broker.loop.turns import LoopTurns
@@ -65,6 +66,7 @@ class Broker:
             memory=MemoryBudget(memory_limits(CONFIG, 1 << 30)),
         )
         self.topics = TopicRegistry(self.environment, "pulsar://here:6650")
+        self.domains = Domains(self.topics)
 
     async def open(self) -> None:
         """Open the disk; raises StorageError after a loss of power."""

@@ -42,6 +42,7 @@ if TYPE_CHECKING:
 
     from magnetar.admin.openapi.description import Description
     from magnetar.admin.service import AdminService
+    from magnetar.admin.topic_service import DomainTopicOperations
     from magnetar.metadata.policies import Policies, TenantInfo
     from magnetar.metadata.resources import Resources
 
@@ -62,7 +63,14 @@ class Context:
 
     service: AdminService
     resources: Resources
+    domain: str = PERSISTENT
+    """Domain of the topics in paths."""
     large_answers: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(LARGE_ANSWERS_AT_ONCE))
+
+    @property
+    def topics(self) -> DomainTopicOperations:
+        """Operations on the topics of the domain."""
+        return self.service.topics if self.domain == PERSISTENT else self.service.non_persistent
 
     def tenant(self, name: str) -> TenantInfo:
         """Return the tenant; refuses with 404 if it does not exist."""
@@ -89,28 +97,28 @@ class Context:
 
     def topic(self, request: Request) -> TopicName:
         """Return the topic in a path, in a namespace of this cluster (protocol: Clusters of a namespace)."""
-        name = topic_name(request)
+        name = topic_name(request, self.domain)
         self.check_lives_here(name.namespace_name)
         return name
 
     def existing(self, request: Request) -> TopicName:
         """Return the topic in a path, which may be partitioned; refuses with ``topic_not_found``."""
         topic = self.topic(request)
-        if self.service.topics.partitions_of(topic) is None:
+        if self.topics.partitions_of(topic) is None:
             raise topic_not_found(topic)
         return topic
 
     def single(self, request: Request, refusal: str) -> TopicName:
         """Return the topic in a path; refuses with 405 a partitioned topic, for which ``refusal`` is the reason."""
         topic = self.existing(request)
-        if self.service.topics.partitions_of(topic):
+        if self.topics.partitions_of(topic):
             raise AdminError(HTTPStatus.METHOD_NOT_ALLOWED, refusal)
         return topic
 
     def unpartitioned(self, request: Request) -> TopicName:
         """Return the topic in a path; refuses a partitioned topic with ``topic_not_found``."""
         topic = self.topic(request)
-        if self.service.topics.partitions_of(topic) != 0:
+        if self.topics.partitions_of(topic) != 0:
             raise topic_not_found(topic)
         return topic
 
@@ -130,7 +138,7 @@ class Context:
 
     def parts(self, topic: TopicName) -> list[TopicName]:
         """Return the partitions of ``topic``, or ``topic`` itself if it is not partitioned."""
-        return [topic.partition(index) for index in range(self.service.topics.partitions_of(topic) or 0)] or [topic]
+        return [topic.partition(index) for index in range(self.topics.partitions_of(topic) or 0)] or [topic]
 
     async def answer(self, document: Model | Mapping[str, Any]) -> Response:
         """Return an answer that may be large, encoded in slices."""
@@ -187,13 +195,13 @@ def namespace_name(request: Request) -> NamespaceName:
     return NamespaceName(tenant, namespace)
 
 
-def topic_name(request: Request) -> TopicName:
+def topic_name(request: Request, domain: str = PERSISTENT) -> TopicName:
     """Return the topic in a path; refuses an invalid name with 412."""
     namespace = namespace_name(request)
     local_name = path_text(request, "topic")
     if local_name.strip() == "" or "/" in local_name:
         raise AdminError(HTTPStatus.PRECONDITION_FAILED, "Topic name is not valid")
-    return TopicName(PERSISTENT, namespace.tenant, namespace.namespace, local_name)
+    return TopicName(domain, namespace.tenant, namespace.namespace, local_name)
 
 
 def query_texts(request: Request, name: str) -> list[str]:
@@ -361,8 +369,3 @@ def route(methods: str, path: str, handler: Callable[[Request], Any], **descript
                 return JSONResponse(result)
 
     return AdminRoute(path, endpoint, methods.split(), description)
-
-
-def words(text: str) -> list[str]:
-    """Return the words of ``text``: a readable form for tables of short names."""
-    return text.split()

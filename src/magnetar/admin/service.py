@@ -2,26 +2,26 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from http import HTTPStatus
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
+from magnetar.admin.topic_service import DomainTopicOperations
 from magnetar.base.errors import AdminError
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Generator, Iterator, Mapping, Sequence
+    from collections.abc import Collection, Generator, Mapping
 
     from magnetar.admin.log_service import DynamicSettings, LogOperations
     from magnetar.admin.metrics.options import MetricsOptions
-    from magnetar.admin.models.internal import PersistentTopicInternalStats
     from magnetar.admin.models.protection import SubscriptionProtection
-    from magnetar.admin.models.topics import MessageId, TopicStats
+    from magnetar.admin.models.topics import MessageId
     from magnetar.admin.schema_service import SchemaOperations
+    from magnetar.admin.topic_service import NonPersistentOperations
     from magnetar.base.histogram import Histogram, RecentDurations
     from magnetar.base.limits import Limit
     from magnetar.base.memory_share import Share
-    from magnetar.base.names import NamespaceName, TopicName
+    from magnetar.base.names import TopicName
     from magnetar.base.position import Position
     from magnetar.metadata.effective import EffectivePolicies
 
@@ -30,110 +30,23 @@ Result = TypeVar("Result")
 NO_PROPERTIES: Mapping[str, str] = MappingProxyType({})
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StatsOptions:
-    """Options for the statistics of a topic."""
-
-    precise_backlog: bool = False
-    subscription_backlog_size: bool = True
-    earliest_time_in_backlog: bool = False
-    exclude_publishers: bool = False
-    exclude_consumers: bool = False
-    for_metrics: bool = False
-    """Omit fields of subscriptions that are no metrics."""
-
-
-class TopicOperations(Protocol):
-    """Operations on topics.
-
-    *Topic* means a topic with a log: a partition, or a topic that is not partitioned. Methods for partitioned topics
-    say so. A refusal is an AdminError; the functions below create the errors that Pulsar's clients expect. The caller
-    checks the namespace.
-    """
-
-    def each(self, namespace: NamespaceName) -> Iterator[TopicName]:
-        """Yield the topics of ``namespace``, including partitions, in no particular order, while they come and go."""
-        ...
-
-    def each_partitioned(self, namespace: NamespaceName) -> Iterator[TopicName]:
-        """Yield the partitioned topics of ``namespace`` like ``each``."""
-        ...
-
-    def names(self, namespace: NamespaceName) -> Generator[None, None, Sequence[str]]:
-        """Return the full names of the topics of ``namespace``, including partitions, sorted; in steps."""
-        ...
-
-    def partitions_of(self, topic: TopicName) -> int | None:
-        """Return the number of partitions of a partitioned topic, 0 for a topic, None if neither exists."""
-        ...
-
-    async def partitions_for_client(self, topic: TopicName) -> int:
-        """Return the number of partitions for a client; a missing topic is created if that is allowed.
-
-        Refuses with ``topic_not_found``.
-        """
-        ...
+class TopicOperations(DomainTopicOperations, Protocol):
+    """Operations on persistent topics: those with a log, each a partition, or a topic that is not partitioned."""
 
     def applied_policies(self, topic: TopicName) -> EffectivePolicies:
         """Return the policies in effect for a topic, or for the partitions of a partitioned topic."""
-        ...
-
-    async def create(self, topic: TopicName, properties: Mapping[str, str]) -> None:
-        """Create a topic; refuses with ``topic_exists``."""
-        ...
-
-    async def create_partitioned(self, topic: TopicName, partitions: int, properties: Mapping[str, str]) -> None:
-        """Create a partitioned topic and its partitions, at least one; refuses with ``topic_exists``.
-
-        If the topic exists with the same number of partitions, missing ones are created.
-        """
         ...
 
     async def update_properties(self, topic: TopicName, properties: Mapping[str, str]) -> None:
         """Set properties of a partitioned topic; the others stay."""
         ...
 
-    async def update_partitioned(self, topic: TopicName, partitions: int) -> None:
-        """Add partitions to a partitioned topic and create missing ones; see ``check_not_fewer``."""
-        ...
-
-    async def delete(self, topic: TopicName, *, force: bool) -> None:
-        """Delete a topic; without ``force``, refuses with ``topic_in_use`` while clients are connected.
-
-        A topic that cannot be loaded is deleted only with ``force``, since it is unknown whether clients use it.
-        """
-        ...
-
-    async def delete_partitioned(self, topic: TopicName, *, force: bool) -> None:
-        """Delete a partitioned topic and its partitions, like ``delete``."""
-        ...
-
-    async def unload(self, topic: TopicName) -> None:
-        """Close the topic and disconnect its clients; the next use loads it again."""
-        ...
-
-    async def stats(self, topic: TopicName, options: StatsOptions) -> TopicStats:
-        """Return the statistics of a topic."""
-        ...
-
     async def protection(self, topic: TopicName) -> Mapping[str, SubscriptionProtection]:
         """Return the protection of each durable subscription, by name."""
         ...
 
-    async def internal_stats(self, topic: TopicName) -> PersistentTopicInternalStats:
-        """Return the state of a topic's managed ledger."""
-        ...
-
     def is_loaded(self, topic: TopicName) -> bool:
         """Return whether the topic is in memory."""
-        ...
-
-    def open_names(self) -> list[TopicName]:
-        """Return the loaded topics, in no particular order."""
-        ...
-
-    def open_stats(self, topic: TopicName, options: StatsOptions) -> Generator[None, None, TopicStats | None]:
-        """Gather the statistics of a topic for metrics, one subscription per step; None if it is not loaded."""
         ...
 
     async def skip_entries(self, topic: TopicName, cluster: str, through: Position) -> None:
@@ -240,6 +153,11 @@ class AdminService(Protocol):
     @property
     def topics(self) -> TopicOperations:
         """Operations on topics."""
+        ...
+
+    @property
+    def non_persistent(self) -> NonPersistentOperations:
+        """Operations on non-persistent topics."""
         ...
 
     @property

@@ -33,6 +33,7 @@ class Limit(StrEnum):
     UNREAD_BATCH_MESSAGES = "maxMessagesPerUnreadBatch"
     """UNREAD_BATCH_MESSAGES_MAX."""
     PENDING_PUBLISHES = "maxPendingPublishRequestsPerConnection"
+    NON_PERSISTENT_MESSAGES = "maxConcurrentNonPersistentMessagePerConnection"
     PUBLISH_BUFFER = "maxMessagePublishBufferSizeInMB"
     WITHHELD_RECEIPTS = "maxWithheldReceiptsPerConnection"
     SEND_BUFFER = "connectionSendBufferBytes"

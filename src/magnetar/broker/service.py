@@ -20,9 +20,11 @@ from magnetar.base.real import SystemClock, SystemFiles
 from magnetar.broker.admin.administration import Administration
 from magnetar.broker.delayed.store import DELAYED, DelayedStore
 from magnetar.broker.delayed.thread import StoreThread
+from magnetar.broker.domains import Domains
 from magnetar.broker.environment import Environment
 from magnetar.broker.first_start import NAMESPACE, register_cluster, update_addresses
 from magnetar.broker.housekeeping.maintenance import Maintenance
+from magnetar.broker.housekeeping.non_persistent import NonPersistentMaintenance
 from magnetar.broker.loop.cycles import CycleCollector
 from magnetar.broker.loop.stack_sampler import StackSampler
 from magnetar.broker.loop.stalls import LOGGED_FROM_S
@@ -163,9 +165,10 @@ class Broker:
         opened.callback(environment.sliced.stop)
         opened.callback(environment.schemas.close)
         connections, web_connections = _connections_max(config)
-        server = Server(environment, self.topics, connections)
+        domains = Domains(self.topics)
+        server = Server(environment, domains, connections)
         opened.push_async_callback(server.stop)
-        opened.push_async_callback(self.topics.stop)
+        opened.push_async_callback(domains.stop)
         try:
             binary_port = await server.start(config.bindAddress, config.brokerServicePort)
         except OSError as error:
@@ -182,8 +185,7 @@ class Broker:
             log.info("cluster_addresses_updated", cluster=config.clusterName, **data.model_dump(exclude_none=True))
         loaded = await self.topics.linked.load_all(lambda done, total: starting.report("topics", done, total))
         await self._synchronize(opened, environment)
-        administration = Administration(environment, self.topics, admin_url)
-        app = build_app(administration, environment.resources)
+        app = build_app(Administration(environment, domains, admin_url), environment.resources)
         options = _web_options(config, web_connections)
         web = WebServer(
             app,
@@ -195,12 +197,9 @@ class Broker:
         )
         opened.push_async_callback(web.stop)
         await web.start(web_sockets)
-        maintenance = Maintenance(environment, self.topics)
-        opened.callback(maintenance.stop)
-        maintenance.start()
-        memory_trim = MemoryTrim(environment.memory, environment.loop)
-        opened.callback(memory_trim.stop)
-        memory_trim.start()
+        for work in _periodic_work(environment, domains):
+            opened.callback(work.stop)
+            work.start()
         tune()
         # Logged stalls are longer than INTERVAL_S, so that the sampler takes at least one sample of each.
         sampler = StackSampler(self._clock, LOGGED_FROM_S)
@@ -250,6 +249,17 @@ class Broker:
         await self.start()
         await stop.wait()
         await self.stop()
+
+
+def _periodic_work(
+    environment: Environment, domains: Domains
+) -> tuple[Maintenance, NonPersistentMaintenance, MemoryTrim]:
+    """Return the periodic work, in the order of its start."""
+    return (
+        Maintenance(environment, domains.persistent),
+        NonPersistentMaintenance(environment, domains.non_persistent),
+        MemoryTrim(environment.memory, environment.loop),
+    )
 
 
 def first_ledger_id(now: float) -> int:

@@ -118,13 +118,13 @@ class PartitionedTopics(Documents[TopicName, PartitionedTopicMetadata]):
 
     _kind = PartitionedTopicMetadata
 
-    def of_namespace(self, namespace: NamespaceName) -> Iterator[TopicName]:
-        """Yield the persistent partitioned topics of ``namespace``, in no particular order.
+    def of_namespace(self, namespace: NamespaceName, domain: str = PERSISTENT) -> Iterator[TopicName]:
+        """Yield the partitioned topics of ``namespace`` and ``domain``, in no particular order.
 
         Topics may come and go between two of them; those are yielded or not, and no topic is yielded twice.
         """
-        for name in self._store.each_child(f"{_PARTITIONED_TOPICS}/{namespace}/{PERSISTENT}"):
-            yield TopicName(PERSISTENT, namespace.tenant, namespace.namespace, unquote_plus(name))
+        for name in self._store.each_child(f"{_PARTITIONED_TOPICS}/{namespace}/{domain}"):
+            yield TopicName(domain, namespace.tenant, namespace.namespace, unquote_plus(name))
 
     def _path(self, key: TopicName) -> str:
         return topic_path(_PARTITIONED_TOPICS, key)

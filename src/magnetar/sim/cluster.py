@@ -10,6 +10,7 @@ from magnetar.base.errors import MagnetarError
 from magnetar.base.limits import BATCHED_MESSAGE_SIZE_MIN
 from magnetar.base.names import NamespaceName, TopicName
 from magnetar.broker.delayed.store import DelayedStore
+from magnetar.broker.domains import Domains
 from magnetar.broker.environment import Environment
 from magnetar.broker.housekeeping.trimming import trimming
 from magnetar.broker.loop.slices import at_once
@@ -118,6 +119,7 @@ class Cluster:
             loss_boundaries=self.loss_boundaries,
         )
         self.topics = TopicRegistry(self.environment, "pulsar://here:6650")
+        self.domains = Domains(self.topics)
 
     def crash(self) -> None:
         """Lose everything that is not durable, and start again."""
@@ -217,7 +219,7 @@ class Client:
         self.probes = 0
         self._decoder = FrameDecoder()
         connection = Connection(Role.BROKER, now=cluster.clock.monotonic())
-        self.session = Session(cluster.environment, cluster.topics, self, connection)
+        self.session = Session(cluster.environment, cluster.domains, self, connection)
         self._connection = connection
         self._requests = 0
         self.say(commands.connect(client_version="test"))

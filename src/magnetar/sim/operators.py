@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from magnetar.base.errors import MagnetarError
 from magnetar.broker.admin.administration import Administration
+from magnetar.broker.domains import Domains
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -70,4 +71,4 @@ class Operators:
 
 
 def _administration(site: Site) -> Administration:
-    return Administration(site.environment, site.topics, "")
+    return Administration(site.environment, Domains(site.topics), "")

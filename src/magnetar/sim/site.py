@@ -14,6 +14,7 @@ from magnetar.base.errors import MagnetarError, RequestError, StorageError
 from magnetar.base.limits import MAX_MESSAGE_SIZE
 from magnetar.base.position import Position
 from magnetar.broker.delayed.store import DelayedStore
+from magnetar.broker.domains import Domains
 from magnetar.broker.environment import Environment
 from magnetar.broker.housekeeping.maintenance import Maintenance
 from magnetar.broker.loop.slices import at_once
@@ -289,7 +290,7 @@ class Site:
                 tap.sent(site, self.session, frame)
                 super().write(frame)
 
-        server = Server(self.environment, self.topics)
+        server = Server(self.environment, Domains(self.topics))
         server.protocol = TappedProtocol
         await server.start(self.name, PORT)
         await self._apply_policies()

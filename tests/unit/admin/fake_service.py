@@ -32,7 +32,7 @@ from magnetar.base.errors import StorageError
 from magnetar.base.histogram import Histogram, RecentDurations
 from magnetar.base.limits import NAME_LENGTH_MAX
 from magnetar.base.memory_share import Share
-from magnetar.base.names import NamespaceName
+from magnetar.base.names import NON_PERSISTENT, NamespaceName
 from magnetar.base.position import Position
 from magnetar.base.real import SystemClock
 from magnetar.broker.loop.slices import at_once
@@ -52,7 +52,7 @@ from magnetar.schema.strategy import SchemaCompatibilityStrategy
 if TYPE_CHECKING:
     from collections.abc import Collection, Generator, Iterator, Mapping, Sequence
 
-    from magnetar.admin.service import StatsOptions
+    from magnetar.admin.topic_service import StatsOptions
     from magnetar.base.limits import Limit
     from magnetar.base.names import TopicName
     from magnetar.schema.info import SchemaInfo
@@ -262,6 +262,18 @@ class FakeTopicOperations:
         )
 
 
+class FakeNonPersistentOperations(FakeTopicOperations):
+    def each_partitioned(self, namespace: NamespaceName) -> Iterator[TopicName]:
+        return self._resources.partitioned_topics.of_namespace(namespace, NON_PERSISTENT)
+
+    def subscriptions(self, topic: TopicName) -> list[str]:
+        return sorted(self.of(topic).subscriptions)
+
+    def delete_subscription(self, topic: TopicName, subscription: str) -> None:
+        if self.of(topic).subscriptions.pop(subscription, None) is None:
+            raise subscription_not_found(topic, subscription)
+
+
 class FakeSubscriptionOperations:
     def __init__(self, topics: FakeTopicOperations) -> None:
         self._topics = topics
@@ -434,6 +446,7 @@ class FakeAdminService:
         self.metrics_options = MetricsOptions()
         self.resources = resources
         self.topics = FakeTopicOperations(resources)
+        self.non_persistent = FakeNonPersistentOperations(resources)
         self.subscriptions = FakeSubscriptionOperations(self.topics)
         self.logs = FakeLogOperations(self.topics)
         self.dynamic = FakeDynamicSettings()

@@ -49,7 +49,7 @@ def test_no_more_partitions_are_touched_in_a_turn_than_a_slice_has(
         topic = cluster.topic(TOPIC.partition(index))
         cluster.do(partial(topic.create_subscription, "old", topic.log.before_first()))
     monkeypatch.setattr(slices, "SLICE_ITEMS_MAX", SLICE)
-    administration = Administration(cluster.environment, cluster.topics, "")
+    administration = Administration(cluster.environment, cluster.domains, "")
     touched: dict[TopicName, None] = {}
     most = 0
     get = cluster.topics.get

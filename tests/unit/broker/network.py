@@ -30,7 +30,7 @@ class Wire:
         self.opened = opened
         self._cluster = cluster
         self._connection = Connection(Role.BROKER, now=cluster.clock.monotonic())
-        self._session = Session(cluster.environment, cluster.topics, _SessionsEnd(self), self._connection)
+        self._session = Session(cluster.environment, cluster.domains, _SessionsEnd(self), self._connection)
         self._is_open = True
         opened.connection_made(_OpenersEnd(self))  # type: ignore[arg-type]
 

@@ -66,7 +66,7 @@ class Tracer:
 def _is_maintenance(frame: FrameType) -> bool:
     outer: FrameType | None = frame
     while outer is not None:
-        if outer.f_code is maintenance._repeat.__code__:
+        if outer.f_code is maintenance.repeat.__code__:
             return True
         outer = outer.f_back
     return False

@@ -13,6 +13,7 @@ from magnetar.admin.exchange import AdminRoute, Context, path_text, route, text_
 from magnetar.admin.metrics.exposition import CONTENT_TYPE, exposition
 from magnetar.admin.openapi.description import EMPTY, METRICS, TEXT, Raw
 from magnetar.base.errors import AdminError
+from magnetar.base.names import NON_PERSISTENT, PERSISTENT
 from magnetar.base.tasks import start_task
 
 if TYPE_CHECKING:
@@ -34,7 +35,10 @@ def routes(context: Context) -> list[AdminRoute]:
         route("GET", f"{root}/leaderBroker", handlers.leader, gives=dict[str, str]),
         route("GET", f"{root}/configuration/runtime", handlers.runtime_configuration, gives=dict[str, str]),
         route("GET", f"{root}/{{cluster}}", handlers.of_cluster, gives=list[str]),
-        route("GET", f"/lookup/v2/topic/persistent/{topic}", handlers.lookup, gives=dict[str, str]),
+        *(
+            route("GET", f"/lookup/v2/topic/{domain}/{topic}", handlers.lookup, gives=dict[str, str])
+            for domain in (PERSISTENT, NON_PERSISTENT)
+        ),
         route("GET", "/metrics", handlers.metrics_redirect, gives=EMPTY, status=302),
         route("GET", "/metrics/", handlers.metrics, gives=METRICS),
         route("GET", "/status.html", handlers.status, gives=Raw("OK", "text/plain")),

@@ -6,7 +6,6 @@ from http import HTTPStatus
 from typing import TYPE_CHECKING, Any
 
 from pydantic import TypeAdapter
-from starlette.responses import JSONResponse
 
 from magnetar.admin.exchange import (
     AdminRoute,
@@ -18,7 +17,6 @@ from magnetar.admin.exchange import (
     namespace_name,
     query_text,
     route,
-    words,
 )
 from magnetar.admin.handlers import policies, policy_checks
 from magnetar.base.errors import AdminError
@@ -32,11 +30,13 @@ from magnetar.metadata.policies import (
 )
 
 if TYPE_CHECKING:
+    from collections.abc import Generator, Sequence
+
     from starlette.requests import Request
     from starlette.responses import Response
 
 _ACTED_ON = policies.ACTED_ON | {"replication_clusters", "bundles", "auth_policies", "properties", "allowed_clusters"}
-_OTHER_POLICIES = frozenset(words("allowed_topic_property_keys_for_metrics resource_group_name"))
+_OTHER_POLICIES = frozenset({"allowed_topic_property_keys_for_metrics", "resource_group_name"})
 """Unsupported policies of Pulsar that are null by default."""
 _POLICIES: TypeAdapter[Policies | None] = TypeAdapter(Policies | None)
 _CLUSTERS: TypeAdapter[list[str]] = TypeAdapter(list[str])
@@ -102,8 +102,8 @@ class _Namespaces:
                 f"Cannot delete the global namespace {namespace}. There are still more than one replication clusters "
                 "configured.",
             )
-        topics = self._context.service.topics
-        if any(True for each in (topics.each, topics.each_partitioned) for _ in each(namespace)):
+        domains = self._context.service.topics, self._context.service.non_persistent
+        if any(True for of in domains for each in (of.each, of.each_partitioned) for _ in each(namespace)):
             raise AdminError(HTTPStatus.CONFLICT, "Cannot delete non empty namespace")
         await self._namespaces.delete(namespace)
         if self._context.resources.local_policies.exists(namespace):
@@ -112,9 +112,17 @@ class _Namespaces:
     @large_answer
     async def topics(self, request: Request) -> Response:
         self._policies(request)
-        if (query_text(request, "mode") or "PERSISTENT").upper() == "NON_PERSISTENT":
-            return JSONResponse([])
-        return await self._context.answer_names(self._context.service.topics.names(namespace_name(request)))
+        mode = (query_text(request, "mode") or "PERSISTENT").upper()
+        return await self._context.answer_names(self._names(namespace_name(request), mode))
+
+    def _names(self, namespace: NamespaceName, mode: str) -> Generator[None, None, Sequence[str]]:
+        """Return the names of the topics of a domain, or of both; in steps."""
+        service, found = self._context.service, list[str]()
+        if mode != "PERSISTENT":
+            found += yield from service.non_persistent.names(namespace)
+        if mode != "NON_PERSISTENT":
+            found += yield from service.topics.names(namespace)
+        return found
 
     def bundles(self, request: Request) -> dict[str, Any]:
         return self._policies(request).bundles.to_json()

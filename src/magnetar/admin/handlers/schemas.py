@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from http import HTTPStatus
 from typing import TYPE_CHECKING
 
@@ -17,6 +18,7 @@ from magnetar.admin.models.schemas import (
     PostSchemaResponse,
 )
 from magnetar.base.errors import AdminError, IncompatibleSchemaError, InvalidSchemaError
+from magnetar.base.names import NON_PERSISTENT
 from magnetar.schema.info import SchemaInfo, SchemaType
 from magnetar.schema.key_value import from_text, to_text
 
@@ -24,6 +26,7 @@ if TYPE_CHECKING:
     from starlette.requests import Request
     from starlette.responses import Response
 
+    from magnetar.base.names import TopicName
     from magnetar.metadata.schemas import StoredSchema
 
 _NO_VERSION = -1
@@ -71,14 +74,23 @@ class _Schemas:
         self._context = context
         self._schemas = context.service.schemas
 
+    def _topic(self, request: Request) -> TopicName:
+        """Return the topic in the path: the persistent one, unless only the non-persistent one exists."""
+        topic, service = self._context.topic(request), self._context.service
+        other = replace(topic, domain=NON_PERSISTENT)
+        is_other = (
+            service.topics.partitions_of(topic) is None and service.non_persistent.partitions_of(other) is not None
+        )
+        return other if is_other else topic
+
     async def latest(self, request: Request) -> GetSchemaResponse:
-        versions = await self._schemas.versions(self._context.topic(request))
+        versions = await self._schemas.versions(self._topic(request))
         if not versions:
             raise _not_found()
         return _shown(versions[-1])
 
     async def version(self, request: Request) -> GetSchemaResponse:
-        topic, text = self._context.topic(request), path_text(request, "version")
+        topic, text = self._topic(request), path_text(request, "version")
         try:
             number = int(text)
         except ValueError:
@@ -91,13 +103,13 @@ class _Schemas:
 
     @large_answer
     async def all(self, request: Request) -> Response:
-        versions = await self._schemas.versions(self._context.topic(request))
+        versions = await self._schemas.versions(self._topic(request))
         return await self._context.answer(
             GetAllVersionsSchemaResponse(get_schema_responses=list(map(_shown, versions)))
         )
 
     async def register(self, request: Request) -> PostSchemaResponse:
-        topic, schema = self._context.topic(request), await _schema(request)
+        topic, schema = self._topic(request), await _schema(request)
         try:
             version = await self._schemas.register(topic, schema)
         except IncompatibleSchemaError as error:
@@ -107,12 +119,12 @@ class _Schemas:
         return PostSchemaResponse(version=LongSchemaVersion(version=version))
 
     async def delete(self, request: Request) -> LongSchemaVersion:
-        topic = self._context.topic(request)
+        topic = self._topic(request)
         version = await self._schemas.delete(topic, force=flag(request, "force"))
         return LongSchemaVersion(version=_NO_VERSION if version is None else version)
 
     async def compatibility(self, request: Request) -> Response:
-        topic, schema = self._context.topic(request), await _schema(request)
+        topic, schema = self._topic(request), await _schema(request)
         strategy = self._context.service.topics.applied_policies(topic).schema_compatibility_strategy
         try:
             await self._schemas.check(topic, schema, strategy)
@@ -126,7 +138,7 @@ class _Schemas:
         return JSONResponse(answer.to_json(), HTTPStatus.ACCEPTED)  # Pulsar's status for it
 
     async def version_of(self, request: Request) -> LongSchemaVersion:
-        topic, schema = self._context.topic(request), await _schema(request)
+        topic, schema = self._topic(request), await _schema(request)
         versions = await self._schemas.versions(topic)
         same = (each.number for each in versions if (each.info.type, each.info.data) == (schema.type, schema.data))
         return LongSchemaVersion(version=next(same, _NO_VERSION))

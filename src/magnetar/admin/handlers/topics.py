@@ -1,4 +1,4 @@
-"""``/admin/v2/persistent``: topics and partitioned topics."""
+"""``/admin/v2/{domain}``: topics and partitioned topics."""
 
 from __future__ import annotations
 
@@ -10,11 +10,13 @@ from pydantic import TypeAdapter
 from magnetar.admin.exchange import AdminRoute, Context, body, entity_name, flag, large_answer, namespace_name, route
 from magnetar.admin.models.internal import PersistentTopicInternalStats
 from magnetar.admin.models.positions import MESSAGE_ID
-from magnetar.admin.models.topics import MessageId, TopicStats
+from magnetar.admin.models.topics import MessageId, NonPersistentTopicStats, TopicStats
 from magnetar.admin.partitioned import PartitionedTopicStats
-from magnetar.admin.service import StatsOptions, check_not_fewer, topic_exists
+from magnetar.admin.service import check_not_fewer, topic_exists
+from magnetar.admin.topic_service import StatsOptions
 from magnetar.base.errors import AdminError
 from magnetar.base.limits import Limit
+from magnetar.base.names import PERSISTENT
 from magnetar.metadata.policies import PartitionedTopicMetadata
 
 if TYPE_CHECKING:
@@ -48,9 +50,24 @@ _InternalStats = dict[str, dict[str, Any]]
 
 
 def routes(context: Context) -> list[AdminRoute]:
-    """Handlers for topics."""
+    """Handlers for persistent topics."""
     handlers = _Topics(context)
-    root = "/admin/v2/persistent/{tenant}/{namespace}"
+    one = "/admin/v2/persistent/{tenant}/{namespace}/{topic}"
+    return [
+        *domain_routes(context),
+        route("POST", f"{one}/replicatedSubscriptionSnapshot", handlers.begin_snapshot, takes=_CLUSTERS),
+        route(
+            "POST", f"{one}/replication/{{cluster}}/skipEntries", handlers.skip_entries, takes=MESSAGE_ID, refuses=[405]
+        ),
+        route("GET", f"{one}/lastMessageId", handlers.last_message_id, gives=MessageId),
+        route("GET", f"{one}/messageid/{{timestamp:int}}", handlers.message_id_by_time, gives=MessageId, refuses=[405]),
+    ]
+
+
+def domain_routes(context: Context) -> list[AdminRoute]:
+    """Handlers for topics of either domain."""
+    handlers, stats = _Topics(context), TopicStats if context.domain == PERSISTENT else NonPersistentTopicStats
+    root = f"/admin/v2/{context.domain}/{{tenant}}/{{namespace}}"
     one = f"{root}/{{topic}}"
     return [
         route("GET", root, handlers.names, gives=list[str]),
@@ -58,14 +75,8 @@ def routes(context: Context) -> list[AdminRoute]:
         route("PUT", one, handlers.create, takes=_PROPERTIES, refuses=[501]),
         route("DELETE", one, handlers.delete, query=["force"]),
         route("PUT", f"{one}/unload", handlers.unload),
-        route("POST", f"{one}/replicatedSubscriptionSnapshot", handlers.begin_snapshot, takes=_CLUSTERS),
-        route(
-            "POST", f"{one}/replication/{{cluster}}/skipEntries", handlers.skip_entries, takes=MESSAGE_ID, refuses=[405]
-        ),
-        route("GET", f"{one}/stats", handlers.stats, query=_STATS, gives=TopicStats),
+        route("GET", f"{one}/stats", handlers.stats, query=_STATS, gives=stats),
         route("GET", f"{one}/internalStats", handlers.internal_stats, gives=PersistentTopicInternalStats),
-        route("GET", f"{one}/lastMessageId", handlers.last_message_id, gives=MessageId),
-        route("GET", f"{one}/messageid/{{timestamp:int}}", handlers.message_id_by_time, gives=MessageId, refuses=[405]),
         route(
             "GET",
             f"{one}/partitions",
@@ -97,13 +108,13 @@ class _Topics:
     async def names(self, request: Request) -> Response:
         namespace = namespace_name(request)
         self._context.policies(namespace)
-        return await self._context.answer_names(self._service.topics.names(namespace))
+        return await self._context.answer_names(self._context.topics.names(namespace))
 
     @large_answer
     async def partitioned_names(self, request: Request) -> Response:
         namespace = namespace_name(request)
         self._context.policies(namespace)
-        return await self._context.answer_names(_sorted_texts(self._service.topics.each_partitioned(namespace)))
+        return await self._context.answer_names(_sorted_texts(self._context.topics.each_partitioned(namespace)))
 
     async def create(self, request: Request) -> None:
         topic = self._context.topic(request)
@@ -111,15 +122,15 @@ class _Topics:
         if _SHADOW_SOURCE in properties:
             raise AdminError(HTTPStatus.NOT_IMPLEMENTED, "Magnetar does not support shadow topics yet")
         whole = topic.partitioned_topic
-        if topic != whole and topic.partition_index >= (self._service.topics.partitions_of(whole) or 0):
+        if topic != whole and topic.partition_index >= (self._context.topics.partitions_of(whole) or 0):
             raise AdminError(
                 HTTPStatus.PRECONDITION_FAILED,
                 f'Can\'t create topic "{topic}" with "-partition-" followed by a number if there isn\'t a partitioned '
                 f'topic "{whole}" created.',
             )
-        if self._service.topics.partitions_of(topic) is not None:
+        if self._context.topics.partitions_of(topic) is not None:
             raise topic_exists()
-        await self._service.topics.create(topic, properties)
+        await self._context.topics.create(topic, properties)
 
     async def begin_snapshot(self, request: Request) -> None:
         topic = self._context.topic(request)
@@ -139,22 +150,22 @@ class _Topics:
                 f"{topic} is a partitioned topic, instead of calling delete topic, please call "
                 "delete-partitioned-topic.",
             )
-        await self._service.topics.delete(topic, force=flag(request, "force"))
+        await self._context.topics.delete(topic, force=flag(request, "force"))
 
     async def unload(self, request: Request) -> None:
         topic = self._context.existing(request)
         async for part in self._context.in_turn(self._context.parts(topic)):
-            await self._service.topics.unload(part)
+            await self._context.topics.unload(part)
 
     @large_answer
     async def stats(self, request: Request) -> Response:
         topic = self._context.unpartitioned(request)
-        return await self._context.answer(await self._service.topics.stats(topic, _stats_options(request)))
+        return await self._context.answer(await self._context.topics.stats(topic, _stats_options(request)))
 
     @large_answer
     async def internal_stats(self, request: Request) -> Response:
         topic = self._context.unpartitioned(request)
-        return await self._context.answer(await self._service.topics.internal_stats(topic))
+        return await self._context.answer(await self._context.topics.internal_stats(topic))
 
     async def last_message_id(self, request: Request) -> MessageId:
         return await self._service.topics.last_message_id(self._context.unpartitioned(request))
@@ -170,7 +181,7 @@ class _Topics:
     async def partitions(self, request: Request) -> dict[str, Any]:
         topic = self._context.topic(request)
         if flag(request, "checkAllowAutoCreation"):
-            return {"partitions": await self._service.topics.partitions_for_client(topic), "deleted": False}
+            return {"partitions": await self._context.topics.partitions_for_client(topic), "deleted": False}
         topic = self._context.existing(request)
         stored = self._context.resources.partitioned_topics.get(topic)
         return (stored or PartitionedTopicMetadata(partitions=self._partitions(topic))).to_json()
@@ -183,21 +194,21 @@ class _Topics:
         _check_partitions(partitions)
         if topic.partition_index >= 0:
             raise AdminError(HTTPStatus.PRECONDITION_FAILED, "Partitioned Topic Name should not contain '-partition-'")
-        await self._service.topics.create_partitioned(topic, partitions, properties)
+        await self._context.topics.create_partitioned(topic, partitions, properties)
 
     async def update_partitioned(self, request: Request) -> None:
         topic = self._partitioned(request)
         wanted = await body(request, _PARTITIONS)
         _check_partitions(wanted)
         check_not_fewer(wanted, self._partitions(topic))
-        await self._service.topics.update_partitioned(topic, wanted)
+        await self._context.topics.update_partitioned(topic, wanted)
 
     async def create_missed_partitions(self, request: Request) -> None:
         topic = self._context.topic(request)
         partitions = self._partitions(topic)
         if not partitions:
             raise AdminError(HTTPStatus.NOT_FOUND, f"Topic {topic} does not exist")
-        await self._service.topics.update_partitioned(topic, partitions)
+        await self._context.topics.update_partitioned(topic, partitions)
 
     async def delete_partitioned(self, request: Request) -> None:
         topic = self._partitioned(request)
@@ -208,7 +219,7 @@ class _Topics:
                 HTTPStatus.UNPROCESSABLE_ENTITY,
                 f"Delete forbidden topic is replicated on clusters [{', '.join(remote)}]",
             )
-        await self._service.topics.delete_partitioned(topic, force=flag(request, "force"))
+        await self._context.topics.delete_partitioned(topic, force=flag(request, "force"))
 
     @large_answer
     async def partitioned_stats(self, request: Request) -> Response:
@@ -216,7 +227,7 @@ class _Topics:
         options, is_shown = _stats_options(request), flag(request, "perPartition", default=True)
         stats: dict[str, TopicStats] = {}
         async for part in self._context.in_turn(self._context.parts(topic)):
-            stats[str(part)] = await self._service.topics.stats(part, options)
+            stats[str(part)] = await self._context.topics.stats(part, options)
         total = await self._service.in_slices(PartitionedTopicStats.steps(list(stats.values())))
         return await self._context.answer({**total.members(), "partitions": stats if is_shown else {}})
 
@@ -225,7 +236,7 @@ class _Topics:
         topic = self._partitioned(request)
         stats: dict[str, PersistentTopicInternalStats] = {}
         async for part in self._context.in_turn(self._context.parts(topic)):
-            stats[str(part)] = await self._service.topics.internal_stats(part)
+            stats[str(part)] = await self._context.topics.internal_stats(part)
         metadata = {"partitions": len(stats), "deleted": False}
         return await self._context.answer({"metadata": metadata, "partitions": stats})
 
@@ -236,7 +247,7 @@ class _Topics:
         return topic
 
     def _partitions(self, topic: TopicName) -> int:
-        return self._service.topics.partitions_of(topic) or 0
+        return self._context.topics.partitions_of(topic) or 0
 
 
 def _sorted_texts(topics: Iterable[TopicName]) -> Generator[None, None, list[str]]:

@@ -17,7 +17,7 @@ from magnetar.admin.metrics.links import LINK
 from magnetar.admin.metrics.subscriptions import PROGRESS, SUBSCRIPTION
 from magnetar.admin.metrics.table import Table, label
 from magnetar.admin.metrics.topics import ENTRY_SIZE, TOPIC, WRITE_LATENCY
-from magnetar.admin.service import StatsOptions
+from magnetar.admin.topic_service import StatsOptions
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Generator, Iterable, Iterator, Mapping
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from magnetar.admin.models.subscriptions import SubscriptionStats
     from magnetar.admin.models.topics import SnapshotStats, TopicStats
     from magnetar.admin.service import AdminService
+    from magnetar.admin.topic_service import DomainTopicOperations
     from magnetar.base.names import TopicName
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
@@ -47,9 +48,10 @@ def _chunks(service: AdminService) -> Generator[None, None, list[bytes]]:
     )
     topics = TopicMetrics(service.cluster_name, options)
     snapshots: list[SnapshotStats] = []
-    for name in service.topics.open_names():
+    domains: tuple[DomainTopicOperations, ...] = (service.topics, service.non_persistent)
+    for operations, name in [(each, name) for each in domains for name in each.open_names()]:
         yield
-        stats = yield from service.topics.open_stats(name, of_each)
+        stats = yield from operations.open_stats(name, of_each)
         if stats is not None:
             yield from topics.add(name, stats)
             if stats.replicated_subscription_snapshots is not None:

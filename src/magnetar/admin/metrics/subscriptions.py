@@ -6,6 +6,7 @@ from operator import add, attrgetter
 from typing import TYPE_CHECKING, TypeVar
 
 from magnetar.admin.metrics.table import Metric
+from magnetar.admin.models.subscriptions import NonPersistentSubscriptionStats
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -46,6 +47,12 @@ SUBSCRIPTION: Sequence[Metric[SubscriptionStats]] = [
         "Whether dispatch waits for acknowledgements",
     ),
     Metric("pulsar_subscription_consumers_count", "consumers_count", "Connected consumers"),
+    Metric(
+        "pulsar_subscription_msg_drop_rate",
+        lambda stats: stats.msg_drop_rate if isinstance(stats, NonPersistentSubscriptionStats) else None,
+        "Messages per second of a non-persistent topic that no consumer could take",
+        add,
+    ),
     Metric("pulsar_subscription_delayed", "msg_delayed", "Delayed entries", add),
     Metric("pulsar_subscription_in_replay", "msg_in_replay", "Entries that were read and wait to be sent", add),
     Metric(

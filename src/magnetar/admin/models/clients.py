@@ -27,6 +27,13 @@ class PublisherStats(Model):
 
 
 @dataclass(slots=True, kw_only=True)
+class NonPersistentPublisherStats(PublisherStats):
+    """One producer of a non-persistent topic."""
+
+    msg_drop_rate: float = 0.0
+
+
+@dataclass(slots=True, kw_only=True)
 class DrainingHash(Model):
     """A hash whose messages are held back from its new consumer until the old one has acknowledged its own."""
 

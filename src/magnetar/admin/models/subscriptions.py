@@ -108,3 +108,12 @@ class SubscriptionStats(Model):
 
     def _derived(self) -> dict[str, Any]:
         return {"durable": self.is_durable, "replicated": self.is_replicated}
+
+
+@dataclass(slots=True, kw_only=True)
+class NonPersistentSubscriptionStats(SubscriptionStats):
+    """One subscription of a non-persistent topic."""
+
+    msg_drop_rate: float = 0.0
+    msg_drop_count: int = 0
+    """Ours. Messages that no consumer could take, since the first consumer of the subscription."""

@@ -154,6 +154,13 @@ class TopicStats(Model):
 
 
 @dataclass(slots=True, kw_only=True)
+class NonPersistentTopicStats(TopicStats):
+    """One non-persistent topic."""
+
+    msg_drop_rate: float = 0.0
+
+
+@dataclass(slots=True, kw_only=True)
 class MessageId(Model):
     """A message id; ``partition_index`` and ``batch_index`` are -1 if there is none."""
 

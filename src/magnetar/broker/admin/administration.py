@@ -10,6 +10,7 @@ from magnetar.admin.metrics.options import MetricsOptions
 from magnetar.base.errors import AdminError, StorageError
 from magnetar.broker.admin.dynamic import DynamicSettings
 from magnetar.broker.admin.logs import LogOperations
+from magnetar.broker.admin.non_persistent import NonPersistentOperations
 from magnetar.broker.admin.schemas import SchemaOperations
 from magnetar.broker.admin.subscriptions import SubscriptionOperations
 from magnetar.broker.admin.topics import TopicOperations
@@ -24,8 +25,8 @@ if TYPE_CHECKING:
     from magnetar.base.limits import Limit
     from magnetar.base.memory_share import Share
     from magnetar.base.names import TopicName
+    from magnetar.broker.domains import Domains
     from magnetar.broker.environment import Environment
-    from magnetar.broker.topic.registry import TopicRegistry
 
 
 Result = TypeVar("Result")
@@ -34,12 +35,14 @@ Result = TypeVar("Result")
 class Administration:
     """Implementation of ``magnetar.admin.service.AdminService``."""
 
-    def __init__(self, environment: Environment, topics: TopicRegistry, admin_url: str) -> None:
-        """Administer ``topics``."""
+    def __init__(self, environment: Environment, domains: Domains, admin_url: str) -> None:
+        """Administer the topics of both domains."""
+        topics = domains.persistent
         self._environment = environment
         self._topics = topics
         self._admin_url = admin_url
         self.topics = TopicOperations(environment, topics)
+        self.non_persistent = NonPersistentOperations(environment, domains.non_persistent)
         self.subscriptions = SubscriptionOperations(environment, topics)
         self.dynamic = DynamicSettings(environment)
         self.logs = LogOperations(environment, topics)

@@ -18,7 +18,7 @@ from magnetar.wire.proto import pulsar_api_pb2 as pb
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterable
 
-    from magnetar.admin.service import StatsOptions
+    from magnetar.admin.topic_service import StatsOptions
     from magnetar.broker.dispatch.consumer import Consumer
     from magnetar.broker.dispatch.key_shared import DrainingHash as Draining
     from magnetar.broker.publish.client_producer import ClientProducer
@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from magnetar.geo.progress.confirmations import Unconfirmed
 
 Number = TypeVar("Number", int, float)
+Publisher = TypeVar("Publisher", bound=PublisherStats)
 
 
 class _LogSize(NamedTuple):
@@ -69,7 +70,7 @@ def topic_stats_steps(topic: Topic, options: StatsOptions) -> Generator[None, No
     publishers: list[PublisherStats] = []
     for producer in () if options.exclude_publishers else locals_:
         yield
-        publishers.append(_publisher_stats(producer))
+        publishers.append(publisher_stats(producer, PublisherStats()))
     stats = _topic_stats(topic, subscriptions, publishers, log)
     stats.publishers_count = len(locals_)
     return stats
@@ -123,23 +124,24 @@ def _topic_stats(
     )
 
 
-def _publisher_stats(producer: ClientProducer) -> PublisherStats:
+def publisher_stats(producer: ClientProducer, stats: Publisher) -> Publisher:
+    """Fill the statistics of a producer."""
     rate, throughput = producer.rates.per_second
-    return PublisherStats(
-        msg_rate_in=rate,
-        msg_throughput_in=throughput,
-        average_msg_size=throughput / rate if rate else 0.0,
-        access_mode=pb.ProducerAccessMode.Name(pb.ProducerAccessMode.ValueType(producer.options.access_mode)),
-        producer_id=producer.options.producer_id,
-        producer_name=producer.options.name,
-        address=producer.session.address,
-        connected_since=iso_time(producer.connected_at * 1000),
-        client_version=producer.session.client_version,
-        metadata=producer.options.metadata,
-    )
+    stats.msg_rate_in = rate
+    stats.msg_throughput_in = throughput
+    stats.average_msg_size = throughput / rate if rate else 0.0
+    stats.access_mode = pb.ProducerAccessMode.Name(pb.ProducerAccessMode.ValueType(producer.options.access_mode))
+    stats.producer_id = producer.options.producer_id
+    stats.producer_name = producer.options.name
+    stats.address = producer.session.address
+    stats.connected_since = iso_time(producer.connected_at * 1000)
+    stats.client_version = producer.session.client_version
+    stats.metadata = producer.options.metadata
+    return stats
 
 
-def _consumer_stats(consumer: Consumer) -> ConsumerStats:
+def consumer_stats(consumer: Consumer) -> ConsumerStats:
+    """Return the statistics of a consumer."""
     rate, throughput, acked, redelivered = consumer.rates.per_second
     return ConsumerStats(
         msg_rate_out=rate,
@@ -171,7 +173,7 @@ def _consumers_in_steps(subscription: Subscription) -> Generator[None, None, lis
     draining = key_shared.draining() if key_shared is not None else {}
     found: list[ConsumerStats] = []
     for consumer in tuple(subscription.consumers):
-        stats = _consumer_stats(consumer)
+        stats = consumer_stats(consumer)
         if key_shared is not None:
             _fill_hashes(stats, draining.get(consumer, []), ranges.get(consumer, ()))
             stats.draining_hashes_cleared_total = key_shared.drained(consumer)

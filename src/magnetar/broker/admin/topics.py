@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 
 from magnetar.admin.models.topics import MessageId
 from magnetar.admin.service import (
-    StatsOptions,
     check_not_fewer,
     message_not_found,
     topic_exists,
@@ -33,6 +32,7 @@ if TYPE_CHECKING:
     from magnetar.admin.models.internal import PersistentTopicInternalStats
     from magnetar.admin.models.protection import SubscriptionProtection
     from magnetar.admin.models.topics import TopicStats
+    from magnetar.admin.topic_service import StatsOptions
     from magnetar.base.names import NamespaceName, TopicName
     from magnetar.base.position import Position
     from magnetar.broker.environment import Environment

@@ -65,7 +65,7 @@ class KeySharedDispatcher(MultipleConsumersDispatcher[WaitingEntries["Consumer"]
     def __init__(self, unread: DispatchedEntries, policy: KeySharedPolicy) -> None:
         """Create a dispatcher without consumers."""
         self.policy = policy
-        self._selector = _selector(policy, unread.environment.config)
+        self._selector = selector_for(policy, unread.environment.config)
         self._in_order = not policy.allow_out_of_order_delivery
         self._held = HashedEntries()
         """Entries held by the consumers, except those that are returning."""
@@ -86,8 +86,7 @@ class KeySharedDispatcher(MultipleConsumersDispatcher[WaitingEntries["Consumer"]
 
     def check_can_add(self, options: ConsumerOptions) -> None:
         """Raise RequestError if the policy differs from the others', or a hash has an owner."""
-        if options.key_shared_policy != self.policy:
-            raise RequestError(ServerError.ConsumerBusy, _difference(self.policy, options.key_shared_policy))
+        check_policy(self.policy, options.key_shared_policy)
         self._selector.check(options)
 
     def accepts(self, consumer: Consumer) -> bool:
@@ -290,7 +289,8 @@ class KeySharedDispatcher(MultipleConsumersDispatcher[WaitingEntries["Consumer"]
                 self._drained[holder] = self._drained.get(holder, 0) + 1
 
 
-def _selector(policy: KeySharedPolicy, config: BrokerConfig) -> Selector[Consumer]:
+def selector_for(policy: KeySharedPolicy, config: BrokerConfig) -> Selector[Consumer]:
+    """Return the selector for a policy and the settings of the broker."""
     if policy.mode == pb.STICKY:
         return HashRangeExclusiveSelector()
     if config.subscriptionKeySharedUseConsistentHashing:
@@ -308,6 +308,12 @@ def _look_ahead_max(config: BrokerConfig, policies: EffectivePolicies, consumers
     if of_consumers and of_consumers <= (of_subscription or sys.maxsize):
         return of_consumers, Limit.LOOK_AHEAD_PER_CONSUMER
     return of_subscription or sys.maxsize, Limit.LOOK_AHEAD_PER_SUBSCRIPTION
+
+
+def check_policy(policy: KeySharedPolicy, wanted: KeySharedPolicy) -> None:
+    """Raise RequestError if a consumer requests another policy than the connected ones."""
+    if wanted != policy:
+        raise RequestError(ServerError.ConsumerBusy, _difference(policy, wanted))
 
 
 def _difference(policy: KeySharedPolicy, wanted: KeySharedPolicy) -> str:

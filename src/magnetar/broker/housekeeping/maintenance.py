@@ -83,7 +83,7 @@ class Maintenance:
             (config.brokerUnloadInactiveTopicsFrequencySeconds, self.idle_topics.unload_inactive),
             (ROUND_INTERVAL_S, self.idle_topics.maintain_unloaded),
         ):
-            self._tasks.append(start_task(self._environment.loop, _repeat(interval_s, work), work.__name__))
+            self._tasks.append(start_task(self._environment.loop, repeat(interval_s, work), work.__name__))
 
     def stop(self) -> None:
         """Stop the work; rounds in progress are cancelled."""
@@ -284,7 +284,8 @@ def _in_one_step(work: Callable[[Topic], None]) -> TopicWork:
     return steps
 
 
-async def _repeat(interval_s: float, work: Callable[[], Awaitable[None]]) -> None:
+async def repeat(interval_s: float, work: Callable[[], Awaitable[None]]) -> None:
+    """Do ``work`` after each interval; an error is logged."""
     while True:
         await asyncio.sleep(interval_s)
         try:

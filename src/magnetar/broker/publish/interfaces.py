@@ -61,6 +61,9 @@ class ProducerSession(Protocol):
         """Producers of the connection, by id."""
         ...
 
+    undelivered: int
+    """SENDs to non-persistent topics that are being distributed."""
+
     def write(self, frame: bytes) -> None:
         """Send a frame; no effect after the connection is closed."""
         ...

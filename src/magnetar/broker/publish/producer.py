@@ -129,7 +129,7 @@ def answer_repeated(producer: StoringProducer, heads: Sequence[SendHead]) -> Non
         if producer.topic.lag_limit.gate is None:
             answer_without_position(producer, sequence_id, highest)
         else:
-            receipt = _receipt_without_position(producer, sequence_id, highest)
+            receipt = _receipt_at(EARLIEST, producer, sequence_id, highest)
             _write_when_safe(producer, producer.topic.ledger.last_confirmed_entry, 1, receipt)
 
 
@@ -165,13 +165,19 @@ def answer_error(producer: Producer, head: SendHead, code: ServerError, message:
 
 def answer_without_position(producer: Producer, sequence_id: int, highest: int) -> None:
     """Write the receipt of a duplicate, with Pulsar's position -1:-1."""
-    _write(producer, _receipt_without_position(producer, sequence_id, highest))
+    _write(producer, _receipt_at(EARLIEST, producer, sequence_id, highest))
 
 
-def _receipt_without_position(producer: Producer, sequence_id: int, highest: int) -> bytes:
+def answer_at(producer: Producer, heads: Sequence[SendHead], position: Position) -> None:
+    """Write receipts of SENDs that all have the same position."""
+    receipts = [_receipt_at(position, producer, sequence_id, highest) for sequence_id, highest, _ in heads]
+    _write(producer, b"".join(receipts))
+
+
+def _receipt_at(position: Position, producer: Producer, sequence_id: int, highest: int) -> bytes:
     return commands.send_receipt(
         producer_id=producer.options.producer_id,
         sequence_id=sequence_id,
         highest_sequence_id=highest,
-        position=EARLIEST,
+        position=position,
     )

@@ -7,12 +7,10 @@ from typing import TYPE_CHECKING
 from magnetar.base.errors import ServerError
 from magnetar.base.limits import Limit
 from magnetar.base.memory_share import SMALL_BYTES
-from magnetar.base.names import NamespaceName
+from magnetar.base.names import NamespaceName, TopicName
 from magnetar.broker.session.refusals import REFUSED, as_request_error
-from magnetar.broker.topic.registry import parse_topic
-from magnetar.broker.topic.topic_lists import NO_TOPICS, PATTERN_LENGTH_MAX
+from magnetar.broker.topic.topic_lists import PATTERN_LENGTH_MAX
 from magnetar.wire import commands
-from magnetar.wire.proto import pulsar_api_pb2 as pb
 from magnetar.wire.topic_list import topic_list_response
 
 if TYPE_CHECKING:
@@ -20,14 +18,15 @@ if TYPE_CHECKING:
     from magnetar.broker.session.refusals import Refused
     from magnetar.broker.session.session import Session
     from magnetar.broker.topic.topic_lists import TopicList
+    from magnetar.wire.proto import pulsar_api_pb2 as pb
 
 
 def partitioned_metadata(session: Session, command: pb.CommandPartitionedTopicMetadata) -> None:
     """Answer with the number of partitions; create the topic if that is allowed and requested."""
     try:
-        partitions = session.topics.partitions_for_client(
-            parse_topic(command.topic), create=command.metadata_auto_creation_enabled
-        )
+        name = TopicName.parse(command.topic)
+        create = command.metadata_auto_creation_enabled
+        partitions = session.topics.of(name).partitions_for_client(name, create=create)
     except REFUSED as error:
         _fail_partitioned_metadata(session, command, error)
         return
@@ -51,15 +50,18 @@ def _fail_partitioned_metadata(session: Session, command: pb.CommandPartitionedT
 def lookup(session: Session, command: pb.CommandLookupTopic) -> None:
     """Answer that this broker serves the topic, since a cluster has one broker."""
     try:
-        topic = parse_topic(command.topic)
-        session.topics.check_served(topic)
-        session.topics.check_length(topic)
+        name = TopicName.parse(command.topic)
+        topics = session.topics.of(name)
+        topics.check_served(name)
+        topics.check_length(name)
     except REFUSED as error:
         refusal = _refusal(session, error)
         session.write(commands.lookup_failed(request_id=command.request_id, code=refusal.code, message=str(refusal)))
     else:
         session.write(
-            commands.lookup_response(request_id=command.request_id, broker_service_url=session.topics.service_url)
+            commands.lookup_response(
+                request_id=command.request_id, broker_service_url=session.topics.persistent.service_url
+            )
         )
 
 
@@ -79,10 +81,7 @@ def topics_of_namespace(session: Session, command: pb.CommandGetTopicsOfNamespac
     def answer(found: TopicList) -> None:
         session.write_in_turn(lambda: _topic_list(session, command, found))
 
-    if command.mode == pb.CommandGetTopicsOfNamespace.NON_PERSISTENT:
-        answer(NO_TOPICS)
-    else:
-        session.topics.lists.find(namespace, command.topics_pattern, answer)
+    session.topics.find_names(namespace, command.mode, command.topics_pattern, answer)
 
 
 def _topic_list(session: Session, command: pb.CommandGetTopicsOfNamespace, found: TopicList) -> bytes:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 from magnetar.base.errors import RemoteProtocolError, RequestError, ServerError, StorageError
 from magnetar.base.limits import ENTRY_METADATA_PADDING, REPLICATED_ENTRY_PADDING
-from magnetar.base.names import check_cluster_name, check_length
+from magnetar.base.names import TopicName, check_cluster_name, check_length
 from magnetar.broker.publish.client_producer import ClientProducer
 from magnetar.broker.publish.entry_sequence_ids import is_whole
 from magnetar.broker.publish.interfaces import ProducerOptions
@@ -17,7 +17,6 @@ from magnetar.broker.session.checks import check, checked
 from magnetar.broker.session.requests import attempt, check_room, start_after
 from magnetar.broker.session.schemas import awaited_by_producer, producer_version
 from magnetar.broker.settings.properties import producer_metadata
-from magnetar.broker.topic.registry import parse_topic
 from magnetar.wire import commands, transactions
 from magnetar.wire.entries.entry import parse_without_lists
 from magnetar.wire.links import PROGRESS_PREFIX, REPLICATOR_PREFIX, source_of
@@ -26,7 +25,6 @@ from magnetar.wire.runs import Sends
 if TYPE_CHECKING:
     from collections.abc import Awaitable
 
-    from magnetar.base.names import TopicName
     from magnetar.base.position import Position
     from magnetar.broker.publish.interfaces import Producer, SendHead
     from magnetar.broker.session.session import Session
@@ -66,13 +64,13 @@ def create(session: Session, command: pb.CommandProducer) -> None:
 
 
 def _create(session: Session, command: pb.CommandProducer) -> None:
-    topic_name, is_link = parse_topic(command.topic), _is_link(session, command.producer_name)
+    topic_name, is_link = TopicName.parse(command.topic), _is_link(session, command.producer_name)
     absence = _absence(session, topic_name, is_link=is_link)
     if absence is not None:
         _create_after(session, command, absence)
         return
-    find = session.topics.linked.get_or_create if is_link else session.topics.get_or_create
-    topic = find(topic_name)
+    topics = session.topics.of(topic_name)
+    topic = topics.linked.get_or_create(topic_name) if is_link else topics.get_or_create(topic_name)
     awaited = topic.producers.awaited() or awaited_by_producer(session, topic, command, is_link=is_link)
     if awaited is not None:
         _create_after(session, command, awaited)
@@ -105,7 +103,7 @@ def _options(session: Session, topic: ServedTopic, command: pb.CommandProducer, 
         raise RequestError(ServerError.MetadataError, f"Encryption is required in {topic.name}")
     return ProducerOptions(
         producer_id=command.producer_id,
-        name=name or session.topics.next_producer_name(),
+        name=name or session.topics.persistent.next_producer_name(),
         epoch=command.epoch,
         user_provided_name=bool(name) and command.user_provided_producer_name,
         access_mode=command.producer_access_mode,
@@ -116,9 +114,10 @@ def _options(session: Session, topic: ServedTopic, command: pb.CommandProducer, 
 
 def _absence(session: Session, name: TopicName, *, is_link: bool) -> Awaitable[None] | None:
     """Return the event that a producer must await before it can use the topic."""
+    topics = session.topics.of(name)
     if is_link:
-        return session.topics.linked.absence(name)
-    return session.topics.ready(name) if session.topics.must_wait(name) else None
+        return topics.linked.absence(name)
+    return topics.ready(name) if topics.must_wait(name) else None
 
 
 def _is_predecessor(owner: Producer, producer: Producer) -> bool:

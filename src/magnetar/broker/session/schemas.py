@@ -6,9 +6,9 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from magnetar.base.errors import IncompatibleSchemaError, InvalidSchemaError, RequestError, ServerError
+from magnetar.base.names import TopicName
 from magnetar.broker.session.refusals import REFUSED, as_request_error
 from magnetar.broker.session.requests import start
-from magnetar.broker.topic.registry import parse_topic
 from magnetar.schema.info import ABSENT_TYPES, SchemaInfo, SchemaType, version_from_bytes, version_to_bytes
 from magnetar.wire import commands
 from magnetar.wire.links import REPLICATOR_PREFIX
@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable
 
     from magnetar.base.errors import StorageError
-    from magnetar.base.names import TopicName
     from magnetar.broker.session.session import Session
     from magnetar.broker.topic.interfaces import ServedTopic
 
@@ -96,7 +95,7 @@ def _schema_answer(session: Session, command: pb.CommandGetSchema, error: Storag
 
 
 def _found_schema(session: Session, command: pb.CommandGetSchema) -> bytes:
-    registry, topic = session.environment.schemas, parse_topic(command.topic)
+    registry, topic = session.environment.schemas, TopicName.parse(command.topic)
     if command.HasField("schema_version"):
         number = version_from_bytes(command.schema_version)
         if number is None:
@@ -138,9 +137,9 @@ async def _get_or_create(session: Session, command: pb.CommandGetOrCreateSchema)
 
 
 async def _version_of(session: Session, command: pb.CommandGetOrCreateSchema) -> bytes:
-    topic = parse_topic(command.topic)
+    topic = TopicName.parse(command.topic)
     registry, policies = session.environment.schemas, session.environment.policies_of(topic)
-    if session.topics.partitions_of(topic) is None:
+    if session.topics.of(topic).partitions_of(topic) is None:
         raise RequestError(ServerError.TopicNotFound, f"Topic {topic} not found")
     if command.producerName.startswith(REPLICATOR_PREFIX):
         # Links bring what other clusters have accepted. A clash is refused nevertheless.

@@ -19,8 +19,8 @@ from magnetar.broker.session.session import Session
 from magnetar.wire.connection import Connection, Role
 
 if TYPE_CHECKING:
+    from magnetar.broker.domains import Domains
     from magnetar.broker.environment import Environment
-    from magnetar.broker.topic.registry import TopicRegistry
     from magnetar.wire.frame import Received
 
 log = structlog.get_logger(__name__)
@@ -282,7 +282,7 @@ class Server:
     protocol: type[ServerProtocol] = ServerProtocol
     """Return the protocol of a new connection."""
 
-    def __init__(self, environment: Environment, topics: TopicRegistry, connections_max: int | None = None) -> None:
+    def __init__(self, environment: Environment, topics: Domains, connections_max: int | None = None) -> None:
         """Create the server; it accepts ``connections_max`` connections, by default the configured number."""
         self.connections_max = connections_max or environment.config.maxConcurrentConnections
         self.environment = environment

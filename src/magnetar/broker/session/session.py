@@ -21,10 +21,10 @@ from magnetar.wire import commands
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from magnetar.broker.domains import Domains
     from magnetar.broker.environment import Environment
     from magnetar.broker.publish.interfaces import Producer
     from magnetar.broker.resources.token_bucket import RateLimit
-    from magnetar.broker.topic.registry import TopicRegistry
     from magnetar.wire.connection import Connection
 
 log = structlog.get_logger(__name__)
@@ -86,9 +86,10 @@ _NO_SOCKET = _NoSocket()
 class Session:
     """The producers and consumers of one connection. Used on the event loop's thread."""
 
-    def __init__(
-        self, environment: Environment, topics: TopicRegistry, transport: Transport, connection: Connection
-    ) -> None:
+    undelivered = 0
+    """SENDs to non-persistent topics that are being distributed."""
+
+    def __init__(self, environment: Environment, topics: Domains, transport: Transport, connection: Connection) -> None:
         """Create a session before its CONNECT."""
         self.environment = environment
         self.topics = topics

@@ -5,14 +5,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from magnetar.base.errors import RequestError, ServerError
-from magnetar.base.names import check_length
+from magnetar.base.names import TopicName, check_length
 from magnetar.broker.dispatch.consumer import Consumer, ConsumerOptions, KeySharedPolicy
 from magnetar.broker.dispatch.selectors import check_number_of_ranges, check_ranges
 from magnetar.broker.replication.outbound.replicator import Replicator
 from magnetar.broker.session.requests import attempt, check_room, start_after
 from magnetar.broker.session.schemas import awaited_by_consumer, is_auto_consume
 from magnetar.broker.settings.properties import LINK_METADATA_SIZE_MAX, consumer_metadata
-from magnetar.broker.topic.registry import parse_topic
 from magnetar.wire import commands
 from magnetar.wire.links import LEASE_METADATA, REPLICATOR_PREFIX
 from magnetar.wire.proto import pulsar_api_pb2 as pb
@@ -44,11 +43,12 @@ def subscribe(session: Session, command: pb.CommandSubscribe) -> None:
 
 
 def _subscribe(session: Session, command: pb.CommandSubscribe) -> None:
-    name = parse_topic(command.topic)
-    if session.topics.must_wait(name):
-        _subscribe_after(session, command, session.topics.ready(name))
+    name = TopicName.parse(command.topic)
+    topics = session.topics.of(name)
+    if topics.must_wait(name):
+        _subscribe_after(session, command, topics.ready(name))
         return
-    topic = session.topics.get_or_create(name) if command.force_topic_creation else session.topics.get(name)
+    topic = topics.get_or_create(name) if command.force_topic_creation else topics.get(name)
     if topic.departures:
         _subscribe_after(session, command, topic.departures.over())
         return
@@ -93,7 +93,7 @@ def _options(session: Session, command: pb.CommandSubscribe) -> ConsumerOptions:
         check_ranges(hash_ranges)
     return ConsumerOptions(
         consumer_id=command.consumer_id,
-        name=command.consumer_name or session.topics.next_consumer_name(),
+        name=command.consumer_name or session.topics.persistent.next_consumer_name(),
         type=command.subType,
         priority_level=command.priority_level,
         key_shared_policy=KeySharedPolicy(meta.keySharedMode, meta.allowOutOfOrderDelivery),

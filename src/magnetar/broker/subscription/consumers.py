@@ -15,7 +15,7 @@ from magnetar.broker.dispatch.single_active import SingleActiveDispatcher
 from magnetar.wire.proto import pulsar_api_pb2 as pb
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
 
     from magnetar.base.position import Position
     from magnetar.broker.dispatch.base import Dispatcher
@@ -103,13 +103,13 @@ class SubscriptionConsumers(Collection[Consumer]):
             raise RequestError(ServerError.ConsumerBusy, "Subscription is of different type")
         self.dispatcher.check_can_add(options)
 
-    def add(self, consumer: Consumer, unread: DispatchedEntries) -> None:
-        """Admit a consumer that ``check_can_add`` accepted; it receives ``unread``."""
+    def add(self, consumer: Consumer, make: Callable[[Consumer], Dispatcher]) -> None:
+        """Admit a consumer that ``check_can_add`` accepted; ``make`` makes the dispatcher for a first consumer."""
         if self.dispatcher is None or self.type != consumer.type or not self.dispatcher.accepts(consumer):
             if self.dispatcher is not None:
                 self.dispatcher.close()
             self.type = consumer.type
-            self.dispatcher = _dispatcher_for(consumer, unread)
+            self.dispatcher = make(consumer)
         self.dispatcher.add(consumer)
 
     def remove(self, consumer: Consumer) -> None:
@@ -149,7 +149,8 @@ class SubscriptionConsumers(Collection[Consumer]):
         return self.dispatcher.taken() if isinstance(self.dispatcher, MultipleConsumersDispatcher) else ()
 
 
-def _dispatcher_for(consumer: Consumer, unread: DispatchedEntries) -> Dispatcher:
+def dispatcher_for(unread: DispatchedEntries, consumer: Consumer) -> Dispatcher:
+    """Return a dispatcher of ``unread`` for the type of a first consumer."""
     match consumer.type:
         case pb.CommandSubscribe.Shared:
             return SharedDispatcher(unread)

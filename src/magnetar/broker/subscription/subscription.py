@@ -15,7 +15,7 @@ from magnetar.broker.loop.under_way import UnderWay
 from magnetar.broker.subscription.ack_state import AckState
 from magnetar.broker.subscription.acknowledger import Acknowledger
 from magnetar.broker.subscription.admission import check_room_for_consumer
-from magnetar.broker.subscription.consumers import SubscriptionConsumers
+from magnetar.broker.subscription.consumers import SubscriptionConsumers, dispatcher_for
 from magnetar.broker.subscription.flushes import Flushes
 from magnetar.broker.subscription.names import UNUSED_SINCE
 from magnetar.broker.subscription.protection_record import ProtectionRecord
@@ -220,7 +220,7 @@ class Subscription(Part):
         if UNUSED_SINCE in self.cursor.properties:
             self.cursor.set_property(UNUSED_SINCE, None)
             self.flushes.soon()
-        self.consumers.add(consumer, self.unread)
+        self.consumers.add(consumer, partial(dispatcher_for, self.unread))
         if self.topic.log.termination.is_over and not self.backlog:
             consumer.tell_end(is_new=True)
 

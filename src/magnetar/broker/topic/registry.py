@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from magnetar.base.errors import InvalidTopicNameError, RequestError, ServerError, TopicLoadError
 from magnetar.base.limits import Limit
-from magnetar.base.names import TopicName, is_longer, too_long
+from magnetar.base.names import is_longer, too_long
 from magnetar.broker.environment import settle
 from magnetar.broker.topic.damaged_topics import delete_damaged
 from magnetar.broker.topic.linked_topics import LinkedTopics
@@ -21,19 +21,12 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Generator
 
     from magnetar.base.errors import StorageError
+    from magnetar.base.names import TopicName
     from magnetar.broker.environment import Environment
     from magnetar.broker.topic.lifecycle import OnChange
     from magnetar.broker.topic.load_failures import LoadFailures
     from magnetar.broker.topic.topic import Topic
     from magnetar.metadata.policies import Policies
-
-
-def parse_topic(text: str) -> TopicName:
-    """Parse the name of a topic; raises RequestError for an invalid name or an unsupported domain."""
-    name = TopicName.parse(text)
-    if not name.is_persistent:
-        raise RequestError(ServerError.NotAllowedError, f"non-persistent topics are not enabled on this broker: {name}")
-    return name
 
 
 class TopicRegistry:

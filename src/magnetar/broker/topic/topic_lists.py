@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 import google_crc32c
 import re2  # RE2's time is linear in the name and in the size of the compiled pattern
@@ -14,13 +14,15 @@ from magnetar.base.names import without_partition
 from magnetar.wire.topic_list import encoded_topics
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Generator, Iterator
 
     from magnetar.base.names import NamespaceName
     from magnetar.broker.loop.slices import SlicedWork
     from magnetar.broker.resources.limit_hits import LimitHits
-    from magnetar.metadata.resources import Topics
     from magnetar.metadata.topic_names import Names
+
+    _Key = tuple["NameSource", NamespaceName, str]
+    """Source, namespace and pattern of a list."""
 
 PATTERN_LENGTH_MAX = 50
 """Maximum characters of a pattern that the broker applies itself (``subscriptionPatternMaxLength``)."""
@@ -68,8 +70,16 @@ class TopicList(NamedTuple):
     """Whether the broker applied the pattern."""
 
 
-NO_TOPICS = TopicList(b"", bytes(4).hex(), filtered=False)
-"""Return an empty list without a pattern."""
+class NameSource(Protocol):
+    """The names of topics."""
+
+    def names_in_memory(self, namespace: NamespaceName) -> Names | None:
+        """Return what ``reading_names`` would, if it needs no step; otherwise None."""
+        ...
+
+    def reading_names(self, namespace: NamespaceName) -> Generator[None, None, Names]:
+        """Return the full names of the topics of ``namespace``, sorted; read in steps."""
+        ...
 
 
 @dataclass(slots=True, eq=False)
@@ -84,23 +94,31 @@ class _Making:
 class TopicLists:
     """Cached lists of the topics of namespaces, complete or by pattern."""
 
-    def __init__(self, topics: Topics, work: SlicedWork[object, None], limit_hits: LimitHits) -> None:
+    def __init__(self, topics: NameSource, work: SlicedWork[object, None], limit_hits: LimitHits) -> None:
         """Create the cache; ``work`` makes long lists in slices."""
         self._topics = topics
         self._limit_hits = limit_hits
         self._work = work
-        self._made: OrderedDict[tuple[NamespaceName, str], tuple[int, TopicList]] = OrderedDict()
-        """Lists by namespace and pattern, with the version of the names; the most recently used is last."""
+        self._made: OrderedDict[_Key, tuple[int, TopicList]] = OrderedDict()
+        """Lists by source, namespace and pattern, with the version of the names; the most recently used is last."""
         self._bytes = 0
-        self._making: dict[tuple[NamespaceName, str], _Making] = {}
+        self._making: dict[_Key, _Making] = {}
 
-    def find(self, namespace: NamespaceName, pattern: str, done: Callable[[TopicList], None]) -> None:
+    def find(
+        self,
+        namespace: NamespaceName,
+        pattern: str,
+        done: Callable[[TopicList], None],
+        source: NameSource | None = None,
+    ) -> None:
         """Call ``done``, at once or in a later turn, with the topics of ``namespace`` that match ``pattern``.
 
         A pattern that is empty, beyond a limit or no regular expression matches all topics; the client applies it then.
+        ``source`` has the names; by default, those of the persistent topics.
         """
         compiled = self._compiled(pattern)
-        key, names = (namespace, pattern if compiled else ""), self._topics.names_in_memory(namespace)
+        source = source or self._topics
+        key, names = (source, namespace, pattern if compiled else ""), source.names_in_memory(namespace)
         found = self._made.get(key)
         if found is not None and names is not None and found[0] == names.version:
             self._made.move_to_end(key)
@@ -112,15 +130,16 @@ class TopicLists:
             return
         if compiled and len(self._making) >= PATTERNS_AT_ONCE_MAX:
             self._limit_hits.hit(Limit.TOPICS_PATTERNS)
-            self.find(namespace, "", done)
+            self.find(namespace, "", done, source)
             return
         making = self._making[key] = _Making(names, [done])
         self._work.start(object(), self._make(key, making, compiled), lambda _: None)
 
-    def _make(self, key: tuple[NamespaceName, str], making: _Making, pattern: re2.Pattern | None) -> Iterator[None]:
+    def _make(self, key: _Key, making: _Making, pattern: re2.Pattern | None) -> Iterator[None]:
         """Make a list in steps, cache it, and pass it to all waiting requests."""
         if making.names is None:
-            making.names = yield from self._topics.reading_names(key[0])
+            source, namespace, _ = key
+            making.names = yield from source.reading_names(namespace)
         (texts, version), parts, crc, separator = making.names, list[bytes](), 0, b""
         for some in _in_steps(texts, pattern):
             wanted = some if pattern is None else [name for name in some if pattern.fullmatch(_subject(name))]
@@ -148,7 +167,7 @@ class TopicLists:
                 self._limit_hits.hit(Limit.TOPICS_PATTERN_MEMORY)
             return None
 
-    def _keep(self, key: tuple[NamespaceName, str], version: int, made: TopicList) -> None:
+    def _keep(self, key: _Key, version: int, made: TopicList) -> None:
         before = self._made.pop(key, None)
         self._bytes += _cached_bytes(made) - (_cached_bytes(before[1]) if before is not None else 0)
         self._made[key] = version, made

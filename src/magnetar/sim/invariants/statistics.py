@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from magnetar.admin.service import StatsOptions
+from magnetar.admin.topic_service import StatsOptions
 from magnetar.base.position import EARLIEST
 from magnetar.broker.admin.stats import topic_stats_steps
 from magnetar.broker.loop.slices import at_once

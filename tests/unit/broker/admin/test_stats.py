@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from magnetar.admin.service import StatsOptions
+from magnetar.admin.topic_service import StatsOptions
 from magnetar.broker.admin.stats import topic_stats
 from magnetar.broker.housekeeping.maintenance import measuring
 from magnetar.sim.cluster import Client, Cluster, Exclusive, Failover, Key_Shared, Shared, entry

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from magnetar.admin.service import StatsOptions
+from magnetar.admin.topic_service import StatsOptions
 from magnetar.base.errors import ServerError
 from magnetar.base.limits import Limit
 from magnetar.broker.admin.stats import topic_stats

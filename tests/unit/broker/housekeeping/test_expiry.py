@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from magnetar.admin.service import StatsOptions
+from magnetar.admin.topic_service import StatsOptions
 from magnetar.base.position import EARLIEST, Position
 from magnetar.broker.admin.administration import Administration
 from magnetar.broker.housekeeping.maintenance import Maintenance
@@ -113,7 +113,7 @@ class Stage:
 
     @property
     def shown_age(self) -> int:
-        administration = Administration(self.cluster.environment, self.cluster.topics, "")
+        administration = Administration(self.cluster.environment, self.cluster.domains, "")
         stats = self.run(administration.topics.stats(TOPIC, StatsOptions()))
         return int(stats.oldest_backlog_message_age_seconds)
 
@@ -155,7 +155,7 @@ def test_messages_are_expired_by_hand_by_the_same_rule() -> None:
     stage.advance(20)
     stage.publish(ahead_s=-400.0)
     stage.arrive(age_s=400.0)
-    administration = Administration(stage.cluster.environment, stage.cluster.topics, "")
+    administration = Administration(stage.cluster.environment, stage.cluster.domains, "")
     stage.run(administration.subscriptions.expire(TOPIC, "worker", 10))
     assert stage.backlog == 2
     assert stage.cluster.subscription().expired == 1

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from magnetar.admin.service import StatsOptions
+from magnetar.admin.topic_service import StatsOptions
 from magnetar.broker.admin.stats import topic_stats
 from magnetar.ledger.rollover import ManagedLedgerConfig
 from magnetar.sim.cluster import Cluster, Exclusive, Key_Shared, Shared, entry

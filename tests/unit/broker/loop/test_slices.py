@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from magnetar.admin.metrics.exposition import exposition
-from magnetar.admin.service import StatsOptions
+from magnetar.admin.topic_service import StatsOptions
 from magnetar.base.names import TopicName
 from magnetar.broker.admin.administration import Administration
 from magnetar.broker.housekeeping import maintenance
@@ -224,7 +224,7 @@ def test_metrics_are_gathered_in_slices(monkeypatch: pytest.MonkeyPatch) -> None
     for number in range(TOPICS):
         client.subscribe(number, subscription=f"s{number}")
     client.produce()
-    administration = Administration(cluster.environment, cluster.topics, "")
+    administration = Administration(cluster.environment, cluster.domains, "")
     texts: list[str] = []
 
     async def scrape() -> None:
@@ -248,7 +248,7 @@ def test_stats_of_many_consumers_are_gathered_in_slices(
     client = cluster.client()
     for number in range(TOPICS):
         client.subscribe(number, kind)
-    administration = Administration(cluster.environment, cluster.topics, "")
+    administration = Administration(cluster.environment, cluster.domains, "")
 
     async def stats() -> None:
         found = await administration.topics.stats(client.topic, StatsOptions())

@@ -611,7 +611,7 @@ def test_the_cursor_is_no_subscription() -> None:
     assert cluster.topic().cursors.names() == [DEDUPLICATION_CURSOR]
     publisher.client.subscribe(subscription=DEDUPLICATION_CURSOR)
     assert len(publisher.client.take("ERROR")) == 1
-    administration = Administration(cluster.environment, cluster.topics, "http://here")
+    administration = Administration(cluster.environment, cluster.domains, "http://here")
     assert cluster.loop.run_until_complete(administration.subscriptions.names(TOPIC)) == []
     restarted(cluster)
     assert cluster.topic().subscriptions == {}

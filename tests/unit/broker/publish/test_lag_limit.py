@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from structlog.testing import capture_logs
 
-from magnetar.admin.service import StatsOptions
+from magnetar.admin.topic_service import StatsOptions
 from magnetar.broker.admin.stats import topic_stats
 from magnetar.broker.publish.lag_limit import CALM_S
 from magnetar.sim.cluster import NAMESPACE, TOPIC, Client, Cluster, entry

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from structlog.testing import capture_logs
 
-from magnetar.admin.service import StatsOptions
+from magnetar.admin.topic_service import StatsOptions
 from magnetar.base.limits import ENTRY_METADATA_PADDING, FRAME_SIZE_PADDING, STAMP_SIZE_MAX
 from magnetar.base.position import Position
 from magnetar.broker.admin.stats import topic_stats

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from magnetar.admin.service import StatsOptions
+from magnetar.admin.topic_service import StatsOptions
 from magnetar.base.errors import ServerError
 from magnetar.base.position import EARLIEST, Position
 from magnetar.broker.admin.stats import topic_stats

@@ -6,7 +6,7 @@ from types import SimpleNamespace
 from typing import TYPE_CHECKING, cast
 
 from magnetar.admin.partitioned import PartitionedTopicStats
-from magnetar.admin.service import StatsOptions
+from magnetar.admin.topic_service import StatsOptions
 from magnetar.base.life import Life
 from magnetar.base.position import Position
 from magnetar.broker.admin.stats import topic_stats

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from magnetar.admin.partitioned import PartitionedTopicStats
-from magnetar.admin.service import StatsOptions
+from magnetar.admin.topic_service import StatsOptions
 from magnetar.base.errors import DiskFullError
 from magnetar.broker.admin.stats import topic_stats
 from magnetar.broker.loop.slices import at_once

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from structlog.testing import capture_logs
 
-from magnetar.admin.service import StatsOptions
+from magnetar.admin.topic_service import StatsOptions
 from magnetar.base.errors import ServerError
 from magnetar.base.names import TopicName
 from magnetar.base.position import EARLIEST

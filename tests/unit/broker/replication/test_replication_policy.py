@@ -28,7 +28,7 @@ def told(cluster: Cluster, **policies: bool | None) -> None:
 
 def administered(cluster: Cluster, work: Any) -> Any:  # noqa: ANN401 - as the method
     """Call a method of the admin API; return its result or raise its error."""
-    task = cluster.loop.start(work(Administration(cluster.environment, cluster.topics, "")))
+    task = cluster.loop.start(work(Administration(cluster.environment, cluster.domains, "")))
     cluster.settle()
     return task.result()
 

@@ -7,7 +7,7 @@ from http import HTTPStatus
 import pytest
 from structlog.testing import capture_logs
 
-from magnetar.admin.service import StatsOptions
+from magnetar.admin.topic_service import StatsOptions
 from magnetar.base.errors import AdminError, RequestError
 from magnetar.base.limits import Limit
 from magnetar.base.position import EARLIEST, Position
@@ -176,7 +176,7 @@ def test_a_read_that_fails_after_the_link_went_back_stops_nothing() -> None:
 
 def test_rest_refuses_with_the_reason() -> None:
     network = Damaged("c")
-    administration = Administration(network.source.environment, network.source.topics, "")
+    administration = Administration(network.source.environment, network.source.domains, "")
     for cluster, place in (("jfk", "d"), ("sfo", "c")):
         task = network.loop.start(administration.topics.skip_entries(TOPIC, cluster, network.positions[place]))
         error = task.exception()

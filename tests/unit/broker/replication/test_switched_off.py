@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 def administered(cluster: Cluster, work: Callable[[Administration], Any]) -> Any:  # noqa: ANN401 - what it returns
-    task = cluster.loop.start(work(Administration(cluster.environment, cluster.topics, "")))
+    task = cluster.loop.start(work(Administration(cluster.environment, cluster.domains, "")))
     cluster.settle()
     return task.result()
 

@@ -239,7 +239,7 @@ def made_again(network: ClusterNetwork, name: str) -> None:
     cluster = network[name]
     cluster.do(lambda: cluster.delete(TOPIC))
     cluster.do(lambda: cluster.topics.get_or_create(TOPIC))
-    create = Administration(cluster.environment, cluster.topics, "").subscriptions.create
+    create = Administration(cluster.environment, cluster.domains, "").subscriptions.create
     cluster.loop.start(create(TOPIC, "worker", EARLIEST, replicated=True))
     cluster.settle()
 

@@ -118,7 +118,7 @@ def test_every_limit_is_in_a_table_of_the_guide() -> None:
 @pytest.mark.parametrize(("allowed", "limit"), [(2, Limit.CONNECTIONS), (1, Limit.OPEN_FILES)])
 def test_refused_connections_count(allowed: int, limit: Limit) -> None:
     cluster = Cluster(settings={"maxConcurrentConnections": 2})
-    server = Server(cluster.environment, cluster.topics, allowed)
+    server = Server(cluster.environment, cluster.domains, allowed)
     sockets = [connect(server)[1] for _ in range(allowed + 3)]
     assert [socket.closed for socket in sockets] == [False] * allowed + [True] * 3
     assert hits(cluster) == {limit.value: 3}
@@ -126,7 +126,7 @@ def test_refused_connections_count(allowed: int, limit: Limit) -> None:
 
 def test_reads_that_are_short_of_memory_count_once() -> None:
     cluster = Cluster()
-    protocol, _ = connect(Server(cluster.environment, cluster.topics))
+    protocol, _ = connect(Server(cluster.environment, cluster.domains))
     assert len(protocol.get_buffer(1)) == READ_BYTES
     cluster.environment.memory.deferred = 1 << 40
     for _ in range(3):
@@ -136,7 +136,7 @@ def test_reads_that_are_short_of_memory_count_once() -> None:
 
 def test_buffered_input_is_handled() -> None:
     cluster = Cluster()
-    server = Server(cluster.environment, cluster.topics)
+    server = Server(cluster.environment, cluster.domains)
     (first, _), (second, _) = connect(server), connect(server)
     for protocol, name in ((first, "first"), (second, "the second")):
         command = commands.connect(client_version=name)
@@ -147,7 +147,7 @@ def test_buffered_input_is_handled() -> None:
 
 def test_a_client_that_reads_nothing_is_not_read_and_counts_once() -> None:
     cluster = Cluster(settings={"connectionSendBufferBytes": 1 << 20})
-    protocol, socket = connect(Server(cluster.environment, cluster.topics))
+    protocol, socket = connect(Server(cluster.environment, cluster.domains))
     for mebibytes in (2, 3):  # above the limit before the first use of the socket
         protocol.write(bytes(1 << 20) + b"more")
         protocol.write(bytes(1 << 20))
@@ -166,7 +166,7 @@ def test_a_client_that_reads_nothing_is_not_read_and_counts_once() -> None:
 
 def test_frames_that_are_too_large_count() -> None:
     cluster = Cluster()
-    server = Server(cluster.environment, cluster.topics)
+    server = Server(cluster.environment, cluster.domains)
     protocol, socket = connect(server)
     protocol.data_received(frame_opening(20, HANDSHAKE_FRAME_SIZE_MAX))
     assert socket.closed
@@ -180,7 +180,7 @@ def test_frames_that_are_too_large_count() -> None:
 
 def test_peers_that_say_nothing_count() -> None:
     cluster = Cluster()
-    server = Server(cluster.environment, cluster.topics)
+    server = Server(cluster.environment, cluster.domains)
     (silent, no_handshake), (connected, no_answer) = connect(server), connect(server)
     connected.data_received(commands.connect(client_version="test", protocol_version=21))
     for seconds in (30, 60):
@@ -203,7 +203,7 @@ def test_too_many_partitions_are_not_added() -> None:
     cluster = Cluster(settings={"maxNumPartitionsPerPartitionedTopic": 2})
     topic = TopicName.parse("persistent://public/default/parts")
     cluster.do(lambda: cluster.partition(topic, 1))
-    administration = Administration(cluster.environment, cluster.topics, "")
+    administration = Administration(cluster.environment, cluster.domains, "")
     task = cluster.loop.start(administration.topics.update_partitioned(topic, 3))
     cluster.settle()
     with pytest.raises(AdminError, match="Desired partitions 3 can't be greater than") as raised:

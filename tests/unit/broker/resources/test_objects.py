@@ -78,7 +78,7 @@ def test_clients_cannot_add_topics() -> None:
     client = cluster.client()
     client.produce()
     refused(client)
-    administration = Administration(cluster.environment, cluster.topics, "")
+    administration = Administration(cluster.environment, cluster.domains, "")
     for work in (administration.topics.create(OTHER, {}), administration.topics.create_partitioned(OTHER, 2, {})):
         task = cluster.loop.start(work)
         cluster.settle()

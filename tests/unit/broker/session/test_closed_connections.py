@@ -67,7 +67,7 @@ class Socket:
 )
 def test_a_closed_connection_is_freed_at_once(said: list[bytes]) -> None:
     cluster = Cluster()
-    server = Server(cluster.environment, cluster.topics)
+    server = Server(cluster.environment, cluster.domains)
     protocol = ServerProtocol(server)
     protocol.connection_made(Socket())  # type: ignore[arg-type]
     for data in said:

@@ -60,7 +60,7 @@ def test_a_producer_cannot_create_the_cursor_of_a_link(name: str) -> None:
 def test_an_operator_cannot_create_the_cursor_of_a_link(name: str) -> None:
     cluster = Cluster()
     cluster.client().produce()
-    administration = Administration(cluster.environment, cluster.topics, "")
+    administration = Administration(cluster.environment, cluster.domains, "")
     creation = administration.subscriptions.create(cluster.topic().name, name, EARLIEST, replicated=False)
     task = cluster.loop.start(creation)
     cluster.settle()

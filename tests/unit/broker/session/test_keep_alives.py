@@ -19,7 +19,7 @@ def test_keep_alives_are_sent_in_slices(monkeypatch: pytest.MonkeyPatch) -> None
     ticked: list[ServerProtocol] = []
     monkeypatch.setattr(ServerProtocol, "tick", lambda protocol, _now: ticked.append(protocol))
     cluster = Cluster()
-    server = Server(cluster.environment, cluster.topics)
+    server = Server(cluster.environment, cluster.domains)
     protocols = [ServerProtocol(server) for _ in range(CONNECTIONS)]
     for protocol in protocols:
         protocol.connection_made(Socket())  # type: ignore[arg-type]

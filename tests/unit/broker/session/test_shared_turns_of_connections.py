@@ -62,7 +62,7 @@ class Stage:
 
     def __init__(self) -> None:
         self.cluster = Cluster()
-        self.server = Server(self.cluster.environment, self.cluster.topics)
+        self.server = Server(self.cluster.environment, self.cluster.domains)
         self.heard: list[str] = []
 
     def connect(self, name: str) -> Any:  # noqa: ANN401 - a ServerProtocol with its transport

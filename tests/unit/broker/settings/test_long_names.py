@@ -161,7 +161,7 @@ def test_clients_with_long_names_are_refused(kind: str, ask: Callable[[Client], 
 def test_operators_create_nothing_with_long_names(create: Callable[[Administration], Awaitable[None]]) -> None:
     cluster = Cluster()
     cluster.topic()
-    administration = Administration(cluster.environment, cluster.topics, "")
+    administration = Administration(cluster.environment, cluster.domains, "")
     task = cluster.loop.start(create(administration))  # type: ignore[arg-type]
     cluster.settle()
     with pytest.raises(AdminError, match=r"\(maxNameLength\)") as raised:

@@ -136,7 +136,7 @@ def test_a_topic_with_too_many_properties_is_not_created(
     properties: dict[str, str], limit: Limit, *, is_partitioned: bool
 ) -> None:
     cluster = Cluster(settings={"maxPropertiesSize": 100, "maxNameLength": 1024})
-    administration, topic = Administration(cluster.environment, cluster.topics, ""), TopicName.parse("new")
+    administration, topic = Administration(cluster.environment, cluster.domains, ""), TopicName.parse("new")
     if is_partitioned:
         creation = administration.topics.create_partitioned(topic, 1, properties)
     else:

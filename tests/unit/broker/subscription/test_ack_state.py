@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from structlog.testing import capture_logs
 
-from magnetar.admin.service import StatsOptions
+from magnetar.admin.topic_service import StatsOptions
 from magnetar.base.limits import Limit
 from magnetar.base.position import Position
 from magnetar.broker.admin.internal_stats import internal_stats

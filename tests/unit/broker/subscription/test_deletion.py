@@ -101,7 +101,7 @@ def test_a_deletion_that_fails_is_an_error_and_the_subscription_goes_on() -> Non
 @pytest.mark.parametrize("fails", [True, False])
 def test_the_admin_api_waits_for_the_deletion(*, fails: bool) -> None:
     broker = SlowMetadata()
-    admin = Administration(broker.cluster.environment, broker.cluster.topics, "").subscriptions
+    admin = Administration(broker.cluster.environment, broker.cluster.domains, "").subscriptions
     task = broker.cluster.loop.create_task(admin.delete(TOPIC, "worker", force=True))
     broker.cluster.settle()
     assert not task.done()

@@ -47,7 +47,7 @@ def at(cluster: Cluster, entry_id: int) -> Position:
     ("count", "mark_delete"), [(0, -1), (1, 1), (2, 3), (3, 5), (7, 13), (19, 37), (20, 39), (1000, 39)]
 )
 def test_skip(cluster: Cluster, count: int, mark_delete: int) -> None:
-    operations = Administration(cluster.environment, cluster.topics, "").subscriptions
+    operations = Administration(cluster.environment, cluster.domains, "").subscriptions
     task = cluster.loop.start(operations.skip(TOPIC, "s", count))
     cluster.settle()
     task.result()
@@ -56,14 +56,14 @@ def test_skip(cluster: Cluster, count: int, mark_delete: int) -> None:
 
 @pytest.mark.parametrize("message", [1, 2, 3, 4, 7, 20])
 def test_peek(cluster: Cluster, message: int) -> None:
-    operations = Administration(cluster.environment, cluster.topics, "").subscriptions
+    operations = Administration(cluster.environment, cluster.domains, "").subscriptions
     task = cluster.loop.start(operations.peek(TOPIC, "s", message))
     cluster.settle()
     assert task.result()[0] == at(cluster, 2 * (message - 1))
 
 
 def test_peek_beyond_the_last_message(cluster: Cluster) -> None:
-    operations = Administration(cluster.environment, cluster.topics, "").subscriptions
+    operations = Administration(cluster.environment, cluster.domains, "").subscriptions
     task = cluster.loop.start(operations.peek(TOPIC, "s", 21))
     cluster.settle()
     with pytest.raises(AdminError) as raised:

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from magnetar.admin.service import StatsOptions
+from magnetar.admin.topic_service import StatsOptions
 from magnetar.base.errors import AdminError, ServerError
 from magnetar.base.position import EARLIEST
 from magnetar.broker.admin.administration import Administration
@@ -65,7 +65,7 @@ def test_a_topic_takes_so_many_subscriptions() -> None:
     assert refused(cluster, client) == 2 * [(ServerError.NotAllowedError, "maxSubscriptionsPerTopic")]
     client.subscribe(4, Shared, subscription="s1")
     assert refused(cluster, client) == []
-    administration = Administration(cluster.environment, cluster.topics, "")
+    administration = Administration(cluster.environment, cluster.domains, "")
     task = cluster.loop.start(administration.subscriptions.create(TOPIC, "s5", EARLIEST, replicated=False))
     error = task.exception()
     assert isinstance(error, AdminError)

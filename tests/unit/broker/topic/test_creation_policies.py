@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from magnetar.admin.service import StatsOptions
+from magnetar.admin.topic_service import StatsOptions
 from magnetar.base.errors import AdminError, ServerError
 from magnetar.base.names import TopicName
 from magnetar.broker.admin.administration import Administration
@@ -50,7 +50,7 @@ def test_a_namespace_decides_the_type_of_new_topics() -> None:
 def test_a_namespace_takes_so_many_topics() -> None:
     cluster = Cluster(settings={"maxTopicsPerNamespace": 9})
     set_in_namespace(cluster, max_topics_per_namespace=3)
-    administration = Administration(cluster.environment, cluster.topics, "")
+    administration = Administration(cluster.environment, cluster.domains, "")
     partitioned = TopicName.parse("persistent://public/default/p")
     cluster.topic()
     task = cluster.loop.start(administration.topics.create_partitioned(partitioned, 3, {}))
@@ -103,7 +103,7 @@ def test_policies_decide_whether_consumers_create_subscriptions(
     refusals = [ServerError.SubscriptionNotFound, ServerError.NotAllowedError]
     assert errors(client) == ([] if is_created else refusals)
     found = cluster.loop.start(
-        Administration(cluster.environment, cluster.topics, "").topics.stats(TOPIC, StatsOptions())
+        Administration(cluster.environment, cluster.domains, "").topics.stats(TOPIC, StatsOptions())
     ).result()
     assert sorted(found.subscriptions) == (["first", "worker"] if is_created else [])
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from structlog.testing import capture_logs
 
-from magnetar.admin.service import StatsOptions
+from magnetar.admin.topic_service import StatsOptions
 from magnetar.base import errors
 from magnetar.base.errors import AdminError, MagnetarError, RemoteProtocolError, ServerError, StorageError
 from magnetar.base.names import TopicName
@@ -160,7 +160,7 @@ def test_nothing_of_it_is_left_running(cluster: Cluster) -> None:
 
 
 def test_rest_names_the_reason_and_answers_for_the_others(cluster: Cluster) -> None:
-    administration = Administration(cluster.environment, cluster.topics, "")
+    administration = Administration(cluster.environment, cluster.domains, "")
     options = StatsOptions()
     task = cluster.loop.start(administration.topics.stats(TOPIC, options))
     error = task.exception()
@@ -176,7 +176,7 @@ def test_rest_names_the_reason_and_answers_for_the_others(cluster: Cluster) -> N
 
 
 def test_an_operator_deletes_it_with_force_and_its_name_is_free_for_a_new_one(cluster: Cluster) -> None:
-    administration = Administration(cluster.environment, cluster.topics, "")
+    administration = Administration(cluster.environment, cluster.domains, "")
     refused = cluster.loop.start(administration.topics.delete(TOPIC, force=False)).exception()
     assert isinstance(refused, AdminError)
     assert refused.status == HTTPStatus.PRECONDITION_FAILED

@@ -97,7 +97,7 @@ def test_clients_are_let_in_once_it_is_there(cluster: Cluster) -> None:
 
 
 def test_a_request_of_an_operator_waits_for_it(cluster: Cluster) -> None:
-    administration = Administration(cluster.environment, cluster.topics, "http://here")
+    administration = Administration(cluster.environment, cluster.domains, "http://here")
     tasks, ask = begin(cluster, administration.subscriptions.names(TOPIC))
     assert turns_without(cluster, ask) >= SUBSCRIPTIONS / 3
     assert len(tasks[0].result()) == SUBSCRIPTIONS
@@ -172,7 +172,7 @@ def cursor_paths(cluster: Cluster) -> list[str]:
 
 
 def test_it_can_be_deleted(cluster: Cluster) -> None:
-    administration = Administration(cluster.environment, cluster.topics, "http://here")
+    administration = Administration(cluster.environment, cluster.domains, "http://here")
     tasks, ask = begin(cluster, administration.topics.delete(TOPIC, force=False))
     cluster.do(ask)
     assert tasks[0].result() is None

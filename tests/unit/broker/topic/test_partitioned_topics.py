@@ -44,7 +44,7 @@ class Operator:
         self.cluster.resources = type(self.cluster.resources).over(self.store)
         self.cluster.crash()
         self.topics = self.cluster.topics
-        self.admin = Administration(self.cluster.environment, self.topics, "http://here")
+        self.admin = Administration(self.cluster.environment, self.cluster.domains, "http://here")
 
     def crash(self) -> None:
         """Stop the broker without cleanup, and start it again."""

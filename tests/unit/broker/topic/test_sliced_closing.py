@@ -176,7 +176,7 @@ def test_a_deletion_by_force_sends_clients_away_in_slices_and_newcomers_wait() -
     for number in range(MANY):
         client.subscribe(MANY + number, subscription=f"s{number}")
     client.heard.clear()
-    administration = Administration(cluster.environment, cluster.topics, "")
+    administration = Administration(cluster.environment, cluster.domains, "")
     asked: list[int] = []
 
     def look(told: int) -> None:
@@ -202,7 +202,7 @@ def test_a_broker_that_stops_in_the_middle_closes_the_rest(is_deleted: bool) -> 
     (first, second) = client.take("MESSAGE")
     client.say(commands.ack(consumer_id=first.consumer_id, message_ids=[first.message_id]))
     client.names()
-    administration = Administration(cluster.environment, cluster.topics, "")
+    administration = Administration(cluster.environment, cluster.domains, "")
 
     def begin() -> None:
         if is_deleted:
@@ -234,7 +234,7 @@ def test_a_deletion_that_is_given_up_leaves_the_topic_as_if_it_was_unloaded() ->
     client = crowd(cluster)
     client.send("a")
     client.names()
-    administration = Administration(cluster.environment, cluster.topics, "")
+    administration = Administration(cluster.environment, cluster.domains, "")
     task = cluster.loop.create_task(administration.topics.delete(TOPIC, force=True))
     for _ in range(3):
         cluster.loop.call_soon(cluster.loop.stop)
@@ -380,7 +380,7 @@ def test_the_marks_of_deleted_subscriptions_are_deleted_in_slices() -> None:
 
     def begin() -> None:
         cluster.loop.create_task(
-            Administration(cluster.environment, cluster.topics, "").topics.delete(TOPIC, force=True)
+            Administration(cluster.environment, cluster.domains, "").topics.delete(TOPIC, force=True)
         )
         look()
 

@@ -165,7 +165,7 @@ def test_closing_the_broker_leaves_nothing_of_an_unload_behind() -> None:
 def test_an_operator_is_answered_when_the_topic_can_be_used_again() -> None:
     cluster = Cluster()
     publishing(cluster, "a")
-    administration = Administration(cluster.environment, cluster.topics, "http://here")
+    administration = Administration(cluster.environment, cluster.domains, "http://here")
     unloading = cluster.loop.start(administration.topics.unload(TOPIC))
     cluster.commit()
     assert not unloading.done()

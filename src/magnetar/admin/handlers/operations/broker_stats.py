@@ -11,7 +11,7 @@ from starlette.responses import JSONResponse
 from magnetar.admin.exchange import AdminRoute, Context, large_answer, path_text, route
 from magnetar.admin.models.bundles import bundle_of
 from magnetar.admin.models.topics import TopicStats
-from magnetar.admin.service import StatsOptions
+from magnetar.admin.topic_service import StatsOptions
 from magnetar.base.errors import AdminError
 
 if TYPE_CHECKING:

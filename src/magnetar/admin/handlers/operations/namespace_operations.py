@@ -47,6 +47,18 @@ class _Operations:
         async for topic in self._topics(request):
             if self._service.topics.is_loaded(topic):
                 await self._service.topics.unload(topic)
+        bundle = self._bundle(request)
+        for topic in tuple(self._service.non_persistent.each(namespace_name(request))):
+            if bundle is None or bundle.contains(topic):
+                await self._service.non_persistent.unload(topic)
+
+    def _bundle(self, request: Request) -> Bundle | None:
+        """Return the bundle in the path, if there is one."""
+        namespace = namespace_name(request)
+        bundles = self._context.policies(namespace).bundles
+        return (
+            Bundle.parse(path_text(request, "bundle"), namespace, bundles) if "bundle" in request.path_params else None
+        )
 
     async def clear_backlog(self, request: Request) -> None:
         only = path_text(request, "subscription") if "subscription" in request.path_params else None
@@ -63,11 +75,7 @@ class _Operations:
 
     async def _topics(self, request: Request) -> AsyncIterator[TopicName]:
         """Yield the existing topics of the namespace, or of the bundle if the path names one."""
-        namespace = namespace_name(request)
-        bundles = self._context.policies(namespace).bundles
-        bundle = (
-            Bundle.parse(path_text(request, "bundle"), namespace, bundles) if "bundle" in request.path_params else None
-        )
-        async for topic in self._context.in_turn(tuple(self._service.topics.each(namespace))):
+        bundle = self._bundle(request)
+        async for topic in self._context.in_turn(tuple(self._service.topics.each(namespace_name(request)))):
             if (bundle is None or bundle.contains(topic)) and self._service.topics.partitions_of(topic) is not None:
                 yield topic

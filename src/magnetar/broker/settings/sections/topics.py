@@ -14,6 +14,14 @@ from magnetar.base import limits
 class TopicSettings(BaseModel):
     """Topics and their limits."""
 
+    enablePersistentTopics: bool = Field(default=True, description="Serve clients of persistent topics.")
+    enableNonPersistentTopics: bool = Field(default=True, description="Serve clients of non-persistent topics.")
+    maxConcurrentNonPersistentMessagePerConnection: int = Field(
+        1000,
+        ge=0,
+        description="Maximum number of messages of a connection to non-persistent topics that wait to be sent to "
+        "consumers. Further ones are dropped.",
+    )
     allowAutoTopicCreation: bool = Field(default=True, description="Create a missing topic when a client asks for it.")
     allowAutoTopicCreationType: Literal["non-partitioned", "partitioned"] = Field(
         "non-partitioned", description="Type of an automatically created topic."

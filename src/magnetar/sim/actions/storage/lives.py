@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from magnetar.base.errors import MagnetarError
 from magnetar.broker.admin.administration import Administration
+from magnetar.broker.domains import Domains
 from magnetar.sim.actions.clients.producers import Producers
 from magnetar.sim.simulation import Action, ActionGroup
 
@@ -55,7 +56,7 @@ class Topics(ActionGroup):
     def _delete(self, site: Site, plan: TopicPlan) -> None:
         if not site.running or self.simulation.is_healed:
             return
-        administration = Administration(site.environment, site.topics, "")
+        administration = Administration(site.environment, Domains(site.topics), "")
 
         async def delete() -> None:
             with self.simulation.observed_deletions(site):
