@@ -77,8 +77,6 @@ NAMES = {
 }
 """Values of parameters of paths that name something which exists."""
 
-ALWAYS_REFUSED = re.compile("/broker-resource-availability/")
-
 
 class Stage:
     """A broker, and things in it that requests may use and destroy."""
@@ -103,10 +101,9 @@ class Stage:
         namespace, topics = f"namespaces/{TENANT}/{self.namespace}", f"persistent/{TENANT}/{self.namespace}"
         rest.put(namespace, {})
         rest.put(f"{namespace}/properties", {"key": "value"})
-        rest.put(f"{topics}/{PARTITIONED}/partitions", PARTITIONS)
-        rest.put(f"{topics}/{TOPIC}", {})
-        rest.put(f"non-{topics}/{PARTITIONED}/partitions", PARTITIONS)
-        rest.put(f"non-{topics}/{TOPIC}", {})
+        for domain in ("", "non-"):
+            rest.put(f"{domain}{topics}/{PARTITIONED}/partitions", PARTITIONS)
+            rest.put(f"{domain}{topics}/{TOPIC}", {})
         for topic in (TOPIC, PARTITIONED):
             rest.put(f"{topics}/{topic}/subscription/{SUBSCRIPTION}", "earliest")
         rest.post(f"schemas/{TENANT}/{self.namespace}/{TOPIC}/schema", {"type": "AVRO", "schema": RECORD})
@@ -117,10 +114,11 @@ class Stage:
 
     def renew_if_destroyed(self) -> None:
         """Make a new namespace if a topic or a subscription is missing."""
+        topics = f"persistent/{TENANT}/{self.namespace}"
         for topic in (TOPIC, PARTITIONED):
-            path = f"persistent/{TENANT}/{self.namespace}/{topic}/subscriptions"
-            response = self.broker.rest.request("GET", path)
-            if response.is_error or SUBSCRIPTION not in response.json():
+            subscriptions = self.broker.rest.request("GET", f"{topics}/{topic}/subscriptions")
+            volatile = self.broker.rest.request("GET", f"non-{topics}/{topic}/partitions")
+            if subscriptions.is_error or SUBSCRIPTION not in subscriptions.json() or volatile.is_error:
                 self.renew()
                 return
 
@@ -171,8 +169,8 @@ def stage(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stage]:
 
 
 def is_refused(operation: Operation) -> bool:
-    """Return whether all answers of the document are refusals."""
-    return all(status >= "400" for status in operation.responses.status_codes)
+    """Return whether the document has only one answer, a refusal."""
+    return list(operation.responses.status_codes) == ["501"]
 
 
 def of_noun(noun: str) -> list[Operation]:
@@ -183,10 +181,9 @@ def of_noun(noun: str) -> list[Operation]:
 def test_each_value_conforms_to_the_document(stage: Stage, noun: str) -> None:
     stage.renew()
     for operation in of_noun(noun):
-        if operation.method != "get" or is_refused(operation) or ALWAYS_REFUSED.search(operation.path):
-            continue
-        status = stage.send(operation.Case(path_parameters=stage.names(operation)))
-        assert status < 400, operation.label
+        if operation.method == "get" and any(int(status) < 400 for status in operation.responses.status_codes):
+            status = stage.send(operation.Case(path_parameters=stage.names(operation)))
+            assert status < 400, operation.label
 
 
 @pytest.mark.parametrize("examples", [EXAMPLES, pytest.param(MANY_EXAMPLES, marks=pytest.mark.long)])
