@@ -96,6 +96,16 @@ def test_a_partitioned_topic_exists_in_all_clusters(clusters: LocalClusters) -> 
         wait_until(partial(partitions, name), REPLICATION_TIMEOUT_S, what=f"three partitions in {name}")
 
 
+def test_the_status_shows_the_newest_event_of_each_cluster(clusters: LocalClusters) -> None:
+    for name in NAMES:
+        status = clusters.rest(name).get("metadata-sync/status")
+        assert status["connected"]
+        assert (status["unpublishedEvents"], status["refusedEvents"]) == (0, 0)
+        assert sorted(status["newestEventAgeSeconds"]) == sorted(NAMES)
+    assert clusters.rest("ewr").get("metadata-sync/refused") == []
+    clusters.rest("ewr").post("metadata-sync/snapshot")
+
+
 def test_a_cluster_that_lost_its_disk_is_complete_after_a_snapshot(clusters: LocalClusters) -> None:
     lga = clusters.brokers["lga"]
     lga.stop()

@@ -16,6 +16,7 @@ from magnetar.admin.handlers import (
     backlog_quotas,
     brokers,
     clusters,
+    metadata_sync,
     namespaces,
     policies,
     protection,
@@ -74,6 +75,7 @@ NOUNS = (
     configuration,
     broker_stats,
     resource_quotas,
+    metadata_sync,
 )
 """Modules with routes, each with a function ``routes``."""
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Self
 
 from magnetar.admin.connection import TIMEOUT_SECONDS, Connection
-from magnetar.admin.nouns import Brokers, Clusters, Namespaces, Policies, Subscriptions, Tenants, Topics
+from magnetar.admin.nouns import Brokers, Clusters, MetadataSync, Namespaces, Policies, Subscriptions, Tenants, Topics
 from magnetar.admin.owner_nouns import Permissions, Properties
 from magnetar.admin.schema_noun import Schemas
 
@@ -36,6 +36,7 @@ class AdminClient:
         self.subscriptions = Subscriptions(self._connection)
         self.schemas = Schemas(self._connection)
         self.brokers = Brokers(self._connection)
+        self.metadata_sync = MetadataSync(self._connection)
 
     def __enter__(self) -> Self:
         """Close at the end of the block."""

@@ -33,6 +33,9 @@ Json = dict[str, Any]
 _BEYOND_THE_END = "Message not found"
 
 
+_METADATA_SYNC = "/admin/v2/metadata-sync"
+
+
 class Noun:
     """One noun of the admin API."""
 
@@ -361,6 +364,22 @@ class Brokers(Noun):
     def metrics(self) -> str:
         """Return the metrics as Prometheus text."""
         return self._http.send("GET", "/metrics/").text
+
+
+class MetadataSync(Noun):
+    """The metadata synchronizer of the cluster."""
+
+    def status(self) -> Json:
+        """Return its state."""
+        return dict(self._http.get(f"{_METADATA_SYNC}/status"))
+
+    def refused(self) -> list[Json]:
+        """Return the newest refused events, the oldest first."""
+        return list(self._http.get(f"{_METADATA_SYNC}/refused"))
+
+    def snapshot(self) -> None:
+        """Publish all metadata to the event topic."""
+        self._http.post(f"{_METADATA_SYNC}/snapshot")
 
 
 def level_of(owner: NamespaceName | TopicName, policy: Policy) -> Level:

@@ -10,10 +10,11 @@ from magnetar.admin.topic_service import DomainTopicOperations
 from magnetar.base.errors import AdminError
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Generator, Mapping
+    from collections.abc import Collection, Generator, Mapping, Sequence
 
     from magnetar.admin.log_service import DynamicSettings, LogOperations
     from magnetar.admin.metrics.options import MetricsOptions
+    from magnetar.admin.models.metadata_sync import MetadataSyncStatus, RefusedEvent
     from magnetar.admin.models.protection import SubscriptionProtection
     from magnetar.admin.models.topics import MessageId
     from magnetar.admin.schema_service import SchemaOperations
@@ -147,8 +148,27 @@ class SubscriptionOperations(Protocol):
         ...
 
 
+class MetadataSync(Protocol):
+    """The metadata synchronizer."""
+
+    def status(self) -> MetadataSyncStatus:
+        """Return its state."""
+        ...
+
+    def refused(self) -> Sequence[RefusedEvent]:
+        """Return the newest refused events, the oldest first."""
+        ...
+
+    async def snapshot(self) -> None:
+        """Publish all metadata to the event topic; raises AdminError while it is not connected."""
+        ...
+
+
 class AdminService(Protocol):
     """Operations of a broker."""
+
+    metadata_sync: MetadataSync | None
+    """The metadata synchronizer; None if it is off."""
 
     @property
     def topics(self) -> TopicOperations:

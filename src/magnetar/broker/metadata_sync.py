@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+from http import HTTPStatus
 from typing import TYPE_CHECKING
 
 import structlog
 
-from magnetar.base.errors import MagnetarError
+from magnetar.admin.models.metadata_sync import MetadataSyncStatus, RefusedEvent
+from magnetar.admin.models.model import iso_time
+from magnetar.base.errors import AdminError, MagnetarError, RequestError
 from magnetar.base.names import TopicName
 from magnetar.base.tasks import start_task
 from magnetar.client.client import PulsarClient
@@ -50,7 +53,10 @@ class MetadataSync:
         self._store = store
         self._url = service_url
         self._topic = TopicName.parse(config.metadataSyncEventTopic)
-        self.synchronizer = Synchronizer(store, config.metadataSyncSnapshotDurationSecond)
+        self._synchronizer = Synchronizer(store, config.metadataSyncSnapshotDurationSecond)
+        self._connected: ClientEventTopic | None = None
+        self._failure: str | None = None
+        """Reason of the end of the last connection; None while connected."""
         self._task: asyncio.Task[None] | None = None
         self._end_watch = environment.resources.clusters.watch(self._clusters_changed)
 
@@ -74,17 +80,58 @@ class MetadataSync:
         if self._task is not None:
             self._task.cancel()
 
+    # -- administration -------------------------------------------------------------------------------------------
+
+    def status(self) -> MetadataSyncStatus:
+        """Return the state of the synchronizer."""
+        now_ms, synchronizer = self._environment.clock.now() * 1000, self._synchronizer
+        return MetadataSyncStatus(
+            event_topic=str(self._topic),
+            connected=self._connected is not None,
+            failure=self._failure,
+            unpublished_events=self._store.unpublished_count,
+            applied_events=synchronizer.applied,
+            refused_events=synchronizer.refused,
+            newest_event_age_seconds={
+                cluster: round(max(0.0, now_ms - newest_ms) / 1000, 3)
+                for cluster, newest_ms in sorted(synchronizer.newest_ms.items())
+            },
+        )
+
+    def refused(self) -> list[RefusedEvent]:
+        """Return the newest refused events, the oldest first."""
+        return [
+            RefusedEvent(refused_at=iso_time(each["time"]), reason=each["reason"], event=each["event"])
+            for each in self._store.refused()
+        ]
+
+    async def snapshot(self) -> None:
+        """Publish all metadata to the event topic; raises AdminError while it is not connected."""
+        if self._connected is None:
+            message = f"the metadata synchronizer is not connected: {self._failure or 'it is starting'}"
+            raise AdminError(HTTPStatus.SERVICE_UNAVAILABLE, message)
+        try:
+            await self._synchronizer.snapshot(self._connected)
+        except (OSError, RequestError) as error:
+            message = f"the connection to the event topic was lost: {error}"
+            raise AdminError(HTTPStatus.SERVICE_UNAVAILABLE, message) from error
+
+    # -- the connection -------------------------------------------------------------------------------------------
+
     async def _run(self) -> None:
         while True:
             client = PulsarClient(self._url)
             try:
                 topic = await ClientEventTopic.open(client, str(self._topic), self._environment.clock)
                 log.info("metadata_synchronizer_connected", topic=str(self._topic))
-                reason = await self.synchronizer.run(topic)
+                self._connected, self._failure = topic, None
+                reason = await self._synchronizer.run(topic)
             except (OSError, MagnetarError) as error:
                 reason = error
             finally:
+                self._connected = None
                 client.close()
+            self._failure = str(reason)
             log.warning("metadata_synchronizer_disconnected", topic=str(self._topic), reason=str(reason))
             await asyncio.sleep(RETRY_S)
 

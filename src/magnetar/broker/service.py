@@ -184,8 +184,9 @@ class Broker:
         if await update_addresses(environment.resources, config.clusterName, data):
             log.info("cluster_addresses_updated", cluster=config.clusterName, **data.model_dump(exclude_none=True))
         loaded = await self.topics.linked.load_all(lambda done, total: starting.report("topics", done, total))
-        await self._synchronize(opened, environment)
-        app = build_app(Administration(environment, domains, admin_url), environment.resources)
+        metadata_sync = await self._synchronize(opened, environment)
+        administration = Administration(environment, domains, admin_url, metadata_sync)
+        app = build_app(administration, environment.resources)
         options = _web_options(config, web_connections)
         web = WebServer(
             app,
@@ -222,13 +223,15 @@ class Broker:
             topics_failed=len(self.topics.load_failures.reasons),
         )
 
-    async def _synchronize(self, opened: AsyncExitStack, environment: Environment) -> None:
-        """Start the metadata synchronizer, if there is one."""
-        if self._synchronized is not None:
-            synchronizer = MetadataSync(environment, self._synchronized, self.topics.service_url)
-            opened.callback(synchronizer.stop)
-            await synchronizer.prepare()
-            synchronizer.start()
+    async def _synchronize(self, opened: AsyncExitStack, environment: Environment) -> MetadataSync | None:
+        """Start the metadata synchronizer and return it; None if it is off."""
+        if self._synchronized is None:
+            return None
+        synchronizer = MetadataSync(environment, self._synchronized, self.topics.service_url)
+        opened.callback(synchronizer.stop)
+        await synchronizer.prepare()
+        synchronizer.start()
+        return synchronizer
 
     async def stop(self) -> None:
         """Close all connections and topics; everything is durable on return. A second call has no effect.

@@ -31,6 +31,7 @@ _NOUNS = {
     "subscriptions": "subscriptions",
     "schemas": "schemas",
     "brokers": "brokers",
+    "metadata": "metadata",
     "profiles": "profiles",
     "pipeline": "pipeline",
 }

@@ -202,6 +202,11 @@ class SynchronizedStore:
 
     # -- the outbox -----------------------------------------------------------------------------------------------
 
+    @property
+    def unpublished_count(self) -> int:
+        """Number of events in the outbox."""
+        return len(self._inner.children(OUTBOX))
+
     def unpublished(self, count_max: int) -> list[tuple[int, bytes]]:
         """Return the oldest events in the outbox with their numbers; they may not be durable yet."""
         numbers = self._inner.children(OUTBOX)[:count_max]

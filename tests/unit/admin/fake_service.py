@@ -52,6 +52,7 @@ from magnetar.schema.strategy import SchemaCompatibilityStrategy
 if TYPE_CHECKING:
     from collections.abc import Collection, Generator, Iterator, Mapping, Sequence
 
+    from magnetar.admin.service import MetadataSync
     from magnetar.admin.topic_service import StatsOptions
     from magnetar.base.limits import Limit
     from magnetar.base.names import TopicName
@@ -437,6 +438,7 @@ class FakeAdminService:
     """An AdminService with ledger 3 only."""
 
     cluster_name = "A"
+    metadata_sync: MetadataSync | None = None
     service_url = "pulsar://127.0.0.1:16650"
     admin_url = "http://127.0.0.1:18080"
     version = "4.0.7"

@@ -21,6 +21,7 @@ from magnetar.broker.resources.process import resident_bytes
 if TYPE_CHECKING:
     from collections.abc import Generator, Mapping
 
+    from magnetar.admin.service import MetadataSync
     from magnetar.base.histogram import Histogram, RecentDurations
     from magnetar.base.limits import Limit
     from magnetar.base.memory_share import Share
@@ -35,9 +36,16 @@ Result = TypeVar("Result")
 class Administration:
     """Implementation of ``magnetar.admin.service.AdminService``."""
 
-    def __init__(self, environment: Environment, domains: Domains, admin_url: str) -> None:
-        """Administer the topics of both domains."""
+    def __init__(
+        self,
+        environment: Environment,
+        domains: Domains,
+        admin_url: str,
+        metadata_sync: MetadataSync | None = None,
+    ) -> None:
+        """Administer the topics of both domains; ``metadata_sync`` is the metadata synchronizer, None if it is off."""
         topics = domains.persistent
+        self.metadata_sync = metadata_sync
         self._environment = environment
         self._topics = topics
         self._admin_url = admin_url

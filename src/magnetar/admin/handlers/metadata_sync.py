@@ -1,0 +1,48 @@
+"""Magnetar's own: the metadata synchronizer (PIP-136)."""
+
+from __future__ import annotations
+
+from http import HTTPStatus
+from typing import TYPE_CHECKING, Any
+
+from magnetar.admin.exchange import AdminRoute, Context, route
+from magnetar.admin.models.metadata_sync import MetadataSyncStatus, RefusedEvent
+from magnetar.base.errors import AdminError
+
+if TYPE_CHECKING:
+    from starlette.requests import Request
+
+    from magnetar.admin.service import MetadataSync
+
+
+def routes(context: Context) -> list[AdminRoute]:
+    """Handlers for the metadata synchronizer."""
+    handlers = _MetadataSync(context)
+    root = "/admin/v2/metadata-sync"
+    return [
+        route("GET", f"{root}/status", handlers.status, gives=MetadataSyncStatus),
+        route("GET", f"{root}/refused", handlers.refused, gives=list[RefusedEvent]),
+        route("POST", f"{root}/snapshot", handlers.snapshot),
+    ]
+
+
+class _MetadataSync:
+    def __init__(self, context: Context) -> None:
+        self._service = context.service
+
+    def status(self, _: Request) -> MetadataSyncStatus:
+        return self._synchronizer.status()
+
+    def refused(self, _: Request) -> list[dict[str, Any]]:
+        return [event.to_json() for event in self._synchronizer.refused()]
+
+    async def snapshot(self, _: Request) -> None:
+        await self._synchronizer.snapshot()
+
+    @property
+    def _synchronizer(self) -> MetadataSync:
+        found = self._service.metadata_sync
+        if found is None:
+            message = "the metadata synchronizer is off: set metadataSyncEventTopic in the configuration of the broker"
+            raise AdminError(HTTPStatus.PRECONDITION_FAILED, message)
+        return found

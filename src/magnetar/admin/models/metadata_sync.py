@@ -1,0 +1,35 @@
+"""The state of the metadata synchronizer."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from magnetar.admin.models.model import Model
+
+
+@dataclass(slots=True, kw_only=True)
+class MetadataSyncStatus(Model):
+    """The state of the metadata synchronizer of this cluster."""
+
+    event_topic: str
+    connected: bool
+    failure: str | None
+    """Reason why it is not connected; None while it is, or if it never tried."""
+    unpublished_events: int
+    """Changes made here that are not in the event topic yet."""
+    applied_events: int
+    """Events with news since the start of the broker, including those of this cluster that it had lost."""
+    refused_events: int
+    """Events that could not be applied since the start of the broker."""
+    newest_event_age_seconds: dict[str, float]
+    """By cluster, the seconds since its newest event that arrived here since the start of the broker."""
+
+
+@dataclass(slots=True, kw_only=True)
+class RefusedEvent(Model):
+    """An event that could not be applied."""
+
+    refused_at: str
+    reason: str
+    event: str
+    """Its beginning, as text."""
