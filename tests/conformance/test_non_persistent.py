@@ -170,6 +170,19 @@ def test_regular_expressions_find_topics_of_the_requested_domains(
     assert broker.rest.get(topics) == [stored]
 
 
+def test_policies_of_a_topic_that_concern_its_clients(broker: Broker, client: pulsar.Client, news: str) -> None:
+    assert status(broker, "POST", f"{path(news)}/maxProducers", 1) == (404, {"reason": f"Topic {news} not found"})
+    producer = client.create_producer(news)
+    broker.rest.post(f"{path(news)}/maxProducers", 1)
+    assert broker.rest.get(f"{path(news)}/maxProducers") == 1
+    with pytest.raises(pulsar.ProducerBusy):
+        client.create_producer(news)
+    broker.rest.delete(f"{path(news)}/maxProducers")
+    client.create_producer(news)
+    producer.close()
+    assert status(broker, "POST", f"{path(news)}/retention", {})[0] == 501
+
+
 @pytest.mark.parametrize(
     ("method", "what", "code", "reason"),
     [

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import replace
 from functools import partial
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -13,6 +14,7 @@ from magnetar.admin.exchange import AdminRoute, Context, body, flag, number, rou
 from magnetar.admin.handlers.policy_checks import check_value
 from magnetar.admin.handlers.policy_owners import PolicyOwners
 from magnetar.base.errors import AdminError
+from magnetar.base.names import NON_PERSISTENT, PERSISTENT
 from magnetar.metadata.policy.document import Document
 from magnetar.metadata.policy.table import Policy
 
@@ -65,11 +67,29 @@ ACTED_ON = frozenset(
 """Fields of Policies that have routes."""
 
 
+OF_NON_PERSISTENT = frozenset(
+    {
+        Policy.INACTIVE_TOPICS,
+        Policy.MAX_CONSUMERS,
+        Policy.MAX_CONSUMERS_PER_SUBSCRIPTION,
+        Policy.MAX_MESSAGE_SIZE,
+        Policy.MAX_PRODUCERS,
+        Policy.MAX_SUBSCRIPTIONS,
+        Policy.PUBLISH_RATE,
+        Policy.SCHEMA_COMPATIBILITY_STRATEGY,
+        Policy.SCHEMA_VALIDATION_ENFORCED,
+        Policy.SUBSCRIBE_RATE,
+        Policy.SUBSCRIPTION_TYPES_ENABLED,
+    }
+)
+"""Policies that have an effect on non-persistent topics; the others concern stored messages."""
+
+
 def routes(context: Context) -> list[AdminRoute]:
     """Handlers for policies."""
     handlers = _Handlers(context)
+    by_domain = ((PERSISTENT, handlers), (NON_PERSISTENT, _Handlers(replace(context, domain=NON_PERSISTENT))))
     namespace = "/admin/v2/namespaces/{tenant}/{namespace}"
-    topic = "/admin/v2/persistent/{tenant}/{namespace}/{topic}"
     found = [
         route("GET", f"{namespace}/isAllowAutoUpdateSchema", handlers.auto_updates_schemas, gives=bool),
         route("POST", f"{namespace}/isAllowAutoUpdateSchema", handlers.set_auto_update_of_schemas, takes=_FLAG),
@@ -78,10 +98,12 @@ def routes(context: Context) -> list[AdminRoute]:
         if policy.namespace is not None:
             methods = handlers.of_namespace(policy, policy.namespace)
             found += _routes(namespace, policy, policy.namespace, methods, {})
-        if policy.topic is not None:
-            methods = handlers.of_topic(policy, policy.topic)
-            scoped: Description = {"query": ["isGlobal"], "refuses": [501]}
-            found += _routes(topic, policy, policy.topic, methods, scoped)
+        for domain, of_topics in by_domain:
+            if policy.topic is not None and (domain == PERSISTENT or policy in OF_NON_PERSISTENT):
+                methods = of_topics.of_topic(policy, policy.topic)
+                scoped: Description = {"query": ["isGlobal"], "refuses": [501]}
+                topic = f"/admin/v2/{domain}/{{tenant}}/{{namespace}}/{{topic}}"
+                found += _routes(topic, policy, policy.topic, methods, scoped)
     return found
 
 

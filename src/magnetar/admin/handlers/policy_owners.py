@@ -43,14 +43,14 @@ class PolicyOwners:
     def topic(self, request: Request) -> TopicName:
         """Return the topic; refuses with 404 if it does not exist. A partition has the policies of its topic."""
         topic = self._context.topic(request)
-        if self._context.service.topics.partitions_of(topic) is None:
+        if self._context.topics.partitions_of(topic) is None:
             raise topic_not_found(topic)
         return topic
 
     def to_change(self, request: Request) -> TopicName:
         """Return a topic whose policies are to be changed, like ``topic``; refuses a partition with 412."""
         topic = self.topic(request)
-        if self._context.service.topics.partitions_of(topic.partitioned_topic) and topic.partition_index >= 0:
+        if self._context.topics.partitions_of(topic.partitioned_topic) and topic.partition_index >= 0:
             raise AdminError(HTTPStatus.PRECONDITION_FAILED, "Not allowed to set/get topic policy for a partition")
         return topic
 
