@@ -1,6 +1,6 @@
 """``MetadataChangeEvent`` of PIP-136 as JSON. Pure.
 
-``data`` has the edits with their stamps, so that a receiver can merge them by field.
+``data`` has the edits with their timestamps, so that a receiver can merge them by field.
 """
 
 from __future__ import annotations

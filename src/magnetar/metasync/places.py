@@ -17,7 +17,7 @@ OUTBOX = f"{ROOT}/outbox"
 REFUSED = f"{ROOT}/refused"
 """Root of the newest refused events, by number."""
 CLOCK = f"{ROOT}/clock"
-"""Path of the newest stamp that was given or observed."""
+"""Path of the newest timestamp that was given or observed."""
 
 _POLICIES = "/admin/policies"
 _TOPICS = {

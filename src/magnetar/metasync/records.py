@@ -1,7 +1,7 @@
 """Records of resources, which merge by the newer edit of each unit. Pure.
 
 A record has the newest edit of each unit, also of one that was removed, and the times of the resource's creation and
-deletion. Of two edits of a unit the one with the greater stamp counts. Merging is commutative, associative and
+deletion. Of two edits of a unit the one with the greater timestamp counts. Merging is commutative, associative and
 idempotent: records may be lost, repeated and reordered, or contain some of the units only, and all clusters agree.
 
 A deletion removes all edits before it. A resource that is created again has none of them. An edit that was made
@@ -14,7 +14,7 @@ import json
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
-from magnetar.metasync.stamps import Stamp
+from magnetar.metasync.timestamps import Timestamp
 from magnetar.metasync.units import ResourceType, document_of
 
 if TYPE_CHECKING:
@@ -38,13 +38,13 @@ If older ones are forgotten, an edit made before the removal could restore the u
 class Edit(NamedTuple):
     """The newest edit of a unit."""
 
-    stamp: Stamp
+    timestamp: Timestamp
     value: Any
     """JSON; REMOVED if the unit was removed."""
 
     def wins_over(self, other: Edit) -> bool:
-        """Return whether this edit counts. Equal stamps with different values come from a faulty cluster only."""
-        return (self.stamp, _canonical(self.value)) > (other.stamp, _canonical(other.value))
+        """Return whether this edit counts. Equal timestamps with different values come from a faulty cluster only."""
+        return (self.timestamp, _canonical(self.value)) > (other.timestamp, _canonical(other.value))
 
 
 @dataclass(slots=True)
@@ -52,9 +52,9 @@ class Record:
     """The edits of one resource, all of them or a part."""
 
     kind: ResourceType
-    created: Stamp | None = None
+    created: Timestamp | None = None
     """The newest creation."""
-    deleted: Stamp | None = None
+    deleted: Timestamp | None = None
     """The newest deletion."""
     edits: dict[str, Edit] = field(default_factory=dict)
     """By unit."""
@@ -65,14 +65,14 @@ class Record:
         return self.created is not None and (self.deleted is None or self.deleted < self.created)
 
     @property
-    def newest(self) -> Stamp | None:
-        """The newest stamp of the record."""
-        return max(self.stamps(), default=None)
+    def newest(self) -> Timestamp | None:
+        """The newest timestamp of the record."""
+        return max(self.timestamps(), default=None)
 
-    def stamps(self) -> Iterator[Stamp]:
-        """Yield all stamps."""
+    def timestamps(self) -> Iterator[Timestamp]:
+        """Yield all timestamps."""
         yield from (each for each in (self.created, self.deleted) if each is not None)
-        yield from (edit.stamp for edit in self.edits.values())
+        yield from (edit.timestamp for edit in self.edits.values())
 
     def document(self) -> Document | None:
         """Return the resource's document; None if it does not exist."""
@@ -94,7 +94,7 @@ class Record:
             elif edit.wins_over(known):
                 edits[unit] = edit
         if deleted is not None:
-            edits = {unit: edit for unit, edit in edits.items() if deleted < edit.stamp}
+            edits = {unit: edit for unit, edit in edits.items() if deleted < edit.timestamp}
         return Record(self.kind, created, deleted, edits)
 
     def news(self, known: Record) -> Record:
@@ -116,13 +116,13 @@ class Record:
     def forget(self) -> None:
         """Forget the oldest removed units beyond REMOVED_MAX."""
         removed = [unit for unit, edit in self.edits.items() if edit.value is REMOVED]
-        removed.sort(key=lambda unit: self.edits[unit].stamp)
+        removed.sort(key=lambda unit: self.edits[unit].timestamp)
         for unit in removed[: max(0, len(removed) - REMOVED_MAX)]:
             del self.edits[unit]
 
     def to_json(self) -> dict[str, Any]:
         """Return the record as JSON."""
-        edits = {unit: [edit.value, *edit.stamp.to_json()] for unit, edit in sorted(self.edits.items())}
+        edits = {unit: [edit.value, *edit.timestamp.to_json()] for unit, edit in sorted(self.edits.items())}
         found: dict[str, Any] = {"edits": edits}
         if self.created is not None:
             found["created"] = self.created.to_json()
@@ -139,8 +139,8 @@ class Record:
                 created, deleted = value.get("created"), value.get("deleted")
                 return cls(
                     kind,
-                    None if created is None else Stamp.from_json(created),
-                    None if deleted is None else Stamp.from_json(deleted),
+                    None if created is None else Timestamp.from_json(created),
+                    None if deleted is None else Timestamp.from_json(deleted),
                     read,
                 )
         message = "a record of edits must have the member edits"
@@ -152,13 +152,13 @@ def _edit_of(unit: object, value: object) -> Edit:
         message = f"{unit!r:.100} is not a JSON pointer"
         raise ValueError(message)
     match value:
-        case [edited, *stamp]:
-            return Edit(Stamp.from_json(stamp), edited)
-    message = f"the edit of {unit:.100} must have a value and a stamp"
+        case [edited, *timestamp]:
+            return Edit(Timestamp.from_json(timestamp), edited)
+    message = f"the edit of {unit:.100} must have a value and a timestamp"
     raise ValueError(message)
 
 
-def _newer(one: Stamp | None, other: Stamp | None) -> Stamp | None:
+def _newer(one: Timestamp | None, other: Timestamp | None) -> Timestamp | None:
     return max((each for each in (one, other) if each is not None), default=None)
 
 

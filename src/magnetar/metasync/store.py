@@ -16,7 +16,7 @@ from magnetar.metasync.events import EventType, MetadataChangeEvent
 from magnetar.metasync.places import CLOCK, OUTBOX, RECORDS, REFUSED, event_path, refused_path, resource_at
 from magnetar.metasync.records import REMOVED, Edit, Record
 from magnetar.metasync.rules import OF_EACH_CLUSTER
-from magnetar.metasync.stamps import HybridClock, Stamp, check_time
+from magnetar.metasync.timestamps import HybridClock, Timestamp, check_time
 from magnetar.metasync.units import ResourceType, units_of
 
 if TYPE_CHECKING:
@@ -75,7 +75,7 @@ class SynchronizedStore:
         self._cluster = cluster
         self._wall = clock
         stored = inner.get(CLOCK)
-        self._clock = HybridClock(cluster, None if stored is None else Stamp.from_json(json.loads(stored.value)))
+        self._clock = HybridClock(cluster, None if stored is None else Timestamp.from_json(json.loads(stored.value)))
         numbers = inner.children(OUTBOX)
         self._next_number = int(numbers[-1]) + 1 if numbers else 0
         self.commit_times: Histogram = inner.commit_times
@@ -149,17 +149,19 @@ class SynchronizedStore:
         """
         if before == after:
             return Record(known.kind)
-        stamp = self._clock.next(self._now_ms())
+        timestamp = self._clock.next(self._now_ms())
         if after is None:
-            return Record(known.kind, deleted=stamp)
+            return Record(known.kind, deleted=timestamp)
         if before is None:
             new = _own_units(known.kind, after)
             units = [*new, *(unit for unit in known.edits if unit not in new)]
-            return Record(known.kind, stamp, None, {unit: Edit(stamp, new.get(unit, REMOVED)) for unit in units})
+            return Record(
+                known.kind, timestamp, None, {unit: Edit(timestamp, new.get(unit, REMOVED)) for unit in units}
+            )
         new = units_of(known.kind, after)
         old = units_of(known.kind, before)
         units = [unit for unit in {**old, **new} if old.get(unit) != new.get(unit)]
-        return Record(known.kind, None, None, {unit: Edit(stamp, new.get(unit, REMOVED)) for unit in units})
+        return Record(known.kind, None, None, {unit: Edit(timestamp, new.get(unit, REMOVED)) for unit in units})
 
     def _event(self, event_type: EventType, resource: Resource, record: Record) -> Put:
         number, self._next_number = self._next_number, self._next_number + 1
@@ -174,8 +176,8 @@ class SynchronizedStore:
         Raises RequestError for edits that are too far in the future, ValueError for a document that is not valid.
         """
         now_ms = self._now_ms()
-        for stamp in event.record.stamps():
-            check_time(stamp, now_ms)
+        for timestamp in event.record.timestamps():
+            check_time(timestamp, now_ms)
         resource, known, record = event.resource, self.record(event.resource), event.record
         if self._document(resource) is not None:
             record = self._rules.shared(record)
@@ -184,8 +186,8 @@ class SynchronizedStore:
             return False
         merged = known.merge(record)
         written = self._written(resource, merged)
-        for stamp in event.record.stamps():
-            self._clock.observe(stamp)
+        for timestamp in event.record.timestamps():
+            self._clock.observe(timestamp)
         self._inner.commit([*written, *self._keep(resource, merged)], on_durable)
         return True
 
@@ -292,10 +294,10 @@ class SynchronizedStore:
             return []
         after = None if stored is None else json.loads(stored.value)
         if stored is not None and after is not None and record.is_empty:
-            stamp = Stamp(stored.modified_ms, 0, self._cluster)
-            self._clock.observe(stamp)
-            edits = {unit: Edit(stamp, value) for unit, value in _own_units(resource.kind, after).items()}
-            edited, event_type = Record(resource.kind, stamp, None, edits), EventType.CREATED
+            timestamp = Timestamp(stored.modified_ms, 0, self._cluster)
+            self._clock.observe(timestamp)
+            edits = {unit: Edit(timestamp, value) for unit, value in _own_units(resource.kind, after).items()}
+            edited, event_type = Record(resource.kind, timestamp, None, edits), EventType.CREATED
         else:
             edited = self._rules.shared(self._edited(record, _normal(resource.kind, record.document()), after))
             event_type = EventType.MODIFIED if after is not None else EventType.DELETED
@@ -306,8 +308,8 @@ class SynchronizedStore:
     def _keep(self, resource: Resource, record: Record) -> list[Put | Delete]:
         record.forget()
         value = json.dumps(record.to_json(), separators=(",", ":")).encode()
-        stamp = self._clock.newest
-        return [Put(resource.record_path, value), Put(CLOCK, json.dumps(stamp.to_json()).encode())]
+        timestamp = self._clock.newest
+        return [Put(resource.record_path, value), Put(CLOCK, json.dumps(timestamp.to_json()).encode())]
 
     def _document(self, resource: Resource) -> Document | None:
         stored = self._inner.get(resource.path)

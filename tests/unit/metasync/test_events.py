@@ -9,10 +9,10 @@ from magnetar.base.errors import InvalidTopicNameError
 from magnetar.metasync.events import EVENT_BYTES_MAX, EventError, EventType, MetadataChangeEvent
 from magnetar.metasync.places import Resource, resource_at
 from magnetar.metasync.records import Edit, Record
-from magnetar.metasync.stamps import Stamp
+from magnetar.metasync.timestamps import Timestamp
 from magnetar.metasync.units import ResourceType
 
-STAMP = Stamp(7, 1, "ewr")
+STAMP = Timestamp(7, 1, "ewr")
 EVENT = MetadataChangeEvent(
     EventType.MODIFIED,
     Resource(ResourceType.NAMESPACES, "acme/orders"),
@@ -50,9 +50,9 @@ def test_an_event_has_the_fields_of_the_proposal() -> None:
         ({"updateTime": None}, "a member of MetadataChangeEvent is missing"),
         ({"data": {}}, "a record of edits must have the member edits"),
         ({"data": {"edits": {"x": [1, 7, 1, "ewr"]}}}, "'x' is not a JSON pointer"),
-        ({"data": {"edits": {"/x": 1}}}, "the edit of /x must have a value and a stamp"),
-        ({"data": {"edits": {"/x": [1, 7]}}}, "is not the stamp of an edit"),
-        ({"data": {"edits": {}, "created": 5}}, "is not the stamp of an edit"),
+        ({"data": {"edits": {"/x": 1}}}, "the edit of /x must have a value and a timestamp"),
+        ({"data": {"edits": {"/x": [1, 7]}}}, "is not the timestamp of an edit"),
+        ({"data": {"edits": {}, "created": 5}}, "is not the timestamp of an edit"),
     ],
 )
 def test_an_event_that_cannot_be_read_is_refused_with_the_reason(change: dict[str, Any], reason: str) -> None:

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from magnetar.metasync.records import PARTITIONS, REMOVED, Edit, Record
-from magnetar.metasync.stamps import Stamp
+from magnetar.metasync.timestamps import Timestamp
 from magnetar.metasync.units import ResourceType
 
 if TYPE_CHECKING:
@@ -16,11 +16,13 @@ if TYPE_CHECKING:
 NAMESPACE = ResourceType.NAMESPACES
 CLUSTERS = ("ewr", "jfk", "lga")
 
-stamps = st.builds(Stamp, st.integers(0, 5), st.integers(0, 2), st.sampled_from(CLUSTERS))
+timestamps = st.builds(Timestamp, st.integers(0, 5), st.integers(0, 2), st.sampled_from(CLUSTERS))
 units = st.sampled_from(["/message_ttl_in_seconds", "/properties/a", "/properties/b"])
-edits = st.builds(Edit, stamps, st.sampled_from([REMOVED, 1, 2, "x"]))
-records = st.builds(Record, st.just(NAMESPACE), st.none() | stamps, st.none() | stamps, st.dictionaries(units, edits))
-"""Any parts of records, also of a faulty cluster that gives a stamp twice."""
+edits = st.builds(Edit, timestamps, st.sampled_from([REMOVED, 1, 2, "x"]))
+records = st.builds(
+    Record, st.just(NAMESPACE), st.none() | timestamps, st.none() | timestamps, st.dictionaries(units, edits)
+)
+"""Any parts of records, also of a faulty cluster that gives a timestamp twice."""
 
 
 def merged(*parts: Record) -> Record:
@@ -53,9 +55,9 @@ def test_merging_equals_the_naive_twin_in_any_order(parts: list[Record], random:
     expected: dict[str, Edit] = {}
     for unit in {unit for each in parts for unit in each.edits}:
         known = [each.edits[unit] for each in parts if unit in each.edits]
-        newest = max(edit.stamp for edit in known)
+        newest = max(edit.timestamp for edit in known)
         if deleted is None or deleted < newest:
-            expected[unit] = max((e for e in known if e.stamp == newest), key=lambda edit: json.dumps(edit.value))
+            expected[unit] = max((e for e in known if e.timestamp == newest), key=lambda edit: json.dumps(edit.value))
     random.shuffle(parts)
     whole = merged(*parts)
     assert whole.edits == expected
@@ -78,8 +80,8 @@ def test_a_record_survives_json(one: Record) -> None:
     assert Record.from_json(NAMESPACE, one.to_json()) == one
 
 
-def at(time_ms: int, cluster: str = "ewr", counter: int = 0) -> Stamp:
-    return Stamp(time_ms, counter, cluster)
+def at(time_ms: int, cluster: str = "ewr", counter: int = 0) -> Timestamp:
+    return Timestamp(time_ms, counter, cluster)
 
 
 def test_edits_of_different_fields_are_both_kept() -> None:

@@ -17,8 +17,8 @@ from magnetar.metasync.events import EventType, MetadataChangeEvent
 from magnetar.metasync.places import OUTBOX, Resource
 from magnetar.metasync.records import Edit, Record
 from magnetar.metasync.rules import Rules
-from magnetar.metasync.stamps import Stamp
 from magnetar.metasync.store import SynchronizedStore
+from magnetar.metasync.timestamps import Timestamp
 from magnetar.metasync.units import ResourceType
 
 RULES = Rules(NamespaceName("pulsar", "metadata"))
@@ -137,12 +137,12 @@ def test_an_edit_its_time_and_its_event_are_one_transaction() -> None:
     (event,) = ewr.events()
     assert (event.type, event.resource) == (EventType.CREATED, Resource(ResourceType.TENANTS, "acme"))
     assert event.source_cluster == "ewr"
-    assert event.record.created == Stamp(1_000_000, 0, "ewr")
+    assert event.record.created == Timestamp(1_000_000, 0, "ewr")
     ewr.restart()
     ewr.resources.tenants.update("acme", lambda t: t.model_copy(update={"adminRoles": ["admin"]}))
     created, modified = ewr.events()
     assert (created, modified.type) == (event, EventType.MODIFIED)
-    assert modified.record.edits == {"/adminRoles": Edit(Stamp(1_000_000, 1, "ewr"), ["admin"])}
+    assert modified.record.edits == {"/adminRoles": Edit(Timestamp(1_000_000, 1, "ewr"), ["admin"])}
 
 
 def test_a_change_without_effect_has_no_event() -> None:
@@ -252,9 +252,9 @@ def test_the_namespace_of_the_event_topic_is_not_synchronized() -> None:
     )
     list(ewr.store.adopt())
     assert ewr.events() == []
-    stamp = Stamp(1, 0, "ewr")
+    timestamp = Timestamp(1, 0, "ewr")
     resource = Resource(ResourceType.NAMESPACES, "pulsar/metadata")
-    event = MetadataChangeEvent(EventType.CREATED, resource, "ewr", 1, Record(resource.kind, stamp))
+    event = MetadataChangeEvent(EventType.CREATED, resource, "ewr", 1, Record(resource.kind, timestamp))
     assert jfk.receive(event) == [False]
     assert jfk.documents() == {}
 
@@ -302,13 +302,13 @@ def test_an_edit_too_far_in_the_future_is_refused_and_stops_nothing() -> None:
         jfk.receive(event)
     assert jfk.documents() == {}
     jfk.resources.tenants.create("acme", TenantInfo())
-    assert jfk.events()[0].record.created == Stamp(1_000_000, 0, "jfk")
+    assert jfk.events()[0].record.created == Timestamp(1_000_000, 0, "jfk")
 
 
 def test_a_document_that_is_not_valid_is_refused() -> None:
     jfk = Cluster("jfk")
-    stamp = Stamp(1, 0, "ewr")
-    record = Record(ResourceType.TENANTS, stamp, None, {"/adminRoles": Edit(stamp, 7)})
+    timestamp = Timestamp(1, 0, "ewr")
+    record = Record(ResourceType.TENANTS, timestamp, None, {"/adminRoles": Edit(timestamp, 7)})
     event = MetadataChangeEvent(EventType.CREATED, Resource(ResourceType.TENANTS, "acme"), "ewr", 1, record)
     with pytest.raises(ValueError, match="adminRoles"):
         jfk.receive(event)
@@ -323,7 +323,7 @@ def test_what_existed_before_and_was_edited_meanwhile_is_adopted() -> None:
     list(ewr.store.adopt())
     (created,) = ewr.events()
     assert created.type is EventType.CREATED
-    assert created.record.created == Stamp(1_000_000, 0, "ewr"), "the time of the last change"
+    assert created.record.created == Timestamp(1_000_000, 0, "ewr"), "the time of the last change"
     list(ewr.store.adopt())
     assert len(ewr.events()) == 1, "nothing has changed since"
     unrecorded.tenants.update("acme", lambda t: t.model_copy(update={"adminRoles": ["new"]}))
@@ -332,7 +332,7 @@ def test_what_existed_before_and_was_edited_meanwhile_is_adopted() -> None:
     unrecorded.namespaces.delete(ORDERS)
     list(ewr.store.adopt())
     _, modified, namespace, deleted = ewr.events()
-    assert modified.record.edits == {"/adminRoles": Edit(Stamp(2_000_000, 0, "ewr"), ["new"])}
+    assert modified.record.edits == {"/adminRoles": Edit(Timestamp(2_000_000, 0, "ewr"), ["new"])}
     assert (namespace.type, deleted.type) == (EventType.CREATED, EventType.DELETED)
     jfk = Cluster("jfk")
     jfk.receive(*ewr.events())
