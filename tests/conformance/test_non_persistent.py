@@ -170,6 +170,16 @@ def test_regular_expressions_find_topics_of_the_requested_domains(
     assert broker.rest.get(topics) == [stored]
 
 
+def test_the_statistics_of_the_broker_include_it(
+    broker: Broker, client: pulsar.Client, namespace: str, news: str
+) -> None:
+    publish(client, news, numbered(3))
+    (bundle,) = broker.rest.get("broker-stats/topics")[namespace].values()
+    assert bundle["non-persistent"][news]["msgInCounter"] == 3
+    assert broker.rest.get("broker-stats/load-report")["nonPersistentTopicsEnabled"] is True
+    assert f'topic="{news}"' in broker.rest.metrics()
+
+
 def test_policies_of_a_topic_that_concern_its_clients(broker: Broker, client: pulsar.Client, news: str) -> None:
     assert status(broker, "POST", f"{path(news)}/maxProducers", 1) == (404, {"reason": f"Topic {news} not found"})
     producer = client.create_producer(news)

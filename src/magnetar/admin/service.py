@@ -46,10 +46,6 @@ class TopicOperations(DomainTopicOperations, Protocol):
         """Return the protection of each durable subscription, by name."""
         ...
 
-    def is_loaded(self, topic: TopicName) -> bool:
-        """Return whether the topic is in memory."""
-        ...
-
     async def skip_entries(self, topic: TopicName, cluster: str, through: Position) -> None:
         """Let the link to ``cluster`` skip the damaged entries at which it has stopped; durable on return.
 

@@ -95,6 +95,10 @@ class DomainTopicOperations(Protocol):
         """Return the state of a topic's managed ledger."""
         ...
 
+    def is_loaded(self, topic: TopicName) -> bool:
+        """Return whether the topic is in memory."""
+        ...
+
     def open_names(self) -> list[TopicName]:
         """Return the loaded topics, in no particular order."""
         ...

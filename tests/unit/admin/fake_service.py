@@ -465,6 +465,8 @@ class FakeAdminService:
         return {
             "allowAutoTopicCreationType": "non-partitioned",
             "defaultNumPartitions": "1",
+            "enableNonPersistentTopics": "true",
+            "enablePersistentTopics": "true",
             "maxMessageSize": "5242880",
         }
 

@@ -130,6 +130,10 @@ class NonPersistentOperations:
         }
         return PersistentTopicInternalStats(entries_added_counter=found.distribution.entries, cursors=cursors)
 
+    def is_loaded(self, topic: TopicName) -> bool:
+        """Return whether the topic is in memory; its name alone does not create it."""
+        return topic in self._topics.loaded
+
     def open_names(self) -> list[TopicName]:
         """Return the topics."""
         return list(self._topics.loaded)

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from starlette.requests import Request
     from starlette.responses import Response
 
+    from magnetar.admin.topic_service import DomainTopicOperations
     from magnetar.base.names import TopicName
 
 _MIB = 1 << 20
@@ -102,7 +103,7 @@ class _BrokerStats:
         async for topic, stats in self._loaded(StatsOptions()):
             bundles = self._context.policies(topic.namespace_name).bundles
             bundle = found.setdefault(str(topic.namespace_name), {}).setdefault(str(bundle_of(topic, bundles)), {})
-            bundle.setdefault("persistent", {})[str(topic)] = stats
+            bundle.setdefault(topic.domain, {})[str(topic)] = stats
         return await self._context.answer(found)
 
     @large_answer
@@ -119,14 +120,15 @@ class _BrokerStats:
             bundle = bundle_of(topic, self._context.policies(topic.namespace_name).bundles)
             bundles[f"{topic.namespace_name}/{bundle}"] = None
         used, limit = self._service.memory()["total"]
+        configuration = self._service.runtime_configuration()
         unknown = {"usage": 0.0, "limit": 0.0}
         counts = {name: int(totals[name]) for name in ("numTopics", "numProducers")}
         rates = {name: totals[name] for name in ("msgThroughputIn", "msgThroughputOut", "msgRateIn", "msgRateOut")}
         report = {
             "webServiceUrl": self._service.admin_url,
             "pulsarServiceUrl": self._service.service_url,
-            "persistentTopicsEnabled": True,
-            "nonPersistentTopicsEnabled": False,
+            "persistentTopicsEnabled": configuration["enablePersistentTopics"] == "true",
+            "nonPersistentTopicsEnabled": configuration["enableNonPersistentTopics"] == "true",
             "cpu": unknown,
             "memory": {"usage": used / _MIB, "limit": limit / _MIB},
             "directMemory": unknown,
@@ -159,6 +161,8 @@ class _BrokerStats:
 
     async def _loaded(self, options: StatsOptions) -> AsyncIterator[tuple[TopicName, TopicStats]]:
         """Yield the loaded topics with their statistics; topics that are unloaded meanwhile are omitted."""
-        async for topic in self._context.in_turn(sorted(self._service.topics.open_names(), key=str)):
-            if self._service.topics.is_loaded(topic):
-                yield topic, await self._service.topics.stats(topic, options)
+        domains: tuple[DomainTopicOperations, ...] = (self._service.topics, self._service.non_persistent)
+        for topics in domains:
+            async for topic in self._context.in_turn(sorted(topics.open_names(), key=str)):
+                if topics.is_loaded(topic):
+                    yield topic, await topics.stats(topic, options)
