@@ -111,7 +111,9 @@ class Distribution:
             run.answer()
 
     def close(self) -> None:
-        """Drop the runs that wait, without answers: their clients look the topic up again."""
+        """Drop the runs that wait, without receipts: their clients look the topic up again, and send them again."""
         runs, self._runs = self._runs, deque()
         for run in runs:
             run.end()
+            if not run.count:  # another answer that follows the receipts
+                run.answer()

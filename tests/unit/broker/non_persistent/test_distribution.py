@@ -9,8 +9,10 @@ import pytest
 from magnetar.base.limits import Limit
 from magnetar.base.names import TopicName
 from magnetar.base.position import EARLIEST, Position
+from magnetar.broker.session.producers import close
 from magnetar.sim.cluster import Client, Cluster, entry
 from magnetar.wire import commands
+from magnetar.wire.proto import pulsar_api_pb2 as pb
 from tests.kit.work import lines_run
 
 if TYPE_CHECKING:
@@ -137,6 +139,25 @@ def test_an_unload_ends_what_waits(cluster: Cluster, monkeypatch: pytest.MonkeyP
     client.produce(producer_id=2)
     assert client.take("PRODUCER_SUCCESS")
     assert NEWS in topics.loaded
+
+
+def test_a_producer_that_is_being_closed_is_answered_although_the_topic_is_unloaded(
+    cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    consumers(cluster, 1)
+    client = connected(cluster)
+    client.produce()
+    client.heard.clear()
+    monkeypatch.setattr(cluster.environment.turns, "is_over", lambda: True)
+    producer = client.session.producers[1]
+
+    def publish_and_close() -> None:
+        producer.publish([(0, 0, 1)], [entry("a")])
+        close(client.session, pb.CommandCloseProducer(producer_id=1, request_id=9))
+        cluster.domains.non_persistent.close(NEWS)
+
+    cluster.do(publish_and_close)
+    assert client.names() == ["SUCCESS"]
 
 
 def test_the_end_of_a_connection_ends_its_producers_and_consumers(cluster: Cluster) -> None:
