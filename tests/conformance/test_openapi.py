@@ -160,7 +160,8 @@ CHECKS: list[Any] = [is_not_broken, status_code_conformance, content_type_confor
 
 @pytest.fixture(scope="module")
 def stage(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stage]:
-    with Broker(tmp_path_factory.mktemp("openapi"), CLUSTER) as broker:
+    settings = {"metadataSyncEventTopic": "persistent://pulsar/metadata/events"}  # else its routes only refuse
+    with Broker(tmp_path_factory.mktemp("openapi"), CLUSTER, settings) as broker:
         client = connect(broker.service_url)
         made = Stage(broker, client)
         yield made

@@ -15,14 +15,17 @@ if TYPE_CHECKING:
     from magnetar.admin.service import MetadataSync
 
 
+_OFF = [HTTPStatus.PRECONDITION_FAILED]
+
+
 def routes(context: Context) -> list[AdminRoute]:
     """Handlers for the metadata synchronizer."""
     handlers = _MetadataSync(context)
     root = "/admin/v2/metadata-sync"
     return [
-        route("GET", f"{root}/status", handlers.status, gives=MetadataSyncStatus),
-        route("GET", f"{root}/refused", handlers.refused, gives=list[RefusedEvent]),
-        route("POST", f"{root}/snapshot", handlers.snapshot),
+        route("GET", f"{root}/status", handlers.status, gives=MetadataSyncStatus, refuses=_OFF),
+        route("GET", f"{root}/refused", handlers.refused, gives=list[RefusedEvent], refuses=_OFF),
+        route("POST", f"{root}/snapshot", handlers.snapshot, refuses=_OFF),
     ]
 
 
