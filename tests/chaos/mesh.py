@@ -19,7 +19,7 @@ from tests.kit.messages import publish
 from tests.kit.wait import wait_until
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from tests.geo.journey import Journey
 
@@ -63,14 +63,21 @@ def make_kept_namespace(clusters: LocalClusters, namespace: str, names: Sequence
         clusters.rest(name).post(f"namespaces/{namespace}/replication", list(clusters.members))
 
 
-def wait_for_carrying(clusters: LocalClusters, namespace: str, source: str) -> None:
-    """Publish a message in ``source``, and wait until every cluster has it."""
+def wait_for_carrying(
+    clusters: LocalClusters, namespace: str, source: str, meanwhile: Callable[[], object] = lambda: None
+) -> None:
+    """Publish a message in ``source``, and wait until every cluster has it; ``meanwhile`` is called again and again."""
+
+    def has_come(name: str) -> bool:
+        meanwhile()
+        return holds(clusters, name, topic, count)
+
     topic = f"persistent://{namespace}/first-{source}"
     publish(clusters.client(source), topic, [b"first"])
     count = entries(clusters, source, topic)
     for name in clusters.members:
         wait_until(
-            partial(holds, clusters, name, topic, count),
+            partial(has_come, name),
             UP_TIMEOUT_S,
             what=f"a message of {source} in {name}",
             interval_s=0.1,

@@ -11,6 +11,7 @@ import random
 import subprocess
 import sys
 import time
+from functools import partial
 from typing import TYPE_CHECKING
 
 import pulsar
@@ -91,7 +92,8 @@ def test_rolling_upgrade_from_the_previous_commit(previous: Mapping[str, str], t
         clusters.stop_pipeline()
         journey.run(1.0)
         clusters.start_pipeline()
-        wait_for_carrying(clusters, NAMESPACE, "ewr")
+        # A connection that answers no PING for a minute is closed, and Spark may take that long to start.
+        wait_for_carrying(clusters, NAMESPACE, "ewr", partial(journey.run, 0.1))
         move(journey, clusters, topic, "jfk")
         _upgrade(clusters, journey, topic, "ewr", killed=True)
         move(journey, clusters, topic, "ewr")
