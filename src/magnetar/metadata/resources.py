@@ -28,10 +28,13 @@ if TYPE_CHECKING:
 
 _CLUSTERS = "/admin/clusters"
 _OWN_ADDRESSES = "/magnetar/own-addresses"
-_POLICIES = "/admin/policies"
 _LOCAL_POLICIES = "/admin/local-policies"
-_PARTITIONED_TOPICS = "/admin/partitioned-topics"
-_TOPIC_POLICIES = "/admin/topic-policies"
+POLICIES = "/admin/policies"
+"""Root of the tenants, and of the policies of their namespaces."""
+PARTITIONED_TOPICS = "/admin/partitioned-topics"
+"""Root of the partitioned topics; see ``topic_path``."""
+TOPIC_POLICIES = "/admin/topic-policies"
+"""Root of the policies of topics; see ``topic_path``."""
 MANAGED_LEDGERS = "/managed-ledgers"
 """Root of the ledger lists of topics, and of their cursors; see ``managed_ledger_path``."""
 
@@ -69,10 +72,10 @@ class Tenants(Documents[str, TenantInfo]):
 
     def names(self) -> list[str]:
         """Return the names, sorted."""
-        return self._store.children(_POLICIES)
+        return self._store.children(POLICIES)
 
     def _path(self, key: str) -> str:
-        return f"{_POLICIES}/{key}"
+        return f"{POLICIES}/{key}"
 
 
 class Namespaces(Documents[NamespaceName, Policies]):
@@ -82,20 +85,20 @@ class Namespaces(Documents[NamespaceName, Policies]):
 
     def of_tenant(self, tenant: str) -> list[NamespaceName]:
         """Return the namespaces of ``tenant``, sorted."""
-        return [NamespaceName(tenant, name) for name in self._store.children(f"{_POLICIES}/{tenant}")]
+        return [NamespaceName(tenant, name) for name in self._store.children(f"{POLICIES}/{tenant}")]
 
     def watch(self, callback: Callable[[NamespaceName], None]) -> Callable[[], None]:
         """Call ``callback`` with a namespace after a change of its policies; returns a function that ends the watch."""
 
         def changed(change: Change) -> None:
-            tenant, separator, namespace = change.path.removeprefix(f"{_POLICIES}/").partition("/")
+            tenant, separator, namespace = change.path.removeprefix(f"{POLICIES}/").partition("/")
             if separator:
                 callback(NamespaceName(tenant, namespace))
 
-        return self._store.watch(_POLICIES, changed)
+        return self._store.watch(POLICIES, changed)
 
     def _path(self, key: NamespaceName) -> str:
-        return f"{_POLICIES}/{key}"
+        return f"{POLICIES}/{key}"
 
 
 class LocalPoliciesOf(Documents[NamespaceName, LocalPolicies]):
@@ -123,11 +126,11 @@ class PartitionedTopics(Documents[TopicName, PartitionedTopicMetadata]):
 
         Topics may come and go between two of them; those are yielded or not, and no topic is yielded twice.
         """
-        for name in self._store.each_child(f"{_PARTITIONED_TOPICS}/{namespace}/{domain}"):
+        for name in self._store.each_child(f"{PARTITIONED_TOPICS}/{namespace}/{domain}"):
             yield TopicName(domain, namespace.tenant, namespace.namespace, unquote_plus(name))
 
     def _path(self, key: TopicName) -> str:
-        return topic_path(_PARTITIONED_TOPICS, key)
+        return topic_path(PARTITIONED_TOPICS, key)
 
 
 class TopicPoliciesOf(Documents[TopicName, TopicPolicies]):
@@ -153,13 +156,13 @@ class TopicPoliciesOf(Documents[TopicName, TopicPolicies]):
         """Call ``callback`` with a topic after each change of its policies; returns a function that ends the watch."""
 
         def changed(change: Change) -> None:
-            tenant, namespace, domain, local_name = change.path.removeprefix(f"{_TOPIC_POLICIES}/").split("/")
+            tenant, namespace, domain, local_name = change.path.removeprefix(f"{TOPIC_POLICIES}/").split("/")
             callback(TopicName(domain, tenant, namespace, unquote_plus(local_name)))
 
-        return self._store.watch(_TOPIC_POLICIES, changed)
+        return self._store.watch(TOPIC_POLICIES, changed)
 
     def _path(self, key: TopicName) -> str:
-        return topic_path(_TOPIC_POLICIES, key.partitioned_topic)
+        return topic_path(TOPIC_POLICIES, key.partitioned_topic)
 
 
 class Topics:

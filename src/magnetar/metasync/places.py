@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from typing import NamedTuple, Self
-from urllib.parse import quote_plus, unquote_plus
+from urllib.parse import unquote_plus
 
 from magnetar.base.errors import InvalidTopicNameError
 from magnetar.base.names import NamespaceName, TopicName, is_named_entity, shown
+from magnetar.metadata.resources import PARTITIONED_TOPICS, POLICIES, TOPIC_POLICIES, topic_path
 from magnetar.metasync.units import ResourceType
 
 ROOT = "/magnetar/metadata-sync"
@@ -19,12 +20,11 @@ REFUSED = f"{ROOT}/refused"
 CLOCK = f"{ROOT}/clock"
 """Path of the newest timestamp that was given or observed."""
 
-_POLICIES = "/admin/policies"
-_TOPICS = {
-    "/admin/partitioned-topics": ResourceType.TOPICS,
-    "/admin/topic-policies": ResourceType.TOPIC_POLICIES,
-}
-_ROOT_OF = {kind: root for root, kind in _TOPICS.items()}
+SYNCHRONIZED = (POLICIES, PARTITIONED_TOPICS, TOPIC_POLICIES)
+"""Roots of the documents of resources."""
+
+_ROOT_OF = {ResourceType.TOPICS: PARTITIONED_TOPICS, ResourceType.TOPIC_POLICIES: TOPIC_POLICIES}
+_TOPICS = {root: kind for kind, root in _ROOT_OF.items()}
 
 
 class Resource(NamedTuple):
@@ -54,10 +54,8 @@ class Resource(NamedTuple):
     def path(self) -> str:
         """The path of its document."""
         if self.kind in (ResourceType.TENANTS, ResourceType.NAMESPACES):
-            return f"{_POLICIES}/{self.name}"
-        domain, _, rest = self.name.partition("://")
-        tenant, namespace, topic = rest.split("/", 2)
-        return f"{_ROOT_OF[self.kind]}/{tenant}/{namespace}/{domain}/{quote_plus(topic)}"
+            return f"{POLICIES}/{self.name}"
+        return topic_path(_ROOT_OF[self.kind], TopicName.parse(self.name))
 
     @property
     def record_path(self) -> str:

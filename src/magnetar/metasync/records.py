@@ -64,11 +64,6 @@ class Record:
         """Whether the resource exists."""
         return self.created is not None and (self.deleted is None or self.deleted < self.created)
 
-    @property
-    def newest(self) -> Timestamp | None:
-        """The newest timestamp of the record."""
-        return max(self.timestamps(), default=None)
-
     def timestamps(self) -> Iterator[Timestamp]:
         """Yield all timestamps."""
         yield from (each for each in (self.created, self.deleted) if each is not None)

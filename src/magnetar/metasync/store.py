@@ -13,7 +13,16 @@ from magnetar.metadata.awaiting import Commit
 from magnetar.metadata.policies import PartitionedTopicMetadata, Policies, TenantInfo, TopicPolicies
 from magnetar.metadata.store import Delete, Put
 from magnetar.metasync.events import EventType, MetadataChangeEvent
-from magnetar.metasync.places import CLOCK, OUTBOX, RECORDS, REFUSED, event_path, refused_path, resource_at
+from magnetar.metasync.places import (
+    CLOCK,
+    OUTBOX,
+    RECORDS,
+    REFUSED,
+    SYNCHRONIZED,
+    event_path,
+    refused_path,
+    resource_at,
+)
 from magnetar.metasync.records import REMOVED, Edit, Record
 from magnetar.metasync.rules import OF_EACH_CLUSTER
 from magnetar.metasync.timestamps import HybridClock, Timestamp, check_time
@@ -76,8 +85,7 @@ class SynchronizedStore:
         self._wall = clock
         stored = inner.get(CLOCK)
         self._clock = HybridClock(cluster, None if stored is None else Timestamp.from_json(json.loads(stored.value)))
-        numbers = inner.children(OUTBOX)
-        self._next_number = int(numbers[-1]) + 1 if numbers else 0
+        self._next_number = _next_number(inner.children(OUTBOX))
         self.commit_times: Histogram = inner.commit_times
 
     # -- as any store ---------------------------------------------------------------------------------------------
@@ -179,28 +187,18 @@ class SynchronizedStore:
         for timestamp in event.record.timestamps():
             check_time(timestamp, now_ms)
         resource, known, record = event.resource, self.record(event.resource), event.record
-        if self._document(resource) is not None:
+        present = self._document(resource)
+        if present is not None:
             record = self._rules.shared(record)
         if not self._rules.covers(resource) or record.news(known).is_empty:
             self._inner.barrier(on_durable)
             return False
         merged = known.merge(record)
-        written = self._written(resource, merged)
+        written = _written(resource, present, merged)
         for timestamp in event.record.timestamps():
             self._clock.observe(timestamp)
         self._inner.commit([*written, *self._keep(resource, merged)], on_durable)
         return True
-
-    def _written(self, resource: Resource, record: Record) -> list[Put | Delete]:
-        """Return the operations that write the document of a record; raises ValueError if it is not valid."""
-        document, present = record.document(), self._document(resource)
-        if document is None:
-            return [] if present is None else [Delete(resource.path)]
-        if present is not None:
-            own = OF_EACH_CLUSTER[resource.kind]
-            document = {each: value for each, value in document.items() if f"/{each}" not in own}
-            document |= {each: value for each, value in present.items() if f"/{each}" in own}
-        return [Put(resource.path, _MODELS[resource.kind].model_validate(document).to_bytes())]
 
     # -- the outbox -----------------------------------------------------------------------------------------------
 
@@ -230,11 +228,11 @@ class SynchronizedStore:
 
     def keep_refused(self, event: bytes, reason: str, on_durable: OnDurable) -> None:
         """Keep an event that was refused, for inspection; the oldest beyond REFUSED_MAX are forgotten."""
-        numbers = [int(number) for number in self._inner.children(REFUSED)]
+        numbers = self._inner.children(REFUSED)
         kept = {"time": self._now_ms(), "reason": reason, "event": event[:REFUSED_BYTES_MAX].decode(errors="replace")}
         outdated = numbers[: max(0, len(numbers) + 1 - REFUSED_MAX)]
-        put = Put(refused_path(numbers[-1] + 1 if numbers else 0), json.dumps(kept).encode())
-        self._inner.commit([*(Delete(refused_path(number)) for number in outdated), put], on_durable)
+        put = Put(refused_path(_next_number(numbers)), json.dumps(kept).encode())
+        self._inner.commit([*(Delete(refused_path(int(number))) for number in outdated), put], on_durable)
 
     def refused(self) -> list[dict[str, Any]]:
         """Return the kept events, the oldest first: the time, the reason, and the beginning of the event."""
@@ -273,7 +271,7 @@ class SynchronizedStore:
         """
         found = [
             resource
-            for root in ("/admin/policies", "/admin/partitioned-topics", "/admin/topic-policies")
+            for root in SYNCHRONIZED
             for path, _ in self._inner.below(root)
             if (resource := resource_at(path)) is not None and self._rules.covers(resource)
         ]
@@ -332,3 +330,20 @@ def _own_units(kind: ResourceType, document: Document) -> dict[str, Any]:
 def _normal(kind: ResourceType, document: Document | None) -> Any:  # noqa: ANN401 - JSON has no narrower type
     """Return a document in the form in which it is stored, with the defaults of its fields."""
     return None if document is None else _MODELS[kind].model_validate(document).to_json()
+
+
+def _written(resource: Resource, present: Document | None, record: Record) -> list[Put | Delete]:
+    """Return the operations that write the document of a record; raises ValueError if it is not valid."""
+    document = record.document()
+    if document is None:
+        return [] if present is None else [Delete(resource.path)]
+    if present is not None:
+        own = OF_EACH_CLUSTER[resource.kind]
+        document = {each: value for each, value in document.items() if f"/{each}" not in own}
+        document |= {each: value for each, value in present.items() if f"/{each}" in own}
+    return [Put(resource.path, _MODELS[resource.kind].model_validate(document).to_bytes())]
+
+
+def _next_number(numbers: Sequence[str]) -> int:
+    """Return the number after the last one."""
+    return int(numbers[-1]) + 1 if numbers else 0
