@@ -1,4 +1,4 @@
-"""The interface of all dispatchers."""
+"""The interface of all dispatchers, and the consumers of one."""
 
 from __future__ import annotations
 
@@ -64,3 +64,32 @@ class Dispatcher(Protocol):
     def close(self) -> None:
         """Stop reading."""
         ...
+
+
+class Consumers:
+    """The consumers of a dispatcher. Any number is accepted, and they never conflict, unless a subclass limits them."""
+
+    def __init__(self) -> None:
+        """Start without consumers."""
+        self.consumers: dict[Consumer, None] = {}
+
+    def conflicting(self, options: ConsumerOptions) -> list[Consumer]:
+        """Return no consumer: consumers never conflict."""
+        del options
+        return []
+
+    def check_can_add(self, options: ConsumerOptions) -> None:
+        """Accept any number of consumers."""
+
+    def accepts(self, consumer: Consumer) -> bool:
+        """Accept any consumer."""
+        del consumer
+        return True
+
+    def add(self, consumer: Consumer) -> None:
+        """Add a consumer."""
+        self.consumers[consumer] = None
+
+    def remove(self, consumer: Consumer) -> None:
+        """Remove a consumer."""
+        del self.consumers[consumer]

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from magnetar.base.errors import RequestError, ServerError
 from magnetar.base.limits import Limit
 from magnetar.base.position import Position
+from magnetar.broker.dispatch.base import Consumers
 from magnetar.broker.dispatch.hashed_entries import HashedEntries, WaitingEntries
 from magnetar.broker.dispatch.multiple_consumers import MultipleConsumersDispatcher
 from magnetar.broker.dispatch.selectors import (
@@ -59,7 +60,31 @@ class DrainingTotals(NamedTuple):
     """Number of hashes of the connected consumers that have finished draining."""
 
 
-class KeySharedDispatcher(MultipleConsumersDispatcher[WaitingEntries["Consumer"]]):
+class HashOwners(Consumers):
+    """The consumers of a Key_Shared subscription, which own the hashes of keys."""
+
+    policy: KeySharedPolicy
+    _selector: Selector[Consumer]
+
+    def hash_ranges(self) -> dict[Consumer, list[tuple[int, int]]]:
+        """Return the hash ranges of each consumer, with inclusive bounds."""
+        return self._selector.ranges()
+
+    def conflicting(self, options: ConsumerOptions) -> list[Consumer]:
+        """Return the consumers that own requested hash ranges."""
+        return self._selector.conflicting(options)
+
+    def check_can_add(self, options: ConsumerOptions) -> None:
+        """Raise RequestError if the policy differs from the others', or a hash has an owner."""
+        _check_policy(self.policy, options.key_shared_policy)
+        self._selector.check(options)
+
+    def accepts(self, consumer: Consumer) -> bool:
+        """Return whether the consumer has this dispatcher's policy."""
+        return consumer.key_shared_policy == self.policy
+
+
+class KeySharedDispatcher(HashOwners, MultipleConsumersDispatcher[WaitingEntries["Consumer"]]):
     """Sends each consumer the entries of its hashes, as its permits allow."""
 
     def __init__(self, unread: DispatchedEntries, policy: KeySharedPolicy) -> None:
@@ -80,19 +105,6 @@ class KeySharedDispatcher(MultipleConsumersDispatcher[WaitingEntries["Consumer"]
         """Whether the number of waiting entries is below the limit, so that reading continues."""
         super().__init__(unread, WaitingEntries(self._selector.select, self._is_draining))
 
-    def conflicting(self, options: ConsumerOptions) -> list[Consumer]:
-        """Return the consumers that own requested hash ranges."""
-        return self._selector.conflicting(options)
-
-    def check_can_add(self, options: ConsumerOptions) -> None:
-        """Raise RequestError if the policy differs from the others', or a hash has an owner."""
-        check_policy(self.policy, options.key_shared_policy)
-        self._selector.check(options)
-
-    def accepts(self, consumer: Consumer) -> bool:
-        """Return whether the consumer has this dispatcher's policy."""
-        return consumer.key_shared_policy == self.policy
-
     def add(self, consumer: Consumer) -> None:
         """Assign hashes to a consumer; the hashes that others still hold drain."""
         super().add(consumer)
@@ -112,10 +124,6 @@ class KeySharedDispatcher(MultipleConsumersDispatcher[WaitingEntries["Consumer"]
         self._release(self._held.discard(ranges))
 
     # -- statistics ---------------------------------------------------------------------------------------------------
-
-    def hash_ranges(self) -> dict[Consumer, list[tuple[int, int]]]:
-        """Return the hash ranges of each consumer, with inclusive bounds."""
-        return self._selector.ranges()
 
     def draining(self) -> dict[Consumer, list[DrainingHash]]:
         """Return, by consumer, the hashes that it still holds and that have another owner."""
@@ -310,7 +318,7 @@ def _look_ahead_max(config: BrokerConfig, policies: EffectivePolicies, consumers
     return of_subscription or sys.maxsize, Limit.LOOK_AHEAD_PER_SUBSCRIPTION
 
 
-def check_policy(policy: KeySharedPolicy, wanted: KeySharedPolicy) -> None:
+def _check_policy(policy: KeySharedPolicy, wanted: KeySharedPolicy) -> None:
     """Raise RequestError if a consumer requests another policy than the connected ones."""
     if wanted != policy:
         raise RequestError(ServerError.ConsumerBusy, _difference(policy, wanted))

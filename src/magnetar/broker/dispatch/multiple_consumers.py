@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
 
 from magnetar.base.limits import Limit
 from magnetar.base.parts import Part
+from magnetar.broker.dispatch.base import Consumers
 from magnetar.broker.dispatch.consumer import Delivery
 from magnetar.broker.dispatch.delayed import DelayedEntries
 from magnetar.broker.dispatch.entry_counts import EntryCounts, by_ledger
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
     from magnetar.base.position import Position
-    from magnetar.broker.dispatch.consumer import Consumer, ConsumerOptions
+    from magnetar.broker.dispatch.consumer import Consumer
     from magnetar.broker.dispatch.interfaces import DispatchedEntries
     from magnetar.cursor.ranges import Range
 
@@ -53,7 +54,7 @@ HELD_CHECKS_MAX = 20_000
 R = TypeVar("R", bound=EntriesToReplay)
 
 
-class MultipleConsumersDispatcher(Part, ABC, Generic[R]):
+class MultipleConsumersDispatcher(Consumers, Part, ABC, Generic[R]):
     """Tracks the entries held by each consumer, and the entries to redeliver, which are sent before new ones.
 
     Subclasses choose the consumer of an entry.
@@ -63,8 +64,8 @@ class MultipleConsumersDispatcher(Part, ABC, Generic[R]):
 
     def __init__(self, unread: DispatchedEntries, replay: R) -> None:
         """Create a dispatcher without consumers."""
+        super().__init__()
         config = unread.environment.config
-        self.consumers: dict[Consumer, None] = {}
         self._unread = unread
         self._config = config
         self._reader = EntryReader(
@@ -108,26 +109,9 @@ class MultipleConsumersDispatcher(Part, ABC, Generic[R]):
         """Whether dispatch waits for acknowledgements."""
         return self._blocked
 
-    def conflicting(self, options: ConsumerOptions) -> list[Consumer]:
-        """Return no consumer: consumers never conflict."""
-        del options
-        return []
-
-    def check_can_add(self, options: ConsumerOptions) -> None:
-        """Accept any number of consumers."""
-
-    def accepts(self, consumer: Consumer) -> bool:
-        """Accept any consumer."""
-        del consumer
-        return True
-
-    def add(self, consumer: Consumer) -> None:
-        """Add a consumer."""
-        self.consumers[consumer] = None
-
     def remove(self, consumer: Consumer) -> None:
         """Return its entries to the replay queue, in slices; their redelivery counts do not change."""
-        del self.consumers[consumer]
+        super().remove(consumer)
         self._unacked_messages -= consumer.unacked_messages
         if consumer.pending:
             self._returning.append(consumer.pending)

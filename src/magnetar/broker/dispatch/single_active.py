@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from magnetar.base.errors import RequestError, ServerError
 from magnetar.base.parts import Part
 from magnetar.base.position import Position
+from magnetar.broker.dispatch.base import Consumers
 from magnetar.broker.dispatch.consumer import Delivery
 from magnetar.broker.dispatch.election import Candidates
 from magnetar.broker.dispatch.notices import ActiveNotices
@@ -17,30 +18,84 @@ from magnetar.wire.entries import entry as wire_entry
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from magnetar.base.names import TopicName
     from magnetar.broker.dispatch.consumer import Consumer, ConsumerOptions
     from magnetar.broker.dispatch.interfaces import DispatchedEntries
+    from magnetar.broker.environment import Environment
     from magnetar.cursor.ranges import Range
 
 
-class SingleActiveDispatcher(Part):
+class ActiveConsumer(Consumers):
+    """The consumers of an Exclusive or Failover subscription, one of which is active.
+
+    Failover elects as Pulsar does (`election`), and notifies all consumers of a change.
+    """
+
+    def __init__(self, environment: Environment, name: TopicName, *, exclusive: bool) -> None:
+        """Start without consumers."""
+        super().__init__()
+        self.active: Consumer | None = None
+        self._exclusive = exclusive
+        self._candidates: Candidates[Consumer] = Candidates(str(name), name.partition_index)
+        self._notices = None if exclusive else ActiveNotices(environment.sliced)
+
+    def conflicting(self, options: ConsumerOptions) -> list[Consumer]:
+        """Return the consumer of an Exclusive subscription: it allows one only."""
+        del options
+        return list(self.consumers) if self._exclusive else []
+
+    def check_can_add(self, options: ConsumerOptions) -> None:
+        """Raise RequestError for a second consumer of an Exclusive subscription."""
+        del options
+        if self._exclusive and self.consumers:
+            raise RequestError(ServerError.ConsumerBusy, "Exclusive consumer is already connected")
+
+    def add(self, consumer: Consumer) -> None:
+        """Elect again: the new consumer may become active. Otherwise, only the new consumer is notified."""
+        super().add(consumer)
+        self._candidates.add(consumer)
+        if self._notices is not None:
+            self._notices.added(consumer)
+        if not self._elect() and self._notices is not None:
+            self._notices.notify(consumer)
+
+    def remove(self, consumer: Consumer) -> None:
+        """Remove a consumer; a subclass elects again."""
+        super().remove(consumer)
+        self._candidates.remove(consumer)
+        if self._notices is not None:
+            self._notices.removed(consumer)
+
+    def close(self) -> None:
+        """Stop sending notices."""
+        if self._notices is not None:
+            self._notices.close()
+
+    def _elect(self) -> bool:
+        """Elect the active consumer; return whether it changed."""
+        chosen = self._candidates.elected()
+        if chosen is self.active:
+            return False
+        self.active = chosen
+        if self._notices is not None:
+            self._notices.changed(chosen)
+        return True
+
+
+class SingleActiveDispatcher(ActiveConsumer, Part):
     """Sends all unacknowledged entries, in order, to the active consumer, within the limits of persisted state.
 
-    Failover elects as Pulsar does (`election`), and notifies all consumers of a change. The cursor rewinds then:
-    entries that the old active consumer did not acknowledge go to the new one.
+    The cursor rewinds when another consumer becomes active: entries that the old one did not acknowledge go to the new
+    one.
     """
 
     OWNS = ("_reader",)
 
     def __init__(self, unread: DispatchedEntries, *, exclusive: bool) -> None:
         """Create a dispatcher without consumers."""
+        super().__init__(unread.environment, unread.topic.name, exclusive=exclusive)
         config = unread.environment.config
-        name = unread.topic.name
-        self.consumers: dict[Consumer, None] = {}
-        self.active: Consumer | None = None
-        self._candidates: Candidates[Consumer] = Candidates(str(name), name.partition_index)
-        self._notices = None if exclusive else ActiveNotices(unread.environment.sliced)
         self._unread = unread
-        self._exclusive = exclusive
         self._switch_delay_s = config.activeConsumerFailoverDelayTimeMillis / 1000
         self._switching: asyncio.TimerHandle | None = None
         self._election: asyncio.Handle | None = None
@@ -55,37 +110,9 @@ class SingleActiveDispatcher(Part):
         self._read_limit = config.dispatcherMaxReadBatchSize
         self._read_position = unread.first()
 
-    def conflicting(self, options: ConsumerOptions) -> list[Consumer]:
-        """Return the consumer of an Exclusive subscription: it allows one only."""
-        del options
-        return list(self.consumers) if self._exclusive else []
-
-    def check_can_add(self, options: ConsumerOptions) -> None:
-        """Raise RequestError for a second consumer of an Exclusive subscription."""
-        del options
-        if self._exclusive and self.consumers:
-            raise RequestError(ServerError.ConsumerBusy, "Exclusive consumer is already connected")
-
-    def accepts(self, consumer: Consumer) -> bool:
-        """Accept any consumer."""
-        del consumer
-        return True
-
-    def add(self, consumer: Consumer) -> None:
-        """Elect again: the new consumer may become active. Otherwise, only the new consumer is notified."""
-        self.consumers[consumer] = None
-        self._candidates.add(consumer)
-        if self._notices is not None:
-            self._notices.added(consumer)
-        if not self._elect() and self._notices is not None:
-            self._notices.notify(consumer)
-
     def remove(self, consumer: Consumer) -> None:
         """Elect again at the end of this turn, once for all consumers that leave in the turn."""
-        del self.consumers[consumer]
-        self._candidates.remove(consumer)
-        if self._notices is not None:
-            self._notices.removed(consumer)
+        super().remove(consumer)
         if consumer is self.active:
             self.active = None
         if self._election is None:
@@ -139,8 +166,7 @@ class SingleActiveDispatcher(Part):
     def close(self) -> None:
         """Stop reading."""
         self._reader.close()
-        if self._notices is not None:
-            self._notices.close()
+        super().close()
         for handle in (self._switching, self._election):
             if handle is not None:
                 handle.cancel()
@@ -170,13 +196,9 @@ class SingleActiveDispatcher(Part):
         if self._election is not None:
             self._election.cancel()
             self._election = None
-        chosen = self._candidates.elected()
-        if chosen is self.active:
-            return False
         had_active = self.active is not None
-        self.active = chosen
-        if self._notices is not None:
-            self._notices.changed(chosen)
+        if not super()._elect():
+            return False
         self._read_position = self._unread.first()
         if self._switching is not None:
             self._switching.cancel()

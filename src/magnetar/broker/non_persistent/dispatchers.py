@@ -4,11 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Protocol
 
-from magnetar.base.errors import RequestError, ServerError
-from magnetar.broker.dispatch.base import Dispatcher
-from magnetar.broker.dispatch.election import Candidates
-from magnetar.broker.dispatch.key_shared import check_policy, selector_for
-from magnetar.broker.dispatch.notices import ActiveNotices
+from magnetar.broker.dispatch.base import Consumers, Dispatcher
+from magnetar.broker.dispatch.key_shared import HashOwners, selector_for
+from magnetar.broker.dispatch.single_active import ActiveConsumer
 from magnetar.wire.entries.entry import messages_delivery_and_key
 from magnetar.wire.proto import pulsar_api_pb2 as pb
 
@@ -17,7 +15,7 @@ if TYPE_CHECKING:
 
     from magnetar.base.names import TopicName
     from magnetar.base.position import Position
-    from magnetar.broker.dispatch.consumer import Consumer, ConsumerOptions, Delivery, KeySharedPolicy
+    from magnetar.broker.dispatch.consumer import Consumer, Delivery, KeySharedPolicy
     from magnetar.broker.environment import Environment
     from magnetar.cursor.ranges import Range
 
@@ -33,33 +31,8 @@ class DeliveryDispatcher(Dispatcher, Protocol):
         ...
 
 
-class _Untracked:
+class _Untracked(Consumers):
     """See ``Dispatcher``: acknowledgements and requests for redelivery have no effect."""
-
-    def __init__(self) -> None:
-        """Create a dispatcher without consumers."""
-        self.consumers: dict[Consumer, None] = {}
-
-    def conflicting(self, options: ConsumerOptions) -> list[Consumer]:
-        """Return no consumer: consumers never conflict."""
-        del options
-        return []
-
-    def check_can_add(self, options: ConsumerOptions) -> None:
-        """Accept any number of consumers."""
-
-    def accepts(self, consumer: Consumer) -> bool:
-        """Accept any consumer."""
-        del consumer
-        return True
-
-    def add(self, consumer: Consumer) -> None:
-        """Add a consumer."""
-        self.consumers[consumer] = None
-
-    def remove(self, consumer: Consumer) -> None:
-        """Remove a consumer."""
-        del self.consumers[consumer]
 
     def redeliver(self, consumer: Consumer, positions: Sequence[Position], epoch: int | None) -> None:
         """Do nothing: no entry is kept."""
@@ -82,55 +55,14 @@ class _Untracked:
         """Stop the work in progress."""
 
 
-class ActiveConsumerDispatcher(_Untracked):
+class ActiveConsumerDispatcher(ActiveConsumer, _Untracked):
     """Exclusive and Failover: one consumer receives."""
-
-    def __init__(self, environment: Environment, name: TopicName, *, exclusive: bool) -> None:
-        """Create a dispatcher without consumers."""
-        super().__init__()
-        self.active: Consumer | None = None
-        self._exclusive = exclusive
-        self._candidates: Candidates[Consumer] = Candidates(str(name), name.partition_index)
-        self._notices = None if exclusive else ActiveNotices(environment.sliced)
-
-    def conflicting(self, options: ConsumerOptions) -> list[Consumer]:
-        """Return the consumer of an Exclusive subscription: it allows one only."""
-        del options
-        return list(self.consumers) if self._exclusive else []
-
-    def check_can_add(self, options: ConsumerOptions) -> None:
-        """Raise RequestError for a second consumer of an Exclusive subscription."""
-        del options
-        if self._exclusive and self.consumers:
-            raise RequestError(ServerError.ConsumerBusy, "Exclusive consumer is already connected")
-
-    def add(self, consumer: Consumer) -> None:
-        """Elect again: the new consumer may become active. Otherwise, only the new consumer is notified."""
-        super().add(consumer)
-        self._candidates.add(consumer)
-        if self._notices is not None:
-            self._notices.added(consumer)
-        if not self._elect() and self._notices is not None:
-            self._notices.notify(consumer)
 
     def remove(self, consumer: Consumer) -> None:
         """Elect another active consumer if this was the active one."""
         super().remove(consumer)
-        self._candidates.remove(consumer)
-        if self._notices is not None:
-            self._notices.removed(consumer)
         if consumer is self.active:
             self._elect()
-
-    def _elect(self) -> bool:
-        """Elect the active consumer; return whether it changed."""
-        chosen = self._candidates.elected()
-        if chosen is self.active:
-            return False
-        self.active = chosen
-        if self._notices is not None:
-            self._notices.changed(chosen)
-        return True
 
     def deliver(self, run: Sequence[Delivery], now: float) -> int:
         """Send as many entries as the active consumer has permits for; return the number of dropped messages."""
@@ -138,11 +70,6 @@ class ActiveConsumerDispatcher(_Untracked):
         dropped = sum([each.messages for each in run if not sending.give(self.active, each)])
         sending.send(now)
         return dropped
-
-    def close(self) -> None:
-        """Stop sending notices."""
-        if self._notices is not None:
-            self._notices.close()
 
 
 class RoundRobinDispatcher(_Untracked):
@@ -190,7 +117,7 @@ class RoundRobinDispatcher(_Untracked):
         return False
 
 
-class StickyKeyDispatcher(_Untracked):
+class StickyKeyDispatcher(HashOwners, _Untracked):
     """Key_Shared: the owner of the hash of the entry's key."""
 
     def __init__(self, environment: Environment, policy: KeySharedPolicy) -> None:
@@ -198,23 +125,6 @@ class StickyKeyDispatcher(_Untracked):
         super().__init__()
         self.policy = policy
         self._selector = selector_for(policy, environment.config)
-
-    def hash_ranges(self) -> dict[Consumer, list[tuple[int, int]]]:
-        """Return the ranges of hashes of each consumer."""
-        return self._selector.ranges()
-
-    def conflicting(self, options: ConsumerOptions) -> list[Consumer]:
-        """Return the consumers that own requested hash ranges."""
-        return self._selector.conflicting(options)
-
-    def check_can_add(self, options: ConsumerOptions) -> None:
-        """Raise RequestError if the policy differs from the others', or a hash has an owner."""
-        check_policy(self.policy, options.key_shared_policy)
-        self._selector.check(options)
-
-    def accepts(self, consumer: Consumer) -> bool:
-        """Return whether the consumer has this dispatcher's policy."""
-        return consumer.key_shared_policy == self.policy
 
     def add(self, consumer: Consumer) -> None:
         """Assign hashes to a consumer."""
