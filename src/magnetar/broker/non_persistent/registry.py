@@ -14,6 +14,7 @@ from magnetar.broker.non_persistent.names import NonPersistentNames
 from magnetar.broker.non_persistent.partitioned import PartitionedNonPersistentTopics
 from magnetar.broker.non_persistent.producers import not_replicated
 from magnetar.broker.non_persistent.topic import NonPersistentTopic
+from magnetar.broker.topic.partitioned_topics import partitions_to_create
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator
@@ -92,13 +93,9 @@ class NonPersistentTopics:
         partitions = 0 if name.partition_index >= 0 else self.partitions_of(name)
         if partitions is not None:
             return partitions
-        creation = self.environment.policies_of(name).auto_topic_creation
-        if not create or not creation.allowAutoTopicCreation:
-            raise RequestError(ServerError.TopicNotFound, f"Topic {name} does not exist")
-        if creation.topicType == "non-partitioned":
-            return 0
-        partitions = min(creation.defaultNumPartitions or 1, self.environment.config.partitions_max)
-        self.partitioned.create(name, partitions, {})
+        partitions = partitions_to_create(self.environment, name, create=create)
+        if partitions:
+            self.partitioned.create(name, partitions, {})
         return partitions
 
     # -- serving ------------------------------------------------------------------------------------------------

@@ -358,3 +358,16 @@ class PartitionedTopics:
                             found.append(name)
                     yield
         return found
+
+
+def partitions_to_create(environment: Environment, name: TopicName, *, create: bool) -> int:
+    """Return the number of partitions that a missing topic gets; 0 if it is not partitioned.
+
+    Raises RequestError with TopicNotFound without ``create``, or if clients may not create topics.
+    """
+    creation = environment.policies_of(name).auto_topic_creation
+    if not create or not creation.allowAutoTopicCreation:
+        raise RequestError(ServerError.TopicNotFound, f"Topic {name} does not exist")
+    if creation.topicType == "non-partitioned":
+        return 0
+    return min(creation.defaultNumPartitions or 1, environment.config.partitions_max)

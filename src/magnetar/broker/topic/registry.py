@@ -12,7 +12,7 @@ from magnetar.broker.environment import settle
 from magnetar.broker.topic.damaged_topics import delete_damaged
 from magnetar.broker.topic.linked_topics import LinkedTopics
 from magnetar.broker.topic.loader import TopicLoader
-from magnetar.broker.topic.partitioned_topics import PartitionedTopics
+from magnetar.broker.topic.partitioned_topics import PartitionedTopics, partitions_to_create
 from magnetar.broker.topic.policy_changes import PolicyChanges
 from magnetar.broker.topic.topic_lists import TopicLists
 
@@ -124,14 +124,10 @@ class TopicRegistry:
         partitions = self.partitions_of(name)
         if partitions is not None:
             return partitions
-        creation = self.environment.policies_of(name).auto_topic_creation
-        if not create or not creation.allowAutoTopicCreation:
-            raise RequestError(ServerError.TopicNotFound, f"Topic {name} does not exist")
-        if creation.topicType == "non-partitioned":
-            return 0
-        partitions = min(creation.defaultNumPartitions or 1, self.environment.config.partitions_max)
-        self.check_room(name, partitions)
-        self.partitioned.create_for_client(name, partitions)
+        partitions = partitions_to_create(self.environment, name, create=create)
+        if partitions:
+            self.check_room(name, partitions)
+            self.partitioned.create_for_client(name, partitions)
         return partitions
 
     def get_or_create(self, name: TopicName, *, longer: bool = False) -> Topic:
