@@ -10,8 +10,8 @@ import json
 from typing import TYPE_CHECKING, Any
 
 from magnetar.metadata.awaiting import Commit
-from magnetar.metadata.policies import PartitionedTopicMetadata, Policies, TenantInfo, TopicPolicies
 from magnetar.metadata.store import Delete, Put
+from magnetar.metasync.documents import MODELS, normal, own_units
 from magnetar.metasync.events import EventType, MetadataChangeEvent
 from magnetar.metasync.places import (
     CLOCK,
@@ -33,27 +33,10 @@ if TYPE_CHECKING:
 
     from magnetar.base.histogram import Histogram
     from magnetar.base.world import Clock
-    from magnetar.metadata.policy.document import Document as Model
     from magnetar.metadata.store import Change, MetadataStore, OnDurable, Versioned
     from magnetar.metasync.places import Resource
     from magnetar.metasync.rules import Rules
     from magnetar.metasync.units import Document
-
-_MODELS: dict[ResourceType, type[Model]] = {
-    ResourceType.TENANTS: TenantInfo,
-    ResourceType.NAMESPACES: Policies,
-    ResourceType.TOPICS: PartitionedTopicMetadata,
-    ResourceType.TOPIC_POLICIES: TopicPolicies,
-}
-
-_DEFAULTS = {
-    kind: units_of(kind, model.model_construct().model_dump(mode="json", exclude_none=True))
-    for kind, model in _MODELS.items()
-}
-"""The units of a document without values of its own. A creation does not edit them.
-
-Otherwise the namespace that a new cluster creates at its first start would reset the policies of all others.
-"""
 
 _LOCAL_DELETIONS = (ResourceType.TOPICS, ResourceType.TOPIC_POLICIES)
 """Kinds whose deletion concerns one cluster only: the topic goes on in the others."""
@@ -161,7 +144,7 @@ class SynchronizedStore:
         if after is None:
             return Record(known.kind, deleted=timestamp)
         if before is None:
-            new = _own_units(known.kind, after)
+            new = own_units(known.kind, after)
             units = [*new, *(unit for unit in known.edits if unit not in new)]
             return Record(
                 known.kind, timestamp, None, {unit: Edit(timestamp, new.get(unit, REMOVED)) for unit in units}
@@ -294,10 +277,10 @@ class SynchronizedStore:
         if stored is not None and after is not None and record.is_empty:
             timestamp = Timestamp(stored.modified_ms, 0, self._cluster)
             self._clock.observe(timestamp)
-            edits = {unit: Edit(timestamp, value) for unit, value in _own_units(resource.kind, after).items()}
+            edits = {unit: Edit(timestamp, value) for unit, value in own_units(resource.kind, after).items()}
             edited, event_type = Record(resource.kind, timestamp, None, edits), EventType.CREATED
         else:
-            edited = self._rules.shared(self._edited(record, _normal(resource.kind, record.document()), after))
+            edited = self._rules.shared(self._edited(record, normal(resource.kind, record.document()), after))
             event_type = EventType.MODIFIED if after is not None else EventType.DELETED
         if edited.is_empty:
             return []
@@ -321,17 +304,6 @@ def _record_of(resource: Resource, value: bytes) -> Record:
     return Record.from_json(resource.kind, json.loads(value))
 
 
-def _own_units(kind: ResourceType, document: Document) -> dict[str, Any]:
-    """Return the units of a document that differ from the defaults."""
-    defaults = _DEFAULTS[kind]
-    return {unit: value for unit, value in units_of(kind, document).items() if value != defaults.get(unit, REMOVED)}
-
-
-def _normal(kind: ResourceType, document: Document | None) -> Any:  # noqa: ANN401 - JSON has no narrower type
-    """Return a document in the form in which it is stored, with the defaults of its fields."""
-    return None if document is None else _MODELS[kind].model_validate(document).to_json()
-
-
 def _written(resource: Resource, present: Document | None, record: Record) -> list[Put | Delete]:
     """Return the operations that write the document of a record; raises ValueError if it is not valid."""
     document = record.document()
@@ -341,7 +313,7 @@ def _written(resource: Resource, present: Document | None, record: Record) -> li
         own = OF_EACH_CLUSTER[resource.kind]
         document = {each: value for each, value in document.items() if f"/{each}" not in own}
         document |= {each: value for each, value in present.items() if f"/{each}" in own}
-    return [Put(resource.path, _MODELS[resource.kind].model_validate(document).to_bytes())]
+    return [Put(resource.path, MODELS[resource.kind].model_validate(document).to_bytes())]
 
 
 def _next_number(numbers: Sequence[str]) -> int:
