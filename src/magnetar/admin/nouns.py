@@ -17,7 +17,7 @@ from magnetar.admin.paths import (
 )
 from magnetar.admin.peeked_entry import PeekedEntry
 from magnetar.base.errors import AdminError
-from magnetar.base.names import NamespaceName, TopicName
+from magnetar.base.names import PERSISTENT, NamespaceName, TopicName
 from magnetar.base.position import EARLIEST, LATEST, Position
 from magnetar.metadata.policy.table import Policy
 from magnetar.wire.connection import MAGNETAR_VERSION_PREFIX
@@ -148,9 +148,9 @@ class Namespaces(Noun):
 class Policies(Noun):
     """Policies of namespaces and topics; those of a topic override those of its namespace."""
 
-    def get(self, owner: NamespaceName | TopicName, policy: Policy, *, applied: bool = False) -> Any:  # noqa: ANN401
-        """Return the policy of the owner, None if it is not set; ``applied``: the value in effect for a topic."""
-        return self._http.get(_policy_path(owner, policy), **({"applied": True} if applied else {}))
+    def get(self, owner: NamespaceName | TopicName, policy: Policy, **flags: bool) -> Any:  # noqa: ANN401
+        """Return the policy of the owner, None if unset. Of a topic: ``applied``: in effect; ``isGlobal``: for all."""
+        return self._http.get(_policy_path(owner, policy), **{name: True for name, given in flags.items() if given})
 
     def set(self, owner: NamespaceName | TopicName, policy: Policy, value: object = None) -> None:
         """Set a policy; the type of the value depends on the policy."""
@@ -190,13 +190,13 @@ class Policies(Noun):
 class Topics(Noun):
     """Persistent topics."""
 
-    def of_namespace(self, namespace: NamespaceName) -> list[TopicName]:
-        """Return the topics of ``namespace``, including partitions."""
-        return list(map(TopicName.parse, self._http.get(f"/admin/v2/persistent/{namespace}")))
+    def of_namespace(self, namespace: NamespaceName, **flags: bool) -> list[TopicName]:
+        """Return the topics of ``namespace`` and partitions; with ``includeSystemTopic`` those of the broker, too."""
+        return list(map(TopicName.parse, self._http.get(f"/admin/v2/persistent/{namespace}", **flags)))
 
-    def partitioned_of_namespace(self, namespace: NamespaceName) -> list[TopicName]:
+    def partitioned_of_namespace(self, namespace: NamespaceName, domain: str = PERSISTENT) -> list[TopicName]:
         """Return the partitioned topics of ``namespace``."""
-        return list(map(TopicName.parse, self._http.get(f"/admin/v2/persistent/{namespace}/partitioned")))
+        return list(map(TopicName.parse, self._http.get(f"/admin/v2/{domain}/{namespace}/partitioned")))
 
     def create(self, topic: TopicName, properties: Mapping[str, str] | None = None) -> None:
         """Create a topic without partitions."""

@@ -1,11 +1,11 @@
-"""The nouns of the client for permissions and properties, which namespaces and topics have."""
+"""The nouns of the client for permissions and properties of namespaces and topics, and for further policies."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 from urllib.parse import quote
 
-from magnetar.admin.nouns import Noun
+from magnetar.admin.nouns import Json, Noun
 from magnetar.admin.paths import owner_path
 
 if TYPE_CHECKING:
@@ -28,6 +28,15 @@ class Permissions(Noun):
     def revoke(self, owner: NamespaceName | TopicName, role: str) -> None:
         """Revoke all permissions that a role was granted for the owner."""
         self._http.delete(_role_path(owner, role))
+
+    def grant_for_subscription(self, namespace: NamespaceName, subscription: str, roles: Sequence[str]) -> None:
+        """Permit these roles, and no others, to use a subscription."""
+        self._http.post(f"{owner_path(namespace)}/permissions/subscription/{quote(subscription, safe='')}", list(roles))
+
+    def revoke_for_subscription(self, namespace: NamespaceName, subscription: str, role: str) -> None:
+        """Revoke the permission of a role to use a subscription."""
+        path = f"{quote(subscription, safe='')}/{quote(role, safe='')}"
+        self._http.delete(f"{owner_path(namespace)}/permissions/{path}")
 
 
 class Properties(Noun):
@@ -60,3 +69,69 @@ def _role_path(owner: NamespaceName | TopicName, role: str) -> str:
 
 def _properties_path(owner: NamespaceName | TopicName) -> str:
     return f"{owner_path(owner)}/properties"
+
+
+class Placement(Noun):
+    """LocalPolicies of a namespace: groups for the placement of its topics and ledgers."""
+
+    def anti_affinity_group(self, namespace: NamespaceName) -> str | None:
+        """Return the anti-affinity group; None if there is none."""
+        return self._http.send("GET", f"{owner_path(namespace)}/antiAffinity").text or None
+
+    def set_anti_affinity_group(self, namespace: NamespaceName, group: str) -> None:
+        """Set the anti-affinity group."""
+        self._http.post(f"{owner_path(namespace)}/antiAffinity", group)
+
+    def remove_anti_affinity_group(self, namespace: NamespaceName) -> None:
+        """Remove the anti-affinity group."""
+        self._http.delete(f"{owner_path(namespace)}/antiAffinity")
+
+    def bookie_affinity_group(self, namespace: NamespaceName) -> Json | None:
+        """Return the BookieAffinityGroup; None if there is none."""
+        found: Json | None = self._http.get(f"{owner_path(namespace)}/persistence/bookieAffinity")
+        return found
+
+    def set_bookie_affinity_group(self, namespace: NamespaceName, group: Json) -> None:
+        """Set the BookieAffinityGroup."""
+        self._http.post(f"{owner_path(namespace)}/persistence/bookieAffinity", group)
+
+    def remove_bookie_affinity_group(self, namespace: NamespaceName) -> None:
+        """Remove the BookieAffinityGroup."""
+        self._http.delete(f"{owner_path(namespace)}/persistence/bookieAffinity")
+
+
+class TopicDocuments(Noun):
+    """Policies of topics with verbs of their own."""
+
+    def all(self, topic: TopicName) -> Json:
+        """Return all policies that a topic sets. Apache Pulsar has no such path."""
+        return dict(self._http.get(f"{owner_path(topic)}/policies"))
+
+    def clusters(self, topic: TopicName) -> list[str]:
+        """Return the clusters that replicate the topic; none if the namespace decides."""
+        return list(self._http.get(f"{owner_path(topic)}/replication") or ())
+
+    def set_clusters(self, topic: TopicName, clusters: Sequence[str]) -> None:
+        """Set the clusters that replicate the topic."""
+        self._http.post(f"{owner_path(topic)}/replication", list(clusters))
+
+    def remove_clusters(self, topic: TopicName) -> None:
+        """Let the namespace decide about the clusters that replicate the topic."""
+        self._http.delete(f"{owner_path(topic)}/replication")
+
+    def dispatch_rate(self, topic: TopicName, subscription: str) -> Json | None:
+        """Return the DispatchRate of one subscription; None if it has none."""
+        found: Json | None = self._http.get(_rate_path(topic, subscription))
+        return found
+
+    def set_dispatch_rate(self, topic: TopicName, subscription: str, rate: Json) -> None:
+        """Set the DispatchRate of one subscription."""
+        self._http.post(_rate_path(topic, subscription), rate)
+
+    def remove_dispatch_rate(self, topic: TopicName, subscription: str) -> None:
+        """Remove the DispatchRate of one subscription."""
+        self._http.delete(_rate_path(topic, subscription))
+
+
+def _rate_path(topic: TopicName, subscription: str) -> str:
+    return f"{owner_path(topic)}/{quote(subscription, safe='')}/dispatchRate"

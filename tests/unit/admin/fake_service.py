@@ -463,6 +463,7 @@ class FakeAdminService:
 
     def runtime_configuration(self) -> dict[str, str]:
         return {
+            "clusterName": self.cluster_name,
             "allowAutoTopicCreationType": "non-partitioned",
             "defaultNumPartitions": "1",
             "enableNonPersistentTopics": "true",

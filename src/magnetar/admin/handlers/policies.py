@@ -15,6 +15,7 @@ from magnetar.admin.handlers.policy_checks import check_value
 from magnetar.admin.handlers.policy_owners import PolicyOwners
 from magnetar.base.errors import AdminError
 from magnetar.base.names import NON_PERSISTENT, PERSISTENT
+from magnetar.metadata.policies import TopicPolicies
 from magnetar.metadata.policy.document import Document
 from magnetar.metadata.policy.table import Policy
 
@@ -85,6 +86,9 @@ OF_NON_PERSISTENT = frozenset(
 """Policies that have an effect on non-persistent topics; the others concern stored messages."""
 
 
+_TOPIC = "/admin/v2/{domain}/{{tenant}}/{{namespace}}/{{topic}}"
+
+
 def routes(context: Context) -> list[AdminRoute]:
     """Handlers for policies."""
     handlers = _Handlers(context)
@@ -102,8 +106,11 @@ def routes(context: Context) -> list[AdminRoute]:
             if policy.topic is not None and (domain == PERSISTENT or policy in OF_NON_PERSISTENT):
                 methods = of_topics.of_topic(policy, policy.topic)
                 scoped: Description = {"query": ["isGlobal"], "refuses": [501]}
-                topic = f"/admin/v2/{domain}/{{tenant}}/{{namespace}}/{{topic}}"
-                found += _routes(topic, policy, policy.topic, methods, scoped)
+                found += _routes(_TOPIC.format(domain=domain), policy, policy.topic, methods, scoped)
+    for domain, of_topics in by_domain:
+        found.append(
+            route("GET", f"{_TOPIC.format(domain=domain)}/policies", of_topics.all_of_topic, gives=TopicPolicies)
+        )
     return found
 
 
@@ -177,6 +184,10 @@ class _Handlers:
             await self._owners.set_topic(topic, **{level.field: None})
 
         return Methods(get, write, remove, kind)
+
+    def all_of_topic(self, request: Request) -> dict[str, Any]:
+        """Return all policies that a topic sets."""
+        return self._owners.own(self._owners.topic(request)).to_json()
 
     # -- new schemas --------------------------------------------------------------------------------------------
 
