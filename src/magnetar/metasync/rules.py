@@ -17,13 +17,14 @@ OF_EACH_CLUSTER: dict[ResourceType, frozenset[str]] = {
     ResourceType.NAMESPACES: frozenset(
         {"/replication_clusters", "/allowed_clusters", "/replicated_subscription_active_cluster"}
     ),
-    ResourceType.TOPICS: frozenset[str](),
+    ResourceType.TOPICS: frozenset({"/deleted"}),
     ResourceType.TOPIC_POLICIES: frozenset({"/replicationClusters", "/replicatedSubscriptionActiveCluster"}),
 }
 """Units that are copied when a cluster gets a resource, and stay its own afterwards.
 
 They need an order between clusters: a cluster that leaves a namespace must not stop its links before the others have
-sent what they hold for it, and two active clusters would deliver messages twice.
+sent what they hold for it, and two active clusters would deliver messages twice. The mark of a topic that is being
+deleted stays local like the deletion.
 """
 
 

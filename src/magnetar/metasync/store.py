@@ -7,6 +7,7 @@ another cluster made are merged by ``apply``, which writes no event.
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from magnetar.metadata.awaiting import Commit
@@ -23,16 +24,17 @@ from magnetar.metasync.places import (
     refused_path,
     resource_at,
 )
-from magnetar.metasync.records import REMOVED, Edit, Record
+from magnetar.metasync.records import PARTITIONS, REMOVED, Edit, Record
 from magnetar.metasync.rules import OF_EACH_CLUSTER
 from magnetar.metasync.timestamps import HybridClock, Timestamp, check_time
-from magnetar.metasync.units import ResourceType, units_of
+from magnetar.metasync.units import ResourceType, document_of, units_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 
     from magnetar.base.histogram import Histogram
     from magnetar.base.world import Clock
+    from magnetar.metadata.policy.document import Document as Model
     from magnetar.metadata.store import Change, MetadataStore, OnDurable, Versioned
     from magnetar.metasync.places import Resource
     from magnetar.metasync.rules import Rules
@@ -102,9 +104,18 @@ class SynchronizedStore:
         self._inner.close()
 
     def commit(self, operations: Sequence[Put | Delete], on_durable: OnDurable | None = None) -> list[int]:
-        """See MetadataStore. Changes of synchronized resources are recorded as edits made in this cluster now."""
-        recorded = [each for operation in operations for each in self._recorded(operation)]
-        versions = self._inner.commit([*operations, *recorded], on_durable)
+        """See MetadataStore. Changes of synchronized resources are recorded as edits made in this cluster now.
+
+        A topic that was deleted here goes on in other clusters. If it is created again, its document is completed with
+        their edits.
+        """
+        written: list[Put | Delete] = []
+        recorded: list[Put | Delete] = []
+        for operation in operations:
+            completed, records = self._recorded(operation)
+            written.append(completed)
+            recorded += records
+        versions = self._inner.commit([*written, *recorded], on_durable)
         return versions[: sum(isinstance(each, Put) for each in operations)]
 
     async def durable(self) -> None:
@@ -113,30 +124,34 @@ class SynchronizedStore:
 
     # -- edits made here ------------------------------------------------------------------------------------------
 
-    def _recorded(self, operation: Put | Delete) -> list[Put | Delete]:
-        """Return the operations that record a change; none if the resource is not synchronized, or is the same."""
+    def _recorded(self, operation: Put | Delete) -> tuple[Put | Delete, list[Put | Delete]]:
+        """Return the operation, and those that record it; none if the resource is not synchronized, or is the same."""
         resource = resource_at(operation.path)
         if resource is None or not self._rules.covers(resource):
-            return []
+            return operation, []
         before = self._document(resource)
         after = json.loads(operation.value) if isinstance(operation, Put) else None
         if after is None and resource.kind in _LOCAL_DELETIONS:
-            return []
+            return operation, []
         known = self.record(resource)
         edited = self._edited(known, before, after)
         if before is not None:
             edited = self._rules.shared(edited)
         if edited.is_empty:
-            return []
+            return operation, []
+        merged = known.merge(edited)
+        if isinstance(operation, Put) and before is None and known.exists:
+            operation = replace(operation, value=_valid(resource.kind, merged).to_bytes())
         event_type = EventType.MODIFIED
         if before is None or after is None:
             event_type = EventType.CREATED if before is None else EventType.DELETED
-        return [*self._keep(resource, known.merge(edited)), self._event(event_type, resource, edited)]
+        return operation, [*self._keep(resource, merged), self._event(event_type, resource, edited)]
 
     def _edited(self, known: Record, before: Document | None, after: Document | None) -> Record:
         """Return the edits that change a document; None: it does not exist.
 
-        A creation also removes the known edits that were made concurrently with the deletion before.
+        A creation also removes the known edits that were made concurrently with the deletion before, but none of a
+        resource that only this cluster lacked.
         """
         if before == after:
             return Record(known.kind)
@@ -145,7 +160,9 @@ class SynchronizedStore:
             return Record(known.kind, deleted=timestamp)
         if before is None:
             new = own_units(known.kind, after)
-            units = [*new, *(unit for unit in known.edits if unit not in new)]
+            units = list(new)
+            if not known.exists:
+                units += [unit for unit in known.edits if unit not in new]
             return Record(
                 known.kind, timestamp, None, {unit: Edit(timestamp, new.get(unit, REMOVED)) for unit in units}
             )
@@ -200,12 +217,16 @@ class SynchronizedStore:
         """Remove published events from the outbox. After a crash before that is durable, they are published again."""
         self._inner.commit([Delete(event_path(number)) for number in numbers])
 
-    def snapshot(self) -> Iterator[bytes]:
-        """Yield the events of a snapshot: all records, including those of deleted resources."""
+    def snapshot(self) -> list[bytes]:
+        """Return the events of a snapshot: all records, including those of deleted resources.
+
+        The records may not be durable yet; see ``durable``.
+        """
         now_ms = self._now_ms()
-        found = list(self.records())
-        for resource, record in found:
-            yield MetadataChangeEvent(EventType.SNAPSHOT, resource, self._cluster, now_ms, record).encode()
+        return [
+            MetadataChangeEvent(EventType.SNAPSHOT, resource, self._cluster, now_ms, record).encode()
+            for resource, record in self.records()
+        ]
 
     # -- refused events -------------------------------------------------------------------------------------------
 
@@ -306,14 +327,23 @@ def _record_of(resource: Resource, value: bytes) -> Record:
 
 def _written(resource: Resource, present: Document | None, record: Record) -> list[Put | Delete]:
     """Return the operations that write the document of a record; raises ValueError if it is not valid."""
-    document = record.document()
-    if document is None:
+    valid = _valid(resource.kind, record)
+    if not record.exists:
         return [] if present is None else [Delete(resource.path)]
     if present is not None:
         own = OF_EACH_CLUSTER[resource.kind]
-        document = {each: value for each, value in document.items() if f"/{each}" not in own}
+        document = {each: value for each, value in valid.to_json().items() if f"/{each}" not in own}
         document |= {each: value for each, value in present.items() if f"/{each}" in own}
-    return [Put(resource.path, MODELS[resource.kind].model_validate(document).to_bytes())]
+        valid = MODELS[resource.kind].model_validate(document)
+    return [Put(resource.path, valid.to_bytes())]
+
+
+def _valid(kind: ResourceType, record: Record) -> Model:
+    """Return the document of the edits of a record, whether it exists or not; raises ValueError."""
+    units = {unit: edit.value for unit, edit in record.edits.items() if edit.value is not REMOVED}
+    if not record.exists and kind is ResourceType.TOPICS:
+        units.setdefault(PARTITIONS, 1)  # the creation has not arrived
+    return MODELS[kind].model_validate(document_of(units))
 
 
 def _next_number(numbers: Sequence[str]) -> int:

@@ -54,6 +54,8 @@ class Synchronizer:
         """Synchronize ``store``; ``snapshot_s`` is the time between two snapshots in seconds, 0 for none."""
         self._store = store
         self._snapshot_s = snapshot_s
+        self._snapshot_due = 0.0
+        """Loop time of the next snapshot; 0 before the first connection."""
         self._filled = asyncio.Event()
         """Set when the outbox may have an event."""
         self.applied = 0
@@ -92,7 +94,8 @@ class Synchronizer:
     async def snapshot(self, topic: EventTopic) -> None:
         """Publish all records; return when they are durable."""
         self._store.forget_deleted()
-        events = self._store.snapshot()
+        events = iter(self._store.snapshot())
+        await self._store.durable()
         while part := list(islice(events, PUBLISHED_AT_ONCE)):
             for receipt in [topic.publish(event) for event in part]:
                 await receipt
@@ -125,7 +128,7 @@ class Synchronizer:
         try:
             event = MetadataChangeEvent.decode(data)
             self.applied += self._store.apply(event, durable)
-        except (EventError, RequestError, ValueError) as error:
+        except (EventError, RequestError, ValueError, RecursionError) as error:
             self.refused += 1
             log.warning("metadata_event_refused", error=str(error))
             self._store.keep_refused(data, str(error), durable)
@@ -134,6 +137,9 @@ class Synchronizer:
             self.newest_ms[cluster] = max(self.newest_ms.get(cluster, 0), event.update_time_ms)
 
     async def _take_snapshots(self, topic: EventTopic) -> None:
+        loop = asyncio.get_running_loop()
+        self._snapshot_due = self._snapshot_due or loop.time() + self._snapshot_s
         while self._snapshot_s:
-            await asyncio.sleep(self._snapshot_s)
+            await asyncio.sleep(self._snapshot_due - loop.time())
             await self.snapshot(topic)
+            self._snapshot_due = loop.time() + self._snapshot_s

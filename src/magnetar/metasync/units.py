@@ -54,13 +54,23 @@ def units_of(kind: ResourceType, document: Document) -> dict[str, Any]:
 
 
 def document_of(units: Mapping[str, Any]) -> Document:
-    """Return the document with these units."""
+    """Return the document with these units; raises ValueError if one is inside the value of another."""
     document: Document = {}
+    made = {id(document)}
     for unit, value in units.items():
         *parents, last = map(_unescaped, unit.split("/")[1:])
         at = document
         for parent in parents:
-            at = at.setdefault(parent, {})
+            if parent not in at:
+                at[parent] = {}
+                made.add(id(at[parent]))
+            at = at[parent]
+            if id(at) not in made:
+                message = f"{unit:.100} is inside the value of another unit"
+                raise ValueError(message)
+        if last in at:
+            message = f"another unit is inside the value of {unit:.100}"
+            raise ValueError(message)
         at[last] = value
     return document
 

@@ -192,6 +192,39 @@ def test_the_deletion_of_a_topic_stays_local() -> None:
     assert jfk.resources.partitioned_topics.exists(TOPIC)
 
 
+def test_the_mark_of_a_topic_that_is_being_deleted_stays_local() -> None:
+    """As PartitionedTopics deletes a topic: it marks the topic, and deletes the metadata last."""
+    ewr, jfk = Cluster("ewr"), Cluster("jfk")
+    ewr.resources.partitioned_topics.create(TOPIC, PartitionedTopicMetadata(partitions=3))
+    jfk.receive(*ewr.events())
+    ewr.resources.partitioned_topics.update(TOPIC, methodcaller("model_copy", update={"deleted": True}))
+    assert len(ewr.events()) == 1
+    jfk.resources.partitioned_topics.update(TOPIC, methodcaller("model_copy", update={"partitions": 4}))
+    ewr.receive(*jfk.events())
+    found = [cluster.resources.partitioned_topics.get(TOPIC) for cluster in (ewr, jfk)]
+    assert [each and (each.partitions, each.deleted) for each in found] == [(4, True), (4, False)]
+    ewr.restart()
+    list(ewr.store.adopt())
+    assert len(ewr.events()) == 1
+
+
+def test_a_topic_that_is_created_again_in_one_cluster_gets_the_edits_of_the_others() -> None:
+    ewr, jfk = Cluster("ewr"), Cluster("jfk")
+    ewr.resources.partitioned_topics.create(TOPIC, PartitionedTopicMetadata(partitions=8))
+    ewr.resources.topic_policies.create(TOPIC, TopicPolicies(maxMessageSize=1, messageTTLInSeconds=5))
+    jfk.receive(*ewr.events())
+    jfk.resources.partitioned_topics.delete(TOPIC)
+    jfk.resources.topic_policies.delete(TOPIC)
+    jfk.resources.partitioned_topics.create(TOPIC, PartitionedTopicMetadata(partitions=3))
+    jfk.resources.topic_policies.create(TOPIC, TopicPolicies(maxMessageSize=2))
+    ewr.receive(*jfk.events())
+    topic, policies = ewr.resources.partitioned_topics.get(TOPIC), ewr.resources.topic_policies.get(TOPIC)
+    assert topic is not None
+    assert policies is not None
+    assert (topic.partitions, policies.maxMessageSize, policies.messageTTLInSeconds) == (8, 2, 5)
+    assert jfk.documents() == ewr.documents()
+
+
 def test_a_namespace_created_again_has_no_edit_that_was_known_before() -> None:
     """The edit was made concurrently with the deletion, and was seen before the creation."""
     ewr, jfk = Cluster("ewr"), Cluster("jfk")
@@ -313,6 +346,35 @@ def test_a_document_that_is_not_valid_is_refused() -> None:
     with pytest.raises(ValueError, match="adminRoles"):
         jfk.receive(event)
     assert jfk.documents() == {}
+
+
+@pytest.mark.parametrize(
+    "edits",
+    [
+        {"/properties": 7},
+        {"/bundles": [], "/bundles/boundaries": []},
+        {"/bundles/boundaries": [], "/bundles": []},
+        {"/message_ttl_in_seconds": 1, "/message_ttl_in_seconds/a/b": 1},
+    ],
+)
+def test_edits_that_make_no_document_are_refused_before_the_creation_arrives(edits: dict[str, Any]) -> None:
+    """Otherwise they would wait in the record, and the creation would be refused because of them."""
+    ewr, jfk = Cluster("ewr"), Cluster("jfk")
+    timestamp, resource = Timestamp(1, 0, "lga"), Resource(ResourceType.NAMESPACES, str(ORDERS))
+    hostile = Record(resource.kind, edits={unit: Edit(timestamp, value) for unit, value in edits.items()})
+    with pytest.raises(ValueError, match=r"properties|bundles|is inside the value"):
+        jfk.receive(MetadataChangeEvent(EventType.MODIFIED, resource, "lga", 1, hostile))
+    ewr.resources.namespaces.create(ORDERS, Policies())
+    assert jfk.receive(*ewr.events()) == [True]
+    assert jfk.documents() == ewr.documents()
+
+
+def test_edits_of_a_topic_may_arrive_before_its_creation() -> None:
+    ewr, jfk = Cluster("ewr"), Cluster("jfk")
+    ewr.resources.partitioned_topics.create(TOPIC, PartitionedTopicMetadata(partitions=3))
+    ewr.resources.partitioned_topics.update(TOPIC, methodcaller("model_copy", update={"properties": {"a": "b"}}))
+    assert jfk.receive(*reversed(ewr.events())) == [True, True]
+    assert jfk.documents() == ewr.documents()
 
 
 def test_what_existed_before_and_was_edited_meanwhile_is_adopted() -> None:
