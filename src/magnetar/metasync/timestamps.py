@@ -21,6 +21,9 @@ FUTURE_MAX_S = 3_600.0
 A timestamp far in the future would win against all edits until then.
 """
 
+TIME_MS_MAX = 2**53 - 1
+"""Maximum time of a timestamp: the largest integer that every JSON parser reads exactly, in the year 287396."""
+
 COUNTER_MAX = 2**31 - 1
 """Maximum counter of a timestamp. At one edit per microsecond it lasts for half an hour."""
 
@@ -49,7 +52,7 @@ class Timestamp:
         """Parse the result of ``to_json``; raises ValueError."""
         match value:
             case [int(time_ms), int(counter), str(cluster)] if not isinstance(time_ms, bool):
-                if time_ms >= 0 and 0 <= counter <= COUNTER_MAX and cluster:
+                if 0 <= time_ms <= TIME_MS_MAX and 0 <= counter <= COUNTER_MAX and cluster:
                     return cls(time_ms, counter, cluster)
         message = f"{value!r:.100} is not the timestamp of an edit: expected time, counter and cluster"
         raise ValueError(message)

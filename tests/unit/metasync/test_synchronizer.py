@@ -6,6 +6,9 @@ from collections.abc import Callable, Coroutine
 from functools import wraps
 from typing import TYPE_CHECKING, Any
 
+import pytest
+
+from magnetar.base.errors import StorageError
 from magnetar.base.position import Position
 from magnetar.metadata.policies import TenantInfo
 from magnetar.metasync import store as store_module
@@ -17,7 +20,7 @@ from tests.unit.metasync.test_store import Cluster
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable
 
-    import pytest
+    from magnetar.metadata.store import OnDurable
 
 
 Test = Callable[..., Coroutine[Any, Any, None]]
@@ -137,12 +140,15 @@ async def test_an_event_that_cannot_be_applied_is_kept_and_stops_nothing(monkeyp
     ewr.now_s = 1_000.0
     late = Cluster("lga")
     late.resources.tenants.create("acme", TenantInfo())
-    for event in (b"\xff", *(each.encode() for each in (*ewr.events(), *late.events())), b"{}"):
+    huge = ewr.events()[0].encode().replace(b"99000000", b"9" * 400)
+    nested = b'"edits":{"/x":[' + b"[" * 900 + b"]" * 900 + b',1,0,"lga"]}'
+    deep = late.events()[0].encode().replace(b'"edits":{}', nested)
+    for event in (b"\xff", huge, deep, *(each.encode() for each in (*ewr.events(), *late.events())), b"{}"):
         topic.arrive(event)
     async with running((synchronizer_of_jfk, topic)):
         pass
     assert list(jfk.documents()) == ["/admin/policies/acme"]
-    assert (synchronizer_of_jfk.refused, len(topic.acknowledged)) == (3, 4)
+    assert (synchronizer_of_jfk.refused, len(topic.acknowledged)) == (5, 6)
     future, malformed = jfk.store.refused()
     assert "98000 s ahead of the clock here" in future["reason"]
     assert MetadataChangeEvent.decode(future["event"].encode()) == ewr.events()[0]
@@ -162,6 +168,42 @@ async def test_a_snapshot_brings_a_new_cluster_up_to_date(monkeypatch: pytest.Mo
         await settled()
     assert clusters[1].documents() == clusters[0].documents() != {}
     assert clusters[1].events() == []
+
+
+@in_loop
+async def test_a_snapshot_contains_durable_edits_only(monkeypatch: pytest.MonkeyPatch) -> None:
+    """An edit that a crash loses must not win in the other clusters later."""
+    (ewr, _), (synchronizer_of_ewr, _), (topic, _) = mesh("ewr", "jfk")
+    ewr.resources.tenants.create("acme", TenantInfo())
+    pending: list[OnDurable] = []
+
+    def commit(_: object, on_durable: OnDurable | None = None) -> list[int]:
+        pending.extend(filter(None, [on_durable]))
+        return []
+
+    monkeypatch.setattr(ewr.inner, "commit", commit)
+    taken = asyncio.ensure_future(synchronizer_of_ewr.snapshot(topic))
+    await settled()
+    assert (taken.done(), topic.published) == (False, [])
+    for on_durable in pending:
+        on_durable(StorageError("disk full"))
+    with pytest.raises(StorageError):
+        await taken
+    assert topic.published == []
+
+
+@in_loop
+async def test_lost_connections_do_not_delay_snapshots(monkeypatch: pytest.MonkeyPatch) -> None:
+    clusters, _, (topic, _) = mesh("ewr", "jfk")
+    clusters[0].resources.tenants.create("acme", TenantInfo())
+    synchronizer_of_ewr, loop = Synchronizer(clusters[0].store, 60), asyncio.get_running_loop()
+    now = [loop.time()]
+    monkeypatch.setattr(loop, "time", lambda: now[0])
+    for _ in range(4):
+        async with running((synchronizer_of_ewr, topic)):
+            now[0] += 25
+            await settled()
+    assert [MetadataChangeEvent.decode(each).type.value for each in topic.published] == ["Created", "Snapshot"]
 
 
 @in_loop
