@@ -58,6 +58,17 @@ def test_its_clusters_are_profiles_with_names(tmp_path: Path, monkeypatch: pytes
         ]
 
 
+def test_one_command_replicates_a_namespace_between_all_clusters(
+    up: Up, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "configuration"))
+    create = ["namespaces", "create", "public/one-command", "--clusters", ",".join(NAMES)]
+    assert main(["--admin-url", up.members["ewr"].admin_url, *create, "-o", "json"]) is ExitCode.DONE
+    topic = "persistent://public/one-command/t"
+    publish(up.client("ewr"), topic, numbered(10))
+    wait_for_entries(up, topic, 10, NAMES)
+
+
 def test_killed_broker_comes_back_with_its_data(up: Up, topic: str) -> None:
     publish(up.client("ewr"), topic, numbered(20))
     (pid,) = up.broker_pids("ewr")

@@ -6,6 +6,7 @@ import json
 import os
 import signal
 import sys
+from functools import partial
 from typing import TYPE_CHECKING, ClassVar, Protocol, Self
 
 from tests.kit.broker import Broker
@@ -121,6 +122,18 @@ class Up(Group):
         """Stop everything."""
         self.disconnect()
         self.process.stop()
+
+    def make_namespace(self, namespace: str, clusters: Sequence[str] = NAMES) -> None:
+        """Create ``tenant/namespace`` in the first of ``clusters``, and wait until the others have it."""
+        rest, tenant = self.rest(clusters[0]), namespace.partition("/")[0]
+        rest.ensure(f"tenants/{tenant}", {"adminRoles": [], "allowedClusters": list(self.members)})
+        rest.put(f"namespaces/{namespace}", {"replication_clusters": list(clusters)})
+        for name in clusters:
+            wait_until(partial(self._serves, name, namespace), UP_TIMEOUT_S, what=f"{namespace} in {name}")
+
+    def _serves(self, name: str, namespace: str) -> bool:
+        response = self.rest(name).request("GET", f"namespaces/{namespace}/replication")
+        return response.is_success and name in response.json()
 
     def broker_pids(self, name: str) -> list[int]:
         """Return the processes of the cluster's broker: one, or none during a restart."""

@@ -98,14 +98,21 @@ class Clusters:
         return self._admins[cluster]
 
     def create_namespace(self) -> None:
-        """Create the replicated namespace, with retention of acknowledged messages, which are counted later."""
-        for cluster in AIRPORTS:
-            admin = self.admin(cluster)
-            admin.tenants.create(TENANT, AIRPORTS)
-            admin.namespaces.create(_NAMESPACE)
-            admin.policies.set_retention(_NAMESPACE, minutes=-1, megabytes=-1)
-        for cluster in AIRPORTS:
-            self.admin(cluster).namespaces.set_clusters(_NAMESPACE, AIRPORTS)
+        """Create the replicated namespace, with retention of acknowledged messages, which are counted later.
+
+        One cluster is told; the others get it from the metadata synchronizer.
+        """
+        admin = self.admin(AIRPORTS[0])
+        admin.tenants.create(TENANT, AIRPORTS)
+        admin.namespaces.create(_NAMESPACE, AIRPORTS)
+        admin.policies.set_retention(_NAMESPACE, minutes=-1, megabytes=-1)
+
+    def has_namespace(self, cluster: str) -> bool:
+        """Return whether a cluster has the namespace with all its policies."""
+        try:
+            return bool(self.admin(cluster).namespaces.policies(_NAMESPACE).get("retention_policies"))
+        except (AdminError, ClusterUnreachableError):
+            return False
 
     def status(self, cluster: str) -> TopicStatus | None:
         """Return the topic's statistics in a cluster; None if the cluster does not answer or has no such topic."""

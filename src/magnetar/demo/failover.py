@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING
 
 from magnetar.demo.account import DemoError, Outage
@@ -64,6 +65,8 @@ class Failover:
     def run(self) -> Report:
         """Run all steps; raises DemoError if a step does not finish."""
         self._clusters.create_namespace()
+        for name in AIRPORTS:
+            self._coordinator.until(f"{name} has the namespace", partial(self._clusters.has_namespace, name))
         self._probe.go()
         self._open_consumers(0)
         for publisher in self._publishers:

@@ -32,6 +32,9 @@ PORT_MAX = 65535
 CLUSTERS_MAX = 32
 """Maximum number of clusters."""
 
+METADATA_TOPIC = "persistent://pulsar/metadata/events"
+"""The event topic by which the clusters share their metadata."""
+
 _PORT_HINT = "hint: stop the process that uses it, or choose another --base-port"
 _DATA_HINT = "hint: stop that process, or choose another directory"
 
@@ -69,6 +72,7 @@ class LocalCluster:
             "bindAddress": LOOPBACK,
             "advertisedAddress": LOOPBACK,
             "dataDirectory": str(self.directory / "data"),
+            "metadataSyncEventTopic": METADATA_TOPIC,
         }
 
     def write_configuration(self) -> Path:

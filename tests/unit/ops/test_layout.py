@@ -31,6 +31,7 @@ def test_the_configuration_is_written_in_pulsars_form(tmp_path: Path) -> None:
         "bindAddress=127.0.0.1",
         "advertisedAddress=127.0.0.1",
         f"dataDirectory={tmp_path / 'ewr' / 'data'}",
+        "metadataSyncEventTopic=persistent://pulsar/metadata/events",
     ]
 
 
