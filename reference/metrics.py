@@ -10,13 +10,17 @@ from prometheus_client.parser import text_string_to_metric_families
 from magnetar.admin.metrics.clients import CONSUMER, PRODUCER
 from magnetar.admin.metrics.exposition import exposition
 from magnetar.admin.metrics.links import LINK
+from magnetar.admin.metrics.metadata_sync import metadata_sync_metrics
 from magnetar.admin.metrics.subscriptions import PROGRESS, SUBSCRIPTION
 from magnetar.admin.metrics.topics import ENTRY_SIZE, TOPIC, WRITE_LATENCY
+from magnetar.admin.models.metadata_sync import MetadataSyncStatus
 from reference.broker import administration
 from reference.markdown import code, table
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
+
+    from prometheus_client.core import Metric as Family
 
     from magnetar.admin.metrics.table import Metric
 
@@ -48,6 +52,7 @@ def page() -> str:
     """Return a table of the broker's metrics, and one for each kind of object with metrics of its own."""
     own = {metric.name for _, _, metrics in _OF_TOPICS for metric in metrics}
     sections = [f"## Broker\n\n{_table(each for each in _families() if each[0] not in own)}"]
+    sections.append(f"## Metadata synchronizer\n\nThey are exposed while it is on.\n\n{_table(_of_synchronizer())}")
     for title, labels, metrics in _OF_TOPICS:
         rows = _table((each.name, each.kind, each.documentation) for each in metrics)
         sections.append(f"## {title}\n\nLabels: {labels}.\n\n{rows}")
@@ -58,10 +63,26 @@ def _families() -> list[tuple[str, str, str]]:
     """Return the metrics of a broker without topics: name, kind, and text with the labels."""
     service, _ = administration()
     text = b"".join(asyncio.run(exposition(service))).decode()
-    return [
-        (f"{family.name}_total" if family.type == "counter" else family.name, family.type, family.documentation)
-        for family in text_string_to_metric_families(text)
-    ]
+    return [_row(family) for family in text_string_to_metric_families(text)]
+
+
+def _of_synchronizer() -> list[tuple[str, str, str]]:
+    status = MetadataSyncStatus(
+        event_topic="",
+        connected=True,
+        failure=None,
+        unpublished_events=0,
+        applied_events=0,
+        refused_events=0,
+        conflicts=0,
+        newest_event_age_seconds={},
+    )
+    return [_row(family) for family in metadata_sync_metrics("", status)]
+
+
+def _row(family: Family) -> tuple[str, str, str]:
+    name = f"{family.name}_total" if family.type == "counter" else family.name
+    return name, family.type, family.documentation
 
 
 def _table(metrics: Iterable[tuple[str, str, str]]) -> str:

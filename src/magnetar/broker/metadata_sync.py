@@ -84,7 +84,7 @@ class MetadataSync:
 
     def status(self) -> MetadataSyncStatus:
         """Return the state of the synchronizer."""
-        now_ms, synchronizer = self._environment.clock.now() * 1000, self._synchronizer
+        synchronizer = self._synchronizer
         return MetadataSyncStatus(
             event_topic=str(self._topic),
             connected=self._connected is not None,
@@ -92,11 +92,16 @@ class MetadataSync:
             unpublished_events=self._store.unpublished_count,
             applied_events=synchronizer.applied,
             refused_events=synchronizer.refused,
-            newest_event_age_seconds={
-                cluster: round(max(0.0, now_ms - newest_ms) / 1000, 3)
-                for cluster, newest_ms in sorted(synchronizer.newest_ms.items())
-            },
+            conflicts=self._store.conflicts,
+            newest_event_age_seconds=self._ages(),
         )
+
+    def _ages(self) -> dict[str, float | None]:
+        now_ms, newest_ms = self._environment.clock.now() * 1000, self._store.arrivals.newest_ms
+        ages: dict[str, float | None] = dict.fromkeys(self._environment.resources.clusters.names())
+        for cluster, time_ms in newest_ms.items():
+            ages[cluster] = round(max(0.0, now_ms - time_ms) / 1000, 3)
+        return dict(sorted(ages.items()))
 
     def refused(self) -> list[RefusedEvent]:
         """Return the newest refused events, the oldest first."""

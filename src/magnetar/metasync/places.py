@@ -17,6 +17,8 @@ OUTBOX = f"{ROOT}/outbox"
 """Root of the events that are not published yet, by their number."""
 REFUSED = f"{ROOT}/refused"
 """Root of the newest refused events, by number."""
+ARRIVALS = f"{ROOT}/arrivals"
+"""Path of the times of the newest events."""
 CLOCK = f"{ROOT}/clock"
 """Path of the newest timestamp that was given or observed."""
 

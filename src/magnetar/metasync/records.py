@@ -41,10 +41,21 @@ class Edit(NamedTuple):
     timestamp: Timestamp
     value: Any
     """JSON; REMOVED if the unit was removed."""
+    replaced: Timestamp | None = None
+    """Timestamp of the edit that was known where this one was made; None: none was known."""
 
     def wins_over(self, other: Edit) -> bool:
-        """Return whether this edit counts. Equal timestamps with different values come from a faulty cluster only."""
-        return (self.timestamp, _canonical(self.value)) > (other.timestamp, _canonical(other.value))
+        """Return whether this edit counts. Equal timestamps of different edits come from a faulty cluster only."""
+        return self._order > other._order
+
+    @property
+    def _order(self) -> tuple[Timestamp, str]:
+        return self.timestamp, _canonical([self.value, None if self.replaced is None else self.replaced.to_json()])
+
+    def to_json(self) -> list[Any]:
+        """Return the value, the parts of the timestamp, and the replaced timestamp if there is one."""
+        replaced = [] if self.replaced is None else [self.replaced.to_json()]
+        return [self.value, *self.timestamp.to_json(), *replaced]
 
 
 @dataclass(slots=True)
@@ -117,7 +128,7 @@ class Record:
 
     def to_json(self) -> dict[str, Any]:
         """Return the record as JSON."""
-        edits = {unit: [edit.value, *edit.timestamp.to_json()] for unit, edit in sorted(self.edits.items())}
+        edits = {unit: edit.to_json() for unit, edit in sorted(self.edits.items())}
         found: dict[str, Any] = {"edits": edits}
         if self.created is not None:
             found["created"] = self.created.to_json()
@@ -147,6 +158,8 @@ def _edit_of(unit: object, value: object) -> Edit:
         message = f"{unit!r:.100} is not a JSON pointer"
         raise ValueError(message)
     match value:
+        case [edited, *timestamp, [_, _, _] as replaced]:
+            return Edit(Timestamp.from_json(timestamp), edited, Timestamp.from_json(replaced))
         case [edited, *timestamp]:
             return Edit(Timestamp.from_json(timestamp), edited)
     message = f"the edit of {unit:.100} must have a value and a timestamp"

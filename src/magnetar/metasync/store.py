@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 from magnetar.metadata.awaiting import Commit
 from magnetar.metadata.store import Delete, Put
+from magnetar.metasync.arrivals import Arrivals
+from magnetar.metasync.conflicts import lost_edits
 from magnetar.metasync.documents import MODELS, normal, own_units
 from magnetar.metasync.events import EventType, MetadataChangeEvent
 from magnetar.metasync.places import (
@@ -30,7 +32,7 @@ from magnetar.metasync.timestamps import HybridClock, Timestamp, check_time
 from magnetar.metasync.units import ResourceType, document_of, units_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+    from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 
     from magnetar.base.histogram import Histogram
     from magnetar.base.world import Clock
@@ -71,6 +73,9 @@ class SynchronizedStore:
         stored = inner.get(CLOCK)
         self._clock = HybridClock(cluster, None if stored is None else Timestamp.from_json(json.loads(stored.value)))
         self._next_number = _next_number(inner.children(OUTBOX))
+        self.arrivals = Arrivals(inner)
+        self.conflicts = 0
+        """Number of edits that lost against a concurrent one."""
         self.commit_times: Histogram = inner.commit_times
 
     # -- as any store ---------------------------------------------------------------------------------------------
@@ -163,13 +168,11 @@ class SynchronizedStore:
             units = list(new)
             if not known.exists:
                 units += [unit for unit in known.edits if unit not in new]
-            return Record(
-                known.kind, timestamp, None, {unit: Edit(timestamp, new.get(unit, REMOVED)) for unit in units}
-            )
+            return Record(known.kind, timestamp, None, _edits(known, timestamp, units, new))
         new = units_of(known.kind, after)
         old = units_of(known.kind, before)
         units = [unit for unit in {**old, **new} if old.get(unit) != new.get(unit)]
-        return Record(known.kind, None, None, {unit: Edit(timestamp, new.get(unit, REMOVED)) for unit in units})
+        return Record(known.kind, None, None, _edits(known, timestamp, units, new))
 
     def _event(self, event_type: EventType, resource: Resource, record: Record) -> Put:
         number, self._next_number = self._next_number, self._next_number + 1
@@ -184,21 +187,29 @@ class SynchronizedStore:
         Raises RequestError for edits that are too far in the future, ValueError for a document that is not valid.
         """
         now_ms = self._now_ms()
-        for timestamp in event.record.timestamps():
+        for timestamp in (*event.record.timestamps(), Timestamp(event.update_time_ms, 0, event.source_cluster)):
             check_time(timestamp, now_ms)
         resource, known, record = event.resource, self.record(event.resource), event.record
         present = self._document(resource)
         if present is not None:
             record = self._rules.shared(record)
-        if not self._rules.covers(resource) or record.news(known).is_empty:
+        operations: list[Put | Delete] = []
+        is_news = False
+        if self._rules.covers(resource):
+            merged = known.merge(record)
+            is_news = not record.news(known).is_empty
+            if is_news:
+                operations += _written(resource, present, merged)
+                for timestamp in event.record.timestamps():
+                    self._clock.observe(timestamp)
+                operations += self._keep(resource, merged)
+            self.conflicts += len(lost_edits(known, record))
+        operations += self.arrivals.note(event)
+        if operations:
+            self._inner.commit(operations, on_durable)
+        else:
             self._inner.barrier(on_durable)
-            return False
-        merged = known.merge(record)
-        written = _written(resource, present, merged)
-        for timestamp in event.record.timestamps():
-            self._clock.observe(timestamp)
-        self._inner.commit([*written, *self._keep(resource, merged)], on_durable)
-        return True
+        return is_news
 
     # -- the outbox -----------------------------------------------------------------------------------------------
 
@@ -323,6 +334,12 @@ class SynchronizedStore:
 
 def _record_of(resource: Resource, value: bytes) -> Record:
     return Record.from_json(resource.kind, json.loads(value))
+
+
+def _edits(known: Record, timestamp: Timestamp, units: Iterable[str], new: Mapping[str, Any]) -> dict[str, Edit]:
+    """Return edits that give ``units`` their ``new`` values and replace the known ones."""
+    replaced = {unit: edit.timestamp for unit, edit in known.edits.items()}
+    return {unit: Edit(timestamp, new.get(unit, REMOVED), replaced.get(unit)) for unit in units}
 
 
 def _written(resource: Resource, present: Document | None, record: Record) -> list[Put | Delete]:

@@ -62,8 +62,6 @@ class Synchronizer:
         """Number of events with news."""
         self.refused = 0
         """Number of refused events since the start."""
-        self.newest_ms: dict[str, int] = {}
-        """By cluster, the time of its newest event, in milliseconds since the epoch."""
 
     async def run(self, topic: EventTopic) -> Exception:
         """Publish and apply events until the connection to ``topic`` is lost; return the reason."""
@@ -132,9 +130,6 @@ class Synchronizer:
             self.refused += 1
             log.warning("metadata_event_refused", error=str(error))
             self._store.keep_refused(data, str(error), durable)
-        else:
-            cluster = event.source_cluster
-            self.newest_ms[cluster] = max(self.newest_ms.get(cluster, 0), event.update_time_ms)
 
     async def _take_snapshots(self, topic: EventTopic) -> None:
         loop = asyncio.get_running_loop()

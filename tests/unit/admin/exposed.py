@@ -11,6 +11,7 @@ from magnetar.admin.metrics.options import MetricsOptions
 from magnetar.base.limits import Limit
 from magnetar.base.names import TopicName
 from magnetar.base.position import Position
+from tests.unit.admin.fake_metadata_sync import FakeSynchronizer
 from tests.unit.admin.fake_service import FakeAdminService, FakeSubscription, FakeTopic, new_service
 
 Sample = tuple[str, dict[str, str], float]
@@ -26,6 +27,7 @@ def fake_broker(options: MetricsOptions = ALL, *topics: TopicName) -> FakeAdminS
     service.metrics_options = options
     for name in topics or (OBS,):
         service.topics.held[name] = FakeTopic([b""] * 5, {"sub": FakeSubscription(Position(3, 1), replicated=True)})
+    service.metadata_sync = FakeSynchronizer()
     service.hits.hit(Limit.HANDSHAKE_FRAME_SIZE)
     service.unloadable[TopicName.parse("persistent://nyc/flights/lost")] = "the log ends at 3:8"
     return service

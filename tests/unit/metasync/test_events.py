@@ -52,6 +52,8 @@ def test_an_event_has_the_fields_of_the_proposal() -> None:
         ({"data": {"edits": {"x": [1, 7, 1, "ewr"]}}}, "'x' is not a JSON pointer"),
         ({"data": {"edits": {"/x": 1}}}, "the edit of /x must have a value and a timestamp"),
         ({"data": {"edits": {"/x": [1, 7]}}}, "is not the timestamp of an edit"),
+        ({"data": {"edits": {"/x": [1, 7, 1, "ewr", 5]}}}, "is not the timestamp of an edit"),
+        ({"data": {"edits": {"/x": [1, 7, 1, "ewr", [7, 1, ""]]}}}, "is not the timestamp of an edit"),
         ({"data": {"edits": {}, "created": 5}}, "is not the timestamp of an edit"),
     ],
 )

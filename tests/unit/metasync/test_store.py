@@ -394,7 +394,8 @@ def test_what_existed_before_and_was_edited_meanwhile_is_adopted() -> None:
     unrecorded.namespaces.delete(ORDERS)
     list(ewr.store.adopt())
     _, modified, namespace, deleted = ewr.events()
-    assert modified.record.edits == {"/adminRoles": Edit(Timestamp(2_000_000, 0, "ewr"), ["new"])}
+    replaced = Timestamp(1_000_000, 0, "ewr")
+    assert modified.record.edits == {"/adminRoles": Edit(Timestamp(2_000_000, 0, "ewr"), ["new"], replaced)}
     assert (namespace.type, deleted.type) == (EventType.CREATED, EventType.DELETED)
     jfk = Cluster("jfk")
     jfk.receive(*ewr.events())

@@ -113,7 +113,7 @@ async def test_an_edit_reaches_all_clusters_and_is_published_once() -> None:
     assert all(cluster.events() == [] for cluster in clusters)
     assert [len(topic.acknowledged) for topic in topics] == [3, 3, 3]
     assert [each.applied for each in synchronizers] == [1, 3, 2]
-    assert synchronizers[1].newest_ms == {"ewr": 1_000_000, "lga": 1_000_000}
+    assert clusters[1].store.arrivals.newest_ms == {"ewr": 1_000_000, "lga": 1_000_000}
 
 
 @in_loop

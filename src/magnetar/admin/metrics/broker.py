@@ -14,6 +14,7 @@ from prometheus_client.core import (
 )
 from prometheus_client.utils import floatToGoString
 
+from magnetar.admin.metrics.metadata_sync import metadata_sync_metrics
 from magnetar.admin.metrics.topics import SUMMED
 
 if TYPE_CHECKING:
@@ -58,6 +59,7 @@ class BrokerMetrics:
         self._unloadable = service.load_failures()
         self._limit_hits = service.limit_hits()
         self._memory = service.memory()
+        self._synchronizer = service.metadata_sync
         self._topics = topics
         self._sums = sums
         self._found_snapshots = snapshots
@@ -71,6 +73,8 @@ class BrokerMetrics:
         yield from self._of_limits()
         yield from self._histograms()
         yield from self._snapshots()
+        if self._synchronizer is not None:
+            yield from metadata_sync_metrics(self._cluster, self._synchronizer.status())
 
     def _gauge(self, name: str, text: str, value: float, **labels: str) -> Metric:
         family = GaugeMetricFamily(name, text, labels=("cluster", *labels))

@@ -21,8 +21,14 @@ class MetadataSyncStatus(Model):
     """Events with news since the start of the broker, including those of this cluster that it had lost."""
     refused_events: int
     """Events that could not be applied since the start of the broker."""
-    newest_event_age_seconds: dict[str, float]
-    """By cluster, the seconds since its newest event that arrived here since the start of the broker."""
+    conflicts: int
+    """Edits since the start of the broker that lost against a concurrent edit of the same field."""
+    newest_event_age_seconds: dict[str, float | None]
+    """By registered cluster, the seconds since its newest event that arrived here; None if none ever arrived.
+
+    It grows while the event topic is not connected, and survives a restart with an error of at most 10 seconds. The
+    time of an event is that of the clock of its cluster.
+    """
 
 
 @dataclass(slots=True, kw_only=True)

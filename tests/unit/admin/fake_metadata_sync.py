@@ -1,0 +1,33 @@
+"""A fake metadata synchronizer behind the admin API."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from magnetar.admin.models.metadata_sync import MetadataSyncStatus, RefusedEvent
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+
+class FakeSynchronizer:
+    def __init__(self) -> None:
+        self.snapshots = 0
+
+    def status(self) -> MetadataSyncStatus:
+        return MetadataSyncStatus(
+            event_topic="persistent://pulsar/metadata/events",
+            connected=False,
+            failure="lost",
+            unpublished_events=2,
+            applied_events=3,
+            refused_events=1,
+            conflicts=4,
+            newest_event_age_seconds={"B": 1.5, "C": None},
+        )
+
+    def refused(self) -> Sequence[RefusedEvent]:
+        return [RefusedEvent(refused_at="2026-01-01T00:00:00.000Z", reason="not JSON", event="{")]
+
+    async def snapshot(self) -> None:
+        self.snapshots += 1
