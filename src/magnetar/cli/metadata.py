@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from magnetar.cli.global_options import noun
+from magnetar.cli.metadata_diff import diff
 from magnetar.cli.session import Session, command
 
 app = noun("The metadata that the clusters share (PIP-136).")
+app.command("diff")(diff)
 
 
 @command(app, "status")
