@@ -25,6 +25,8 @@ if TYPE_CHECKING:
     from magnetar.base.names import TopicName
     from magnetar.base.position import Position
     from magnetar.metadata.effective import EffectivePolicies
+    from magnetar.metasync.places import Resource
+    from magnetar.metasync.timestamps import Timestamp
 
 Result = TypeVar("Result")
 
@@ -149,6 +151,10 @@ class MetadataSync(Protocol):
 
     def status(self) -> MetadataSyncStatus:
         """Return its state."""
+        ...
+
+    def last_edit(self, resource: Resource) -> Timestamp | None:
+        """Return the time and the cluster of the newest edit of a resource; None if none is recorded."""
         ...
 
     def refused(self) -> Sequence[RefusedEvent]:

@@ -26,6 +26,8 @@ if TYPE_CHECKING:
     from magnetar.broker.environment import Environment
     from magnetar.broker.settings.config import BrokerConfig
     from magnetar.metadata.store import MetadataStore
+    from magnetar.metasync.places import Resource
+    from magnetar.metasync.timestamps import Timestamp
 
 log = structlog.get_logger(__name__)
 
@@ -102,6 +104,10 @@ class MetadataSync:
         for cluster, time_ms in newest_ms.items():
             ages[cluster] = round(max(0.0, now_ms - time_ms) / 1000, 3)
         return dict(sorted(ages.items()))
+
+    def last_edit(self, resource: Resource) -> Timestamp | None:
+        """Return the time and the cluster of the newest edit of a resource; None if none is recorded."""
+        return max(self._store.record(resource).timestamps(), default=None)
 
     def refused(self) -> list[RefusedEvent]:
         """Return the newest refused events, the oldest first."""

@@ -9,10 +9,14 @@ from magnetar.admin.models.metadata_sync import MetadataSyncStatus, RefusedEvent
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from magnetar.metasync.places import Resource
+    from magnetar.metasync.timestamps import Timestamp
+
 
 class FakeSynchronizer:
     def __init__(self) -> None:
         self.snapshots = 0
+        self.last_edits: dict[Resource, Timestamp] = {}
 
     def status(self) -> MetadataSyncStatus:
         return MetadataSyncStatus(
@@ -25,6 +29,9 @@ class FakeSynchronizer:
             conflicts=4,
             newest_event_age_seconds={"B": 1.5, "C": None},
         )
+
+    def last_edit(self, resource: Resource) -> Timestamp | None:
+        return self.last_edits.get(resource)
 
     def refused(self) -> Sequence[RefusedEvent]:
         return [RefusedEvent(refused_at="2026-01-01T00:00:00.000Z", reason="not JSON", event="{")]

@@ -2,12 +2,20 @@ from __future__ import annotations
 
 from http import HTTPStatus
 
+import httpx
 import pytest
 
 from magnetar.admin.client import AdminClient
 from magnetar.base.errors import AdminError
+from magnetar.base.names import TopicName
+from magnetar.metadata.policies import PartitionedTopicMetadata
+from magnetar.metasync.places import Resource
+from magnetar.metasync.timestamps import Timestamp
+from magnetar.metasync.units import ResourceType
 from tests.unit.admin.fake_metadata_sync import FakeSynchronizer
 from tests.unit.admin.fake_service import AppTransport, FakeAdminService, new_service
+
+LAST_EDIT = {"lastUpdatedBy", "lastUpdatedTime"}
 
 
 def client_of(service: FakeAdminService) -> AdminClient:
@@ -38,3 +46,36 @@ def test_without_a_synchronizer_the_answer_names_the_setting() -> None:
     with client_of(new_service()) as client, pytest.raises(AdminError, match="set metadataSyncEventTopic") as refused:
         client.metadata_sync.status()
     assert refused.value.status == HTTPStatus.PRECONDITION_FAILED
+
+
+def test_the_newest_edit_of_each_resource_is_shown_while_the_synchronizer_is_on() -> None:
+    service, synchronizer = new_service(), FakeSynchronizer()
+    resources, topic = service.resources, TopicName.parse("persistent://nyc/flights/parts")
+    resources.partitioned_topics.create(topic, PartitionedTopicMetadata(partitions=2))
+    service.metadata_sync = synchronizer
+    paths = {
+        Resource(ResourceType.TENANTS, "nyc"): "tenants/nyc",
+        Resource(ResourceType.NAMESPACES, "nyc/flights"): "namespaces/nyc/flights",
+        Resource(ResourceType.TOPICS, str(topic)): "persistent/nyc/flights/parts/partitions",
+        Resource(ResourceType.TOPIC_POLICIES, str(topic)): "persistent/nyc/flights/parts/policies",
+    }
+    with httpx.Client(base_url="http://a", transport=AppTransport(service)) as http:
+        for index, (resource, path) in enumerate(paths.items()):
+            assert not LAST_EDIT & http.get(f"/admin/v2/{path}").json().keys()
+            synchronizer.last_edits[resource] = Timestamp(1_000 + index, 3, "jfk")
+            found = http.get(f"/admin/v2/{path}").json()
+            assert (found["lastUpdatedBy"], found["lastUpdatedTime"]) == ("jfk", 1_000 + index)
+        service.metadata_sync = None
+        assert not any(LAST_EDIT & http.get(f"/admin/v2/{path}").json().keys() for path in paths.values())
+
+
+def test_the_newest_edit_does_not_come_from_clients() -> None:
+    service = new_service()
+    edit = {"lastUpdatedBy": "client", "lastUpdatedTime": 5}
+    with httpx.Client(base_url="http://a", transport=AppTransport(service)) as http:
+        info = {"adminRoles": ["r"], "allowedClusters": ["A"], **edit}
+        assert http.put("/admin/v2/tenants/acme", json=info).is_success
+        assert http.post("/admin/v2/tenants/acme", json=info).is_success
+        assert http.put("/admin/v2/namespaces/acme/orders", json={"replication_clusters": ["A"], **edit}).is_success
+        assert http.get("/admin/v2/tenants/acme").json() == {"adminRoles": ["r"], "allowedClusters": ["A"]}
+        assert not LAST_EDIT & http.get("/admin/v2/namespaces/acme/orders").json().keys()

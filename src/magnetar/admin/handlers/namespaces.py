@@ -19,6 +19,7 @@ from magnetar.admin.exchange import (
     route,
 )
 from magnetar.admin.handlers import policies, policy_checks
+from magnetar.admin.handlers.last_edits import remove_last_edit, with_last_edit
 from magnetar.base.errors import AdminError
 from magnetar.base.names import NamespaceName, is_named_entity
 from magnetar.metadata.policies import (
@@ -28,6 +29,7 @@ from magnetar.metadata.policies import (
     BundlesData,
     Policies,
 )
+from magnetar.metasync.units import ResourceType
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Sequence
@@ -73,12 +75,14 @@ class _Namespaces:
         return list(map(str, self._namespaces.of_tenant(tenant)))
 
     def get(self, request: Request) -> dict[str, Any]:
-        return self._policies(request).to_json()
+        policies = self._policies(request).to_json()
+        return with_last_edit(self._context, ResourceType.NAMESPACES, namespace_name(request), policies)
 
     async def create(self, request: Request) -> None:
         namespace = namespace_name(request)
         self._context.tenant(namespace.tenant)
         wanted = await body(request, _POLICIES) or Policies()
+        remove_last_edit(wanted)
         _check_acted_on(wanted)
         bundles = _bundles(wanted.bundles)
         clusters = wanted.replication_clusters or [self._context.service.cluster_name]

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from pydantic import TypeAdapter
 
 from magnetar.admin.exchange import AdminRoute, Context, body, flag, number, route
+from magnetar.admin.handlers.last_edits import with_last_edit
 from magnetar.admin.handlers.policy_checks import check_value
 from magnetar.admin.handlers.policy_owners import PolicyOwners
 from magnetar.base.errors import AdminError
@@ -18,6 +19,7 @@ from magnetar.base.names import NON_PERSISTENT, PERSISTENT
 from magnetar.metadata.policies import TopicPolicies
 from magnetar.metadata.policy.document import Document
 from magnetar.metadata.policy.table import Policy
+from magnetar.metasync.units import ResourceType
 
 if TYPE_CHECKING:
     from starlette.requests import Request
@@ -135,6 +137,7 @@ def _routes(owner: str, policy: Policy, level: Level, methods: Methods, scoped: 
 
 class _Handlers:
     def __init__(self, context: Context) -> None:
+        self._context = context
         self._owners = PolicyOwners(context)
 
     def of_namespace(self, policy: Policy, level: Level) -> Methods:
@@ -187,7 +190,9 @@ class _Handlers:
 
     def all_of_topic(self, request: Request) -> dict[str, Any]:
         """Return all policies that a topic sets."""
-        return self._owners.own(self._owners.topic(request)).to_json()
+        topic = self._owners.topic(request)
+        found = self._owners.own(topic).to_json()
+        return with_last_edit(self._context, ResourceType.TOPIC_POLICIES, topic.partitioned_topic, found)
 
     # -- new schemas --------------------------------------------------------------------------------------------
 

@@ -8,8 +8,10 @@ from typing import TYPE_CHECKING, Any
 from pydantic import TypeAdapter
 
 from magnetar.admin.exchange import AdminRoute, Context, body, entity_name, flag, route
+from magnetar.admin.handlers.last_edits import remove_last_edit, with_last_edit
 from magnetar.base.errors import AdminError
 from magnetar.metadata.policies import TenantInfo
+from magnetar.metasync.units import ResourceType
 
 if TYPE_CHECKING:
     from starlette.requests import Request
@@ -39,7 +41,8 @@ class _Tenants:
         return self._tenants.names()
 
     def get(self, request: Request) -> dict[str, Any]:
-        return self._context.tenant(entity_name(request, "tenant")).to_json()
+        name = entity_name(request, "tenant")
+        return with_last_edit(self._context, ResourceType.TENANTS, name, self._context.tenant(name).to_json())
 
     async def create(self, request: Request) -> None:
         name = entity_name(request, "tenant")
@@ -82,4 +85,5 @@ class _Tenants:
             raise AdminError(HTTPStatus.PRECONDITION_FAILED, "Clusters can not be empty")
         if not all(map(self._context.resources.clusters.exists, info.allowedClusters)):
             raise AdminError(HTTPStatus.PRECONDITION_FAILED, "Clusters do not exist")
+        remove_last_edit(info)
         return info

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from pydantic import TypeAdapter
 
 from magnetar.admin.exchange import AdminRoute, Context, body, entity_name, flag, large_answer, namespace_name, route
+from magnetar.admin.handlers.last_edits import with_last_edit
 from magnetar.admin.models.internal import PersistentTopicInternalStats
 from magnetar.admin.models.positions import MESSAGE_ID
 from magnetar.admin.models.topics import MessageId, NonPersistentTopicStats, TopicStats
@@ -18,6 +19,7 @@ from magnetar.base.errors import AdminError
 from magnetar.base.limits import Limit
 from magnetar.base.names import PERSISTENT
 from magnetar.metadata.policies import PartitionedTopicMetadata
+from magnetar.metasync.units import ResourceType
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Iterable
@@ -184,7 +186,9 @@ class _Topics:
             return {"partitions": await self._context.topics.partitions_for_client(topic), "deleted": False}
         topic = self._context.existing(request)
         stored = self._context.resources.partitioned_topics.get(topic)
-        return (stored or PartitionedTopicMetadata(partitions=self._partitions(topic))).to_json()
+        if stored is None:
+            return PartitionedTopicMetadata(partitions=self._partitions(topic)).to_json()
+        return with_last_edit(self._context, ResourceType.TOPICS, topic, stored.to_json())
 
     async def create_partitioned(self, request: Request) -> None:
         topic = self._context.topic(request)
