@@ -13,7 +13,7 @@ from magnetar.broker.loop.stalls import LoopStalls
 from magnetar.broker.resources.limit_hits import LimitHits
 from magnetar.broker.resources.objects import ObjectMemory
 from magnetar.broker.schemas.registry import SchemaRegistry
-from magnetar.broker.settings.policies import broker_policies
+from magnetar.broker.settings.policies import broker_policies, event_topic_policies
 from magnetar.cursor.limits import CursorLimits
 from magnetar.metadata.effective import EffectivePolicies, effective
 
@@ -121,7 +121,10 @@ class Environment:
         """Return the current policies of a topic."""
         namespace = self.resources.namespaces.get(topic.namespace_name)
         own = self.resources.topic_policies.get(topic)
-        return effective(broker_policies(self.config), namespace, own, cluster=self.cluster)
+        found = effective(broker_policies(self.config), namespace, own, cluster=self.cluster)
+        if str(topic) == self.config.metadataSyncEventTopic:
+            return event_topic_policies(found, self.config)
+        return found
 
     async def durable(self) -> None:
         """Return when everything written until now is durable; raises StorageError if a write failed."""

@@ -15,7 +15,6 @@ from magnetar.base.names import TopicName
 from magnetar.base.tasks import start_task
 from magnetar.client.client import PulsarClient
 from magnetar.metadata.policies import DEFAULT_NUMBER_OF_NAMESPACE_BUNDLES, BundlesData, Policies, TenantInfo
-from magnetar.metadata.policy.values import BacklogQuota, InactiveTopicPolicies
 from magnetar.metasync.event_topic import ClientEventTopic
 from magnetar.metasync.rules import Rules
 from magnetar.metasync.store import SynchronizedStore
@@ -33,8 +32,6 @@ log = structlog.get_logger(__name__)
 
 RETRY_S = 1.0
 """Seconds until the synchronizer connects again to its own broker."""
-
-_UNLIMITED = BacklogQuota(limitSize=-1, limitTime=-1, policy="producer_request_hold")
 
 
 def synchronized_store(config: BrokerConfig, metadata: MetadataStore, clock: Clock) -> SynchronizedStore | None:
@@ -69,7 +66,9 @@ class MetadataSync:
         if not resources.tenants.exists(namespace.tenant):
             await resources.tenants.create(namespace.tenant, TenantInfo(allowedClusters=resources.clusters.names()))
         if not resources.namespaces.exists(namespace):
-            await resources.namespaces.create(namespace, _policies(resources.clusters.names()))
+            bundles = BundlesData.of(DEFAULT_NUMBER_OF_NAMESPACE_BUNDLES)
+            policies = Policies(replication_clusters=resources.clusters.names(), bundles=bundles)
+            await resources.namespaces.create(namespace, policies)
         self._clusters_changed("")
 
     def start(self) -> None:
@@ -153,20 +152,3 @@ class MetadataSync:
         if found is not None and sorted(found.replication_clusters) != names:
             resources.namespaces.update(namespace, lambda old: old.model_copy(update={"replication_clusters": names}))
             resources.tenants.update(namespace.tenant, lambda old: old.model_copy(update={"allowedClusters": names}))
-
-
-def _policies(clusters: list[str]) -> Policies:
-    """Return the policies of the event topic: no event expires, and no limit stops the synchronizer.
-
-    Its subscription is not replicated: otherwise clusters would acknowledge each other's events.
-    """
-    return Policies(
-        replication_clusters=clusters,
-        bundles=BundlesData.of(DEFAULT_NUMBER_OF_NAMESPACE_BUNDLES),
-        message_ttl_in_seconds=0,
-        backlog_quota_map={"destination_storage": _UNLIMITED, "message_age": _UNLIMITED},
-        inactive_topic_policies=InactiveTopicPolicies(deleteWhileInactive=False),
-        replicated_subscriptions_allowed=False,
-        replicate_subscription_state=False,
-        subscription_expiration_time_minutes=0,
-    )

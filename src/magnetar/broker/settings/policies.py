@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from magnetar.metadata.effective import EffectivePolicies
@@ -20,6 +21,8 @@ from magnetar.schema.strategy import SchemaCompatibilityStrategy
 
 if TYPE_CHECKING:
     from magnetar.broker.settings.config import BrokerConfig
+
+_UNLIMITED = BacklogQuota(limitSize=-1, limitTime=-1, policy="producer_request_hold")
 
 
 def broker_policies(config: BrokerConfig) -> EffectivePolicies:
@@ -82,6 +85,44 @@ def broker_policies(config: BrokerConfig) -> EffectivePolicies:
         subscription_expiration_minutes=config.subscriptionExpirationTimeMinutes,
         inactive_topics=_inactive_topics(config),
         subscribe_rate=_subscribe_rate(config),
+    )
+
+
+def event_topic_policies(policies: EffectivePolicies, config: BrokerConfig) -> EffectivePolicies:
+    """Return the policies of the event topic of the metadata synchronizer; ``policies`` are those of other topics.
+
+    No event expires, no limit stops the synchronizer, and its subscription is never replicated: otherwise clusters
+    would acknowledge each other's events. An event that is published twice is harmless, but one whose sequence id was
+    used before a restart must not be taken for a duplicate.
+    """
+    return replace(
+        policies,
+        message_ttl_s=0,
+        backlog_quotas={"destination_storage": _UNLIMITED, "message_age": _UNLIMITED},
+        deduplication_enabled=False,
+        replicate_subscription_state=False,
+        replicated_subscriptions_allowed=False,
+        max_at_risk_messages=-1,
+        max_at_risk_seconds=-1,
+        schema_validation_enforced=False,
+        max_producers=0,
+        max_consumers=0,
+        max_consumers_per_subscription=0,
+        max_subscriptions=0,
+        publish_rate=PublishRate(),
+        dispatch_rate=DispatchRate(),
+        subscription_dispatch_rate=DispatchRate(),
+        dispatch_rates_by_subscription={},
+        replicator_dispatch_rate=DispatchRate(),
+        subscribe_rate=SubscribeRate(),
+        max_topics=0,
+        max_message_size=config.maxMessageSize,
+        auto_topic_creation=AutoTopicCreation(allowAutoTopicCreation=True, topicType="non-partitioned"),
+        auto_subscription_creation=AutoSubscriptionCreation(allowAutoSubscriptionCreation=True),
+        subscription_types=["Exclusive", "Shared", "Failover", "Key_Shared"],
+        encryption_required=False,
+        subscription_expiration_minutes=0,
+        inactive_topics=InactiveTopicPolicies(deleteWhileInactive=False),
     )
 
 
