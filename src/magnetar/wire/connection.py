@@ -178,7 +178,9 @@ class Connection:
                 if isinstance(frame, Frame):
                     keep_alive |= self._accept(frame.command)
                 else:
-                    self._check_legal(_T.SEND if isinstance(frame, Sends) else _T.ACK)
+                    kind = _T.SEND if isinstance(frame, Sends) else _T.ACK
+                    if kind not in self._legal:
+                        raise self._illegal(kind)
         except RemoteProtocolError:
             self.closed()
             raise
@@ -243,7 +245,8 @@ class Connection:
     def _accept(self, command: pb.BaseCommand) -> bool:
         """Apply a command to the state; return True for a keep-alive command, which needs no further handling."""
         kind = command.type
-        self._check_legal(kind)
+        if kind not in self._legal:
+            raise self._illegal(kind)
         if kind == _T.PING:
             self._output.append(commands.pong())
         elif kind == _T.CONNECT:
@@ -252,11 +255,9 @@ class Connection:
             self._note_broker(command.connected)
         return kind in _KEEP_ALIVE
 
-    def _check_legal(self, kind: _T.Type.ValueType) -> None:
-        if kind not in self._legal:
-            name = pb.BaseCommand.Type.Name(kind)
-            message = f"{name} is not legal for a {self._role.name} to receive in state {self.state.name}"
-            raise RemoteProtocolError(message)
+    def _illegal(self, kind: _T.Type.ValueType) -> RemoteProtocolError:
+        name = pb.BaseCommand.Type.Name(kind)
+        return RemoteProtocolError(f"{name} is not legal for a {self._role.name} to receive in state {self.state.name}")
 
     def _note_client(self, connect: pb.CommandConnect) -> None:
         """Keep the client's statements in CONNECT."""

@@ -4,6 +4,7 @@ These commands arrive once per message. Protobuf needs more time to parse one th
 on it. They are parsed by hand if they have the usual form of clients, and by protobuf otherwise. A client numbers its
 SENDs consecutively and acknowledges the entries of one ledger in order, so a frame mostly differs from the one before
 only in the low bits of one number. Most frames are therefore only compared with the bytes that they share (``_Alike``).
+A producer that waits for each receipt sends one SEND at a time, so SENDs are compared across reads (``RecentSend``).
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from google.protobuf.message import DecodeError
 from magnetar.wire import varint
 from magnetar.wire.proto import pulsar_api_pb2 as pb
 from magnetar.wire.transactions import has_transaction
+from magnetar.wire.varint import MORE
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -72,7 +74,20 @@ class _Alike(NamedTuple):
 def _alike(before: bytes, rest: bytes, number: int) -> _Alike:
     """Return the pattern of the frames like a command whose last part ``rest`` begins with ``number``."""
     first = rest[0]
-    return _Alike(before, rest[1:], first & varint.MORE, number - first % varint.MORE)
+    return _Alike(before, rest[1:], first & MORE, number - first % MORE)
+
+
+class RecentSend:
+    """The newest SEND of a connection, for the recognition of the next one like it in another read."""
+
+    __slots__ = ("alike", "highest", "num_messages", "producer_id")
+
+    def __init__(self) -> None:
+        """Start without a SEND."""
+        self.producer_id = -1
+        self.alike: _Alike | None = None
+        """Common bytes of the SENDs like it; None unless two of the producer came in succession."""
+        self.highest = self.num_messages = 0
 
 
 class Runs:
@@ -82,11 +97,17 @@ class Runs:
     side by side until another command follows. A run has the place of its first command.
     """
 
-    __slots__ = ("_acks", "_begin", "_data", "_sends", "_total_size_max")
+    __slots__ = ("_acks", "_begin", "_data", "_recent", "_sends", "_total_size_max")
 
-    def __init__(self, data: bytes, total_size_max: int, begin: Callable[[Sends | Acks], None]) -> None:
-        """Find runs in ``data``; frames may not exceed ``total_size_max``; ``begin`` is called with each new run."""
+    def __init__(
+        self, data: bytes, total_size_max: int, begin: Callable[[Sends | Acks], None], recent: RecentSend
+    ) -> None:
+        """Find runs in ``data``; frames may not exceed ``total_size_max``; ``begin`` is called with each new run.
+
+        ``recent`` is the newest SEND of earlier reads, and then that of this one.
+        """
         self._data = data
+        self._recent = recent
         self._total_size_max = total_size_max
         self._begin = begin
         self._sends: dict[int, Sends] = {}
@@ -96,6 +117,18 @@ class Runs:
         """End all runs: another command stands here, and the commands after it must not be handled before it."""
         self._sends.clear()
         self._acks.clear()
+
+    def take_like_recent(self) -> int:
+        """Add the SENDs at the start of the data that are like the newest one; return the start of the next frame."""
+        recent = self._recent
+        if recent.alike is None:
+            return 0
+        run = Sends(recent.producer_id, [], [])
+        start = self._more_sends(run, recent.alike, recent.highest, recent.num_messages, 0)
+        if start:
+            self._sends[recent.producer_id] = run
+            self._begin(run)
+        return start
 
     def take(self, start: int, command_end: int, end: int) -> int | None:
         """Add the frame at ``start`` and the frames like it after it; return the start of the first frame that differs.
@@ -127,27 +160,36 @@ class Runs:
         if run is None:
             run = self._sends[producer_id] = Sends(producer_id, [], [])
             self._begin(run)
-        run.heads.append((sequence_id, *rest))
+        highest, num_messages = rest
+        run.heads.append((sequence_id, highest, num_messages))
         run.entries.append(data[command_end:end])
-        before = data[start + _SIZE_LENGTH : number_place]
-        if not data.startswith(before, end + _SIZE_LENGTH):
+        before, recent = data[start + _SIZE_LENGTH : number_place], self._recent
+        goes_on = data.startswith(before, end + _SIZE_LENGTH)
+        if not goes_on and producer_id != recent.producer_id:
+            recent.producer_id, recent.alike = producer_id, None
             return end
-        return self._more_sends(run, _alike(before, data[number_place:command_end], sequence_id), end)
+        alike = _alike(before, data[number_place:command_end], sequence_id)
+        recent.producer_id, recent.alike = producer_id, alike
+        recent.highest, recent.num_messages = highest, num_messages
+        return self._more_sends(run, alike, highest, num_messages, end) if goes_on else end
 
-    def _more_sends(self, run: Sends, alike: _Alike, start: int) -> int:
-        """Add the SENDs from ``start`` on that differ from the run's last one only in low bits of the sequence id."""
+    def _more_sends(self, run: Sends, alike: _Alike, highest: int, num_messages: int, start: int) -> int:
+        """Add the SENDs from ``start`` on that differ from ``alike`` only in low bits of the sequence id."""
         data, total_size_max, length = self._data, self._total_size_max, len(self._data)
-        (before, after, more, high), (_, highest, num_messages) = alike, run.heads[-1]
-        number_at = _SIZE_LENGTH + len(before)
-        entry_at = number_at + 1 + len(after)
-        while data.startswith(before, start + _SIZE_LENGTH) and data.startswith(after, start + number_at + 1):
-            low = data[start + number_at] ^ more
+        before, after, more, high = alike
+        to_number = _SIZE_LENGTH + len(before)
+        to_entry = to_number + 1 + len(after)
+        while start < length and data.startswith(before, start + _SIZE_LENGTH):
+            number_at, entry_at = start + to_number, start + to_entry
+            if not data.startswith(after, number_at + 1):
+                break
+            low = data[number_at] ^ more
             (total_size,) = _read_size(data, start)
             end = start + _SIZE_LENGTH + total_size
-            if low >= varint.MORE or not start + entry_at <= end <= length or total_size > total_size_max:
+            if low >= MORE or not entry_at <= end <= length or total_size > total_size_max:
                 break
             run.heads.append((high + low, highest, num_messages))
-            run.entries.append(data[start + entry_at : end])
+            run.entries.append(data[entry_at:end])
             start = end
         return start
 
@@ -182,7 +224,7 @@ class Runs:
         size = number_at + 1 + len(after)
         while data.startswith(before, start) and data.startswith(after, start + number_at + 1):
             low = data[start + number_at] ^ more
-            if low >= varint.MORE:
+            if low >= MORE:
                 break
             run.entry_ids.append(high + low)
             start += size

@@ -135,6 +135,31 @@ def test_runs_mean_what_their_commands_mean(stream: bytes, piece: int) -> None:
         assert meaning(gathered) == meaning(frame for each in pieces for frame in plain.feed(each))
 
 
+@settings(max_examples=200, deadline=None)
+@given(st.lists(mutated(), max_size=12))
+def test_runs_that_arrive_in_whole_reads_mean_the_same(reads: list[bytes]) -> None:
+    gathering, plain = FrameDecoder(1000), FrameDecoder(1000)
+    try:
+        gathered = [meaning(gathering.feed_gathering(each)) for each in reads]
+    except RemoteProtocolError:
+        with pytest.raises(RemoteProtocolError):
+            [plain.feed(each) for each in reads]
+    else:
+        assert gathered == [meaning(plain.feed(each)) for each in reads]
+
+
+@pytest.mark.parametrize("first", [0, 100, 120, 127, 128, 16_300, 2**40 - 3])
+def test_a_send_is_compared_with_that_of_the_read_before(first: int) -> None:
+    decoder = FrameDecoder(100)
+    for number in range(first, first + 20):
+        for producer_id, messages in ((1, 1), (1, 1), (1, 1), (2, 1), (1, 1), (1, 7), (1, 7), (2, 7)):
+            frame = commands.send(producer_id=producer_id, sequence_id=number, num_messages=messages, entry=b"e")
+            assert decoder.feed_gathering(frame) == [Sends(producer_id, [(number, 0, messages)], [b"e"])]
+    large = commands.send(producer_id=2, sequence_id=number, num_messages=7, entry=bytes(100))
+    with pytest.raises(RemoteProtocolError, match="maxMessageSize"):
+        decoder.feed_gathering(large)
+
+
 @pytest.mark.parametrize("first", [0, 100, 127, 128, 16_300, 2**40 - 3])
 def test_the_encodings_of_clients_are_gathered(first: int) -> None:
     sent, acknowledged = FrameDecoder().feed_gathering(counted(first, 300))
