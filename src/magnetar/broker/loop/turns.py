@@ -36,6 +36,8 @@ TURN_ITEMS_MAX = 1000
 LIGHT_PART = 0.2
 """Fraction of the time and of the pieces of work of a turn up to which the turn is light."""
 
+_LIGHT_S = TURN_S * LIGHT_PART
+
 PAUSE_S = 0.0002
 """Seconds without work that end a light turn. The event loop has polled for input in such a pause."""
 
@@ -91,10 +93,12 @@ class LoopTurns:
         """Waiting work by level. The level with the least recent work comes first."""
         self._next_turn: asyncio.Handle | None = None
         """The callback that begins the next turn; None while this turn is light and no work is left over."""
-        self._started_at = -TURN_S
         self._last_at = -TURN_S
         """Time at which work last began or ended."""
         self._ends_at = 0.0
+        """Time from which no more work begins; ``charge`` moves it back."""
+        self._light_until = 0.0
+        """Time until which the turn is light; ``charge`` moves it back."""
         self._items = 0
         self._charged_s = 0.0
         """Seconds of work outside of turns that count in this turn."""
@@ -110,36 +114,40 @@ class LoopTurns:
         """Begin a piece of work at ``now`` in monotonic seconds; False if it has to wait for a later turn."""
         if self._next_turn is None:
             if now - self._last_at > PAUSE_S:
+                self._last_at = now
                 self._start(now)
-            elif not self._is_light(now):
+                self._items = 1
+                return True
+            if not self._is_light(now):
                 self._next_turn = self._loop.call_soon(self._run)
         self._last_at = now
         self._items += 1
-        return now + self._charged_s < self._ends_at and self._items <= TURN_ITEMS_MAX
+        return now < self._ends_at and self._items <= TURN_ITEMS_MAX
 
     def is_over(self) -> bool:
         """End a piece of work; return whether no other piece may begin in this turn."""
-        self._items += 1
+        self._items = items = self._items + 1
         self._last_at = now = self._monotonic()
-        if self._next_turn is None and now + self._charged_s - self._started_at > TURN_S * LIGHT_PART:
+        if now > self._light_until and self._next_turn is None:
             self._next_turn = self._loop.call_soon(self._run)
-        return self._items > TURN_ITEMS_MAX or now + self._charged_s >= self._ends_at
+        return now >= self._ends_at or items > TURN_ITEMS_MAX
 
     def charge(self, seconds: float) -> None:
         """Count work that this turn causes and that the loop does after it."""
         self._charged_s += seconds
+        self._ends_at -= seconds
+        self._light_until -= seconds
 
     def idle_s(self) -> float:
         """Return the seconds since work last began or ended."""
         return self._monotonic() - self._last_at
 
     def _is_light(self, now: float) -> bool:
-        used_s = now + self._charged_s - self._started_at
-        return used_s <= TURN_S * LIGHT_PART and self._items < TURN_ITEMS_MAX * LIGHT_PART
+        return now <= self._light_until and self._items < TURN_ITEMS_MAX * LIGHT_PART
 
     def _start(self, now: float) -> None:
-        self._started_at = now
         self._ends_at = now + TURN_S
+        self._light_until = now + _LIGHT_S
         self._items = 0
         self._charged_s = 0.0
 
@@ -158,7 +166,7 @@ class LoopTurns:
                     part = LEVEL_PART if any(self._levels[level + 1 :]) else 1.0
                     now = self._run_some(waiting, now + (ends_at - now) * part, PIECES_S[level])
         finally:
-            self._ends_at = ends_at
+            self._ends_at = ends_at - self._charged_s
             is_done = not self._added and not any(self._levels) and self._is_light(self._last_at)
             self._next_turn = None if is_done else self._loop.call_soon(self._run)
 
@@ -177,7 +185,7 @@ class LoopTurns:
         while waiting:
             (work, share), before_s = waiting.popleft(), used_s
             share.waiting -= 1
-            self._ends_at = min(ends_at, now + piece_s) if any(self._levels) else ends_at
+            self._ends_at = (min(ends_at, now + piece_s) if any(self._levels) else ends_at) - self._charged_s
             try:
                 work()
             finally:
