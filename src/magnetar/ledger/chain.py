@@ -59,8 +59,9 @@ class LedgerChain:
         """Add this many entries and bytes, which may be negative, to a ledger of the chain."""
         ledger.entries += entries
         ledger.size += size
-        for later in range(bisect_right(self._ids, ledger.ledger_id), len(self._ranks)):
-            self._ranks[later] += entries
+        if ledger is not self.ledgers[-1]:
+            for later in range(bisect_right(self._ids, ledger.ledger_id), len(self._ranks)):
+                self._ranks[later] += entries
 
     def remove_first(self, count: int) -> None:
         """Forget the first ``count`` ledgers."""

@@ -85,7 +85,10 @@ class TopicLog:
         self._failed = failed
         self._failure: StorageError | None = None
         for first, (count, origin) in self.origins.recover():
-            self._index(first, count, origin)
+            if origin is None:
+                self.index.append_own(first, count)
+            else:
+                self._index(first, origin)
 
     # -- appending ----------------------------------------------------------------------------------------------
 
@@ -107,7 +110,10 @@ class TopicLog:
                 log.exception("publish_failed", topic=str(self._name))
                 failure = error
             else:
-                self._index(first, len(entries), origin)
+                if origin is None:
+                    self.index.append_own(first, len(entries))
+                else:
+                    self._index(first, origin)
                 return True
         environment.loop.call_soon(durable, EARLIEST, failure)
         self._refused()
@@ -144,10 +150,7 @@ class TopicLog:
 
         return confirmed
 
-    def _index(self, first: Position, count: int, origin: Annotation | None) -> None:
-        if origin is None:
-            self.index.append(self._environment.cluster, first, count, first)
-            return
+    def _index(self, first: Position, origin: Annotation) -> None:
         is_returned = origin.cluster == self._environment.cluster
         for extent in origin.extents:
             if is_returned:

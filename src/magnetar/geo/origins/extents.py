@@ -85,6 +85,16 @@ class Track:
         self._local_end = Position(local_first.ledger_id, local_first.entry_id + count)
         self.last = Position(ledger_id, entry_id + count - 1)
 
+    def grow(self, first: Position, count: int) -> bool:
+        """Extend the last extent by entries with two equal positions; False if they do not continue it."""
+        ledger_id, entry_id = first
+        if first != self._local_end or self.last != (ledger_id, entry_id - 1):
+            return False
+        self._table.grow_last(count)
+        end = entry_id + count
+        self._local_end, self.last = Position(ledger_id, end), Position(ledger_id, end - 1)
+        return True
+
     def _count(self, index: int) -> int:
         """Return the number of entries of an extent."""
         return self._table.through(index) - self._table.through_before(index, self._counted_before)

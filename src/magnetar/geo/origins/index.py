@@ -102,6 +102,12 @@ class OriginIndex:
                 floor = self._behind_loss(floor, origin_first)
         track.append(origin_first, count, local_first, floor)
 
+    def append_own(self, first: Position, count: int) -> None:
+        """Record ``count`` entries of the local cluster, whose two positions are equal: ``append`` without a floor."""
+        track = self._tracks.get(self.local_cluster)
+        if track is None or not track.grow(first, count):
+            self.append(self.local_cluster, first, count, first)
+
     def append_returned(self, origin_first: Position, count: int, local_first: Position, floor: Position) -> None:
         """Record entries that the local cluster published in an earlier life and that another cluster sent back.
 

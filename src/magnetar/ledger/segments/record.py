@@ -179,9 +179,12 @@ class RunHead(NamedTuple):
 
 def encode_run(ledger_id: int, first_entry_id: int, entries: Sequence[bytes], annotation: bytes) -> Body:
     """Make the body of a RUN; large entries are not copied before they are written."""
-    head = _RUN.pack(ledger_id, first_entry_id, len(entries), len(annotation))
-    parts = (head, annotation, _pack(array("I", map(len, entries))), *entries)
-    return body_of(*parts) if sum(map(len, entries)) > _LARGE_ENTRY_BYTES * len(entries) else body_of(b"".join(parts))
+    head, lengths = _RUN.pack(ledger_id, first_entry_id, len(entries), len(annotation)), array("I", map(len, entries))
+    parts = (head, annotation, _pack(lengths), *entries)
+    if sum(lengths) > _LARGE_ENTRY_BYTES * len(entries):
+        return body_of(*parts)
+    data = b"".join(parts)
+    return Body((data,), len(data), google_crc32c.value(data))
 
 
 def decode_run_head(body: bytes) -> RunHead:

@@ -36,9 +36,11 @@ class Reports:
         self._waiting: deque[Sequence[Operation]] = deque()
 
     def add(self, operations: Sequence[Operation]) -> None:
-        """Report a group: the first operations at once, unless others wait."""
+        """Report a group: the first operations at once, unless others wait. Most groups have one part."""
         if self._waiting:
             self._waiting.append(operations)
+        elif len(operations) <= PART_MAX:
+            self.tell(operations)
         else:
             self._tell_some(operations)
 
@@ -60,10 +62,7 @@ class Reports:
                     self._loop.call_exception_handler(context)
 
     def _tell_some(self, operations: Sequence[Operation]) -> None:
-        """Report the first parts of a group, which has no more than one in most turns."""
-        if len(operations) <= PART_MAX and not self._waiting:
-            self.tell(operations)
-            return
+        """Report the first parts of a group."""
         ends_at, left = self._loop.time() + REPORTS_S, REPORTS_MAX
         self._waiting.appendleft(operations)
         while self._waiting and left > 0:
