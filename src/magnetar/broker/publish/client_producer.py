@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 from magnetar.base.rates import Rates
 from magnetar.wire.entries import entry as wire_entry
@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 
 class ClientProducer(ABC):
     """A producer of a client. Subclasses store or deliver its entries."""
+
+    is_link: ClassVar = False
 
     def __init__(self, topic: ProducerTopic, session: ProducerSession, options: ProducerOptions, *, now: float) -> None:
         """Create a producer."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, ClassVar, Protocol
 
 from magnetar.broker.log.interfaces import AnyTopic, LoggedTopic
 
@@ -272,6 +272,8 @@ class PublishedTopic(ProducerTopic, LoggedTopic, Protocol):
 class Producer(Protocol):
     """A producer, as its session uses it."""
 
+    is_link: ClassVar[bool]
+    """Whether it is a link from another cluster; otherwise it is a producer of a client."""
     options: ProducerOptions
 
     @property

@@ -25,28 +25,29 @@ class LocalProducer(ClientProducer):
 
     def publish(self, heads: Sequence[SendHead], entries: list[bytes]) -> None:
         """Append the run; write the receipts of its SENDs, in order, when it is durable."""
-        if self.topic.is_closing or self._stopped:
+        topic, session = self.topic, self.session
+        if topic.is_closing or self._stopped:
             return
         messages = sum([num_messages for _, _, num_messages in heads])
         self.messages_in += messages
         size = sum(map(len, entries))
         self.bytes_in += size
-        if self.topic.rates.publish is not None:
-            self._obey(self.topic.rates.publish, messages, size)
-        if self.topic.deduplication.sequence_ids is not None:
-            self.topic.arrivals.messages_in += self.topic.deduplication.publish(self, heads, entries)
+        if topic.rates.publish is not None:
+            self._obey(topic.rates.publish, messages, size)
+        if topic.deduplication.sequence_ids is not None:
+            topic.arrivals.messages_in += topic.deduplication.publish(self, heads, entries)
             return
-        self.topic.arrivals.messages_in += messages
-        self.session.publishes_started(len(heads), size)
+        topic.arrivals.messages_in += messages
+        session.publishes_started(len(heads), size)
 
         def durable(first: Position, error: StorageError | None) -> None:
-            self.session.publishes_finished(len(heads), size)
+            session.publishes_finished(len(heads), size)
             if error is None:
                 answer_stored(self, heads, first)
             else:
                 answer_failed(self, heads, error)
 
-        self.topic.log.append(entries, durable)
+        topic.log.append(entries, durable)
 
     def publish_with_refusals(self, heads: Sequence[SendHead], entries: Sequence[bytes | RequestError]) -> None:
         """Refuse invalid entries and append the others.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from itertools import groupby
 from operator import itemgetter
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from typing import TYPE_CHECKING, ClassVar, NamedTuple, Protocol
 
 import structlog
 
@@ -73,6 +73,8 @@ class ReplicatedProducer:
     SENDs are answered strictly in order. After a refusal, every later SEND is refused too: the sender must reconnect
     and continue after the entries that are here.
     """
+
+    is_link: ClassVar = True
 
     def __init__(
         self, topic: ReceivingTopic, session: ProducerSession, options: ProducerOptions, source: str, *, now: float

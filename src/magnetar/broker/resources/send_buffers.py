@@ -207,15 +207,15 @@ class Unsent:
 
         The transport has ``left`` unsent bytes.
         """
-        self._pieces.append(self._turn)
-        self._turn = 0
-        if left or self._buffers.has_waiting:
+        buffers = self._buffers
+        if left or buffers.has_waiting:
+            self._pieces.append(self._turn)
+            self._turn = 0
             self.left(left)
             return self.is_over
         self._pieces.clear()
-        self._left = 0
-        self._buffers.used -= self.size
-        self.size = 0
+        buffers.used -= self.size
+        self.size = self._turn = self._left = 0
         return False
 
     def left(self, size: int) -> None:

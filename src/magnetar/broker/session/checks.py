@@ -5,8 +5,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from magnetar.base.errors import ChecksumMismatchError, RemoteProtocolError, RequestError, ServerError
-from magnetar.base.limits import REPLICATED_METADATA_PADDING, REPLICATION_CLUSTERS_MAX, Limit
-from magnetar.broker.publish.client_producer import ClientProducer
+from magnetar.base.limits import (
+    ENTRY_METADATA_PADDING,
+    REPLICATED_ENTRY_PADDING,
+    REPLICATED_METADATA_PADDING,
+    REPLICATION_CLUSTERS_MAX,
+    Limit,
+)
 from magnetar.wire import transactions
 from magnetar.wire.entries.entry import check_checksum, check_count, metadata_size, parse_metadata
 
@@ -23,14 +28,21 @@ _REMEDY: Final = "Put large values into the payload"
 _REMEDY_FOR_LINKS: Final = "Set a larger limit in this cluster"
 
 
-def check(producer: Producer, heads: Sequence[SendHead], entries: Sequence[bytes], size_max: int) -> None:
+def check(producer: Producer, heads: Sequence[SendHead], entries: Sequence[bytes], *, is_chunk: bool) -> None:
     """Raise the error of invalid SENDs."""
-    largest = max(map(len, entries))
-    if largest > size_max:
-        raise RequestError(
-            ServerError.NotAllowedError, "Exceed maximum message size (maxMessageSize)", Limit.MESSAGE_SIZE
-        )
-    _check_metadata(producer, entries, largest)
+    topic = producer.topic
+    config, policies, largest = topic.environment.config, topic.policies, max(map(len, entries))
+    if (
+        largest > config.maxMessageMetadataSize
+        or largest > config.maxMessageSize
+        or 0 < policies.max_message_size < largest
+        or policies.encryption_required
+    ):
+        if largest > _size_max(producer, is_chunk=is_chunk):
+            raise RequestError(
+                ServerError.NotAllowedError, "Exceed maximum message size (maxMessageSize)", Limit.MESSAGE_SIZE
+            )
+        _check_metadata(producer, entries, largest)
     for sequence_id, highest, _ in heads:
         if highest and highest < sequence_id:
             raise RequestError(ServerError.MetadataError, "Invalid lowest or highest sequence id")
@@ -38,7 +50,7 @@ def check(producer: Producer, heads: Sequence[SendHead], entries: Sequence[bytes
         metadata = producer.check(entry)
         if metadata is None:
             continue
-        if isinstance(producer, ClientProducer):
+        if not producer.is_link:
             _check_is_of_a_client(metadata)
             _check_clusters(metadata)
             check_count(metadata, entry)
@@ -46,9 +58,19 @@ def check(producer: Producer, heads: Sequence[SendHead], entries: Sequence[bytes
             producer.topic.delayed.check(metadata)
 
 
+def _size_max(producer: Producer, *, is_chunk: bool) -> int:
+    """Return the maximum size of an entry. The limit of a topic is for messages of clients; chunks are exempt."""
+    of_broker = producer.topic.environment.config.maxMessageSize
+    if producer.is_link:
+        # An entry with a receipt in a cluster with the same limit must fit here with its stamp.
+        return of_broker + REPLICATED_ENTRY_PADDING
+    of_topic = producer.topic.policies.max_message_size
+    return of_topic if 0 < of_topic < of_broker and not is_chunk else of_broker + ENTRY_METADATA_PADDING
+
+
 def _check_metadata(producer: Producer, entries: Sequence[bytes], largest: int) -> None:
     """Raise RequestError for metadata that is too large, or for messages that should be encrypted and are not."""
-    topic, is_of_a_client = producer.topic, isinstance(producer, ClientProducer)
+    topic, is_of_a_client = producer.topic, not producer.is_link
     metadata_max = topic.environment.config.maxMessageMetadataSize
     if largest > metadata_max:
         padding, remedy = (0, _REMEDY) if is_of_a_client else (REPLICATED_METADATA_PADDING, _REMEDY_FOR_LINKS)
@@ -98,10 +120,10 @@ def _check_clusters(metadata: pb.MessageMetadata) -> None:
         raise RequestError(ServerError.NotAllowedError, message, limit)
 
 
-def checked(producer: Producer, head: SendHead, entry: bytes, size_max: int) -> bytes | RequestError:
+def checked(producer: Producer, head: SendHead, entry: bytes, is_chunk: bool) -> bytes | RequestError:  # noqa: FBT001
     """Return the entry, or the refusal of its SEND, without a traceback, which would keep the entry in memory."""
     try:
-        check(producer, [head], [entry], size_max)
+        check(producer, [head], [entry], is_chunk=is_chunk)
     except RequestError as error:
         refusal = RequestError(error.code, str(error), error.limit)
     except ChecksumMismatchError:

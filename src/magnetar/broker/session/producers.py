@@ -6,7 +6,6 @@ from itertools import repeat
 from typing import TYPE_CHECKING, Final
 
 from magnetar.base.errors import RemoteProtocolError, RequestError, ServerError, StorageError
-from magnetar.base.limits import ENTRY_METADATA_PADDING, REPLICATED_ENTRY_PADDING
 from magnetar.base.names import TopicName, check_cluster_name, check_length
 from magnetar.broker.publish.client_producer import ClientProducer
 from magnetar.broker.publish.entry_sequence_ids import is_whole
@@ -259,34 +258,20 @@ def publish(session: Session, sends: Sends, *, is_chunk: bool = False) -> Sends 
     if producer is None:
         _check_recently_closed(session, producer_id)
         return None
-    at_once, deduplication = len(entries), producer.topic.deduplication
-    if deduplication.sequence_ids is not None:
-        at_once = deduplication.at_once(heads, entries)
-    if isinstance(producer, ReplicatedProducer):
-        at_once = min(at_once, _OF_LINK_AT_ONCE_MAX)
-    if at_once == len(entries):
-        taken = _publish(producer, heads, entries, _size_max(producer, is_chunk=is_chunk))
-    else:
-        size_max = _size_max(producer, is_chunk=is_chunk)
-        taken = _publish(producer, heads[:at_once], entries[:at_once], size_max)
-    return None if taken == len(entries) else Sends(producer_id, heads[taken:], entries[taken:])
+    count, deduplication = len(entries), producer.topic.deduplication
+    at_once = count if deduplication.sequence_ids is None else deduplication.at_once(heads, entries)
+    if producer.is_link and at_once > _OF_LINK_AT_ONCE_MAX:
+        at_once = _OF_LINK_AT_ONCE_MAX
+    if at_once < count:
+        heads, entries = heads[:at_once], entries[:at_once]
+    taken = _publish(producer, heads, entries, is_chunk=is_chunk)
+    return None if taken == count else Sends(producer_id, sends.heads[taken:], sends.entries[taken:])
 
 
-def _size_max(producer: Producer, *, is_chunk: bool) -> int:
-    """Return the maximum size of an entry. The limit of a topic is for messages of clients; chunks are exempt."""
-    topic = producer.topic
-    of_broker = topic.environment.config.maxMessageSize
-    if isinstance(producer, ReplicatedProducer):
-        # An entry with a receipt in a cluster with the same limit must fit here with its stamp.
-        return of_broker + REPLICATED_ENTRY_PADDING
-    of_topic = topic.policies.max_message_size
-    return of_topic if 0 < of_topic < of_broker and not is_chunk else of_broker + ENTRY_METADATA_PADDING
-
-
-def _publish(producer: Producer, heads: list[SendHead], entries: list[bytes], size_max: int) -> int:
+def _publish(producer: Producer, heads: list[SendHead], entries: list[bytes], *, is_chunk: bool) -> int:
     """Publish a run, or the first part of a run with errors; return the number of handled SENDs."""
     try:
-        check(producer, heads, entries, size_max)
+        check(producer, heads, entries, is_chunk=is_chunk)
     except StorageError as error:
         # No later SEND may be stored before these: clients reconnect and send all of them in order.
         answer_failed(producer, heads, error)
@@ -301,7 +286,7 @@ def _publish(producer: Producer, heads: list[SendHead], entries: list[bytes], si
         return len(entries)
     # Outside the except clause: errors raised from now on must not keep the first error, and with it the entries.
     heads, entries = heads[:_CHECKED_ONE_BY_ONE_MAX], entries[:_CHECKED_ONE_BY_ONE_MAX]
-    producer.publish_with_refusals(heads, list(map(checked, repeat(producer), heads, entries, repeat(size_max))))
+    producer.publish_with_refusals(heads, list(map(checked, repeat(producer), heads, entries, repeat(is_chunk))))
     return len(entries)
 
 

@@ -44,6 +44,7 @@ class ServerProtocol(asyncio.BufferedProtocol):
             now=server.environment.clock.monotonic(),
         )
         self._turns = server.environment.turns
+        self._monotonic = server.environment.clock.monotonic
         self._share = Share()
         self._arrived: list[bytes] = []
         """Bytes that arrived while the connection waited for its turn."""
@@ -95,7 +96,7 @@ class ServerProtocol(asyncio.BufferedProtocol):
 
         A peer that violates the protocol is disconnected; others are not affected.
         """
-        now = self._environment.clock.monotonic()
+        now = self._monotonic()
         if self._is_waiting or not self._turns.begin(now):
             self._arrived.append(data)
             self._wait()
@@ -125,10 +126,7 @@ class ServerProtocol(asyncio.BufferedProtocol):
 
     def write(self, frame: bytes) -> None:
         """Send at the end of this turn, together with all other data for this client."""
-        if not frame:
-            return
         self._output.append(frame)
-        self.session.written(len(frame))
         if not self._flush_scheduled:
             self._flush_scheduled = True
             self._environment.loop.call_soon(self._flush)
@@ -161,12 +159,12 @@ class ServerProtocol(asyncio.BufferedProtocol):
         except RemoteProtocolError as error:
             self._drop("peer_silent", error)
         else:
-            self.write(self._connection.take_output())
+            self.session.write(self._connection.take_output())
 
     def probe(self) -> None:
         """Send a PING to the client."""
         self._connection.probe()
-        self.write(self._connection.take_output())
+        self.session.write(self._connection.take_output())
 
     def abort(self) -> None:
         """Close at once; unsent data is dropped."""
@@ -196,9 +194,10 @@ class ServerProtocol(asyncio.BufferedProtocol):
     def _flush(self) -> None:
         self._flush_scheduled = False
         output, self._output = self._output, []
-        if output and self._transport is not None and not self._transport.is_closing():
-            self._transport.write(b"".join(output))
-            is_over = self._account.unsent.flushed(self._transport.get_write_buffer_size())
+        transport = self._transport
+        if output and transport is not None and not transport.is_closing():
+            transport.write(output[0] if len(output) == 1 else b"".join(output))
+            is_over = self._account.unsent.flushed(transport.get_write_buffer_size())
             if is_over or not self.session.is_writable:
                 self.session.writable(is_writable=not is_over)
 
@@ -234,7 +233,7 @@ class ServerProtocol(asyncio.BufferedProtocol):
                 session.frame_arrived(*decoder.unfinished)
             output = connection.take_output()
             if output:
-                self.write(output)
+                session.write(output)
 
     def _wait(self) -> None:
         """Continue in a later turn."""

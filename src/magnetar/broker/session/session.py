@@ -116,6 +116,7 @@ class Session:
         """Producers closed by the broker, with the times: SENDs in transit for them are ignored for a while."""
         self._transport: Transport = transport
         self._in_flight = 0
+        self._in_flight_max = environment.config.maxPendingPublishRequestsPerConnection
         self._withheld = 0
         self._publishing = True
         """Whether further publishes are within the limit."""
@@ -189,10 +190,15 @@ class Session:
 
     # -- output -------------------------------------------------------------------------------------------------
 
-    def write(self, frame: bytes) -> None:
-        """Send a frame; no effect after the connection is closed."""
-        if self._open:
-            self._transport.write(frame)
+    def write(self, data: bytes) -> None:
+        """Send frames at the end of this turn; no effect after the connection is closed.
+
+        Above the limit of unsent data, no message follows until then.
+        """
+        if self._open and data:
+            if self.account.unsent.write(len(data)):
+                self.is_writable = False
+            self._transport.write(data)
 
     def write_in_turn(self, make: Callable[[], bytes]) -> None:
         """Send a frame that may be large, made when the client has read what was written before."""
@@ -255,10 +261,9 @@ class Session:
 
     def publishes_started(self, count: int, size: int) -> None:
         """Add publishes of ``size`` bytes; at a limit, the socket is not read until half of them are done."""
-        self._in_flight += count
-        has_room = self.account.publish(size)
-        is_many = self._in_flight > self.environment.config.maxPendingPublishRequestsPerConnection
-        if self._publishing and (is_many or not has_room):
+        self._in_flight = in_flight = self._in_flight + count
+        is_many = in_flight > self._in_flight_max
+        if (not self.account.publish(size) or is_many) and self._publishing:
             self.environment.limit_hits.hit(Limit.PENDING_PUBLISHES if is_many else Limit.PUBLISH_BUFFER)
             self._publishing = False
             self._read_or_pause()
@@ -269,7 +274,7 @@ class Session:
         self.account.published(size)
         if self._publishing or not self.account.may_publish_again:
             return
-        if self._in_flight <= self.environment.config.maxPendingPublishRequestsPerConnection // 2:
+        if self._in_flight <= self._in_flight_max // 2:
             self._publishing = True
             self._read_or_pause()
 
@@ -345,11 +350,6 @@ class Session:
         if is_caught_up != self._caught_up:
             self._caught_up = is_caught_up
             self._read_or_pause()
-
-    def written(self, size: int) -> None:
-        """Add ``size`` bytes to be sent at the end of this turn; above the limit, no message follows until then."""
-        if self._open and self.account.unsent.write(size):
-            self.is_writable = False
 
     def _read_or_pause(self) -> None:
         reading = self.is_writable and not self.is_held_back

@@ -149,8 +149,8 @@ def test_a_client_that_reads_nothing_is_not_read_and_counts_once() -> None:
     cluster = Cluster(settings={"connectionSendBufferBytes": 1 << 20})
     protocol, socket = connect(Server(cluster.environment, cluster.domains))
     for mebibytes in (2, 3):  # above the limit before the first use of the socket
-        protocol.write(bytes(1 << 20) + b"more")
-        protocol.write(bytes(1 << 20))
+        protocol.session.write(bytes(1 << 20) + b"more")
+        protocol.session.write(bytes(1 << 20))
         socket.unread = mebibytes << 20
         cluster.settle()
         assert not socket.is_read

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, ClassVar, Protocol
 
 import structlog
 
@@ -46,6 +46,8 @@ class InformedTopic(PublishedTopic, Protocol):
 
 class ProgressProducer:
     """The progress link of a peer: its SENDs are applied and never stored."""
+
+    is_link: ClassVar = True
 
     def __init__(self, topic: InformedTopic, session: ProducerSession, options: ProducerOptions, source: str) -> None:
         """Create the producer of a progress link from cluster ``source``."""
