@@ -40,11 +40,12 @@ class Told:
 
     async def begin(self) -> None:
         """Return when some of OPERATIONS were reported."""
-        store, written = self.store, threading.Event()
+        store, taken, written = self.store, threading.Event(), threading.Event()
         await store.open()
         commit = store._log.commit_now
 
         def commit_later(operations: Sequence[Operation]) -> bool:
+            taken.set()
             written.wait()
             if self.fails:
                 message = "no disk"
@@ -53,7 +54,8 @@ class Told:
 
         store._log.commit_now = commit_later  # type: ignore[method-assign]
         ledgers = [store.create() for _ in range(2)]
-        store.barrier(lambda _: None)  # a group of its own
+        store.barrier(lambda _: None)
+        taken.wait()  # the operations after the first group are one group
         for number in range(OPERATIONS):
             store.append(ledgers[number % 2], [b"%d" % number], partial(self._hear, number))
         written.set()
