@@ -94,3 +94,4 @@ bench: java setup ## compare Magnetar with Apache Pulsar; 25 minutes (QUICK=1: t
 	@$(BIN)/python -m bench.loop_turns $(if $(QUICK),--quick)
 	@$(BIN)/python -m bench.failover_duplicates $(if $(QUICK),--quick)
 	@$(BIN)/python -m bench.replicated_cost $(if $(QUICK),--quick)
+	@$(BIN)/python -m bench.metadata_latency $(if $(QUICK),--quick)

@@ -61,7 +61,7 @@ class PulsarConnection(asyncio.Protocol):
         self._requests: dict[int, asyncio.Future[pb.BaseCommand]] = {}
         self._producer_ids = itertools.count(1)
         self._consumer_ids = itertools.count(1)
-        self._owners = Owners()
+        self.owners = Owners()
 
     @classmethod
     async def open(cls, url: str, options: ClientOptions = DEFAULT_OPTIONS) -> Self:
@@ -112,6 +112,11 @@ class PulsarConnection(asyncio.Protocol):
         Apache Pulsar supports this since 4.0.2, if the client requests it (``ClientOptions.replicator``).
         """
         return self._options.replicator and self._wire.peer_features.supports_repl_dedup_by_lid_and_eid
+
+    @property
+    def reports_links(self) -> bool:
+        """Whether the broker supports ``watch_links`` of ``client.link_watch``."""
+        return self._wire.peer_features.supports_link_watches
 
     # --- requests ----------------------------------------------------------------------------------------------------
 
@@ -173,14 +178,14 @@ class PulsarConnection(asyncio.Protocol):
         ``owner.ended`` may be called before this returns, because the broker may close the producer right after it has
         accepted it.
         """
-        self._owners.producers[number] = owner
+        self.owners.producers[number] = owner
         build = partial(
             commands.producer, topic=topic, producer_id=number, producer_name=name, epoch=epoch, metadata=metadata
         )
         try:
             answer = await self.request(lambda request_id: build(request_id=request_id))
         except BaseException as error:
-            if self._owners.producers.pop(number, None) is not None and not isinstance(error, RequestError):
+            if self.owners.producers.pop(number, None) is not None and not isinstance(error, RequestError):
                 self.tell(partial(_close_producer, number))
             raise
         return answer.producer_success
@@ -190,29 +195,29 @@ class PulsarConnection(asyncio.Protocol):
 
         ``owner.ended`` may be called before this returns.
         """
-        self._owners.consumers[number] = owner
+        self.owners.consumers[number] = owner
         asked.consumer_id = number
         try:
             await self.request(partial(_subscribe, asked))
         except BaseException as error:
-            if self._owners.consumers.pop(number, None) is not None and not isinstance(error, RequestError):
+            if self.owners.consumers.pop(number, None) is not None and not isinstance(error, RequestError):
                 self.tell(partial(_close_consumer, number))
             raise
 
     def drop_producer(self, number: int) -> None:
         """Close a producer without waiting for the answer. Its owner gets no further events."""
-        if self._owners.producers.pop(number, None) is not None:
+        if self.owners.producers.pop(number, None) is not None:
             self.tell(partial(_close_producer, number))
 
     def drop_consumer(self, number: int) -> None:
         """Close a consumer without waiting for the answer. Its owner gets no further events."""
-        if self._owners.consumers.pop(number, None) is not None:
+        if self.owners.consumers.pop(number, None) is not None:
             self.tell(partial(_close_consumer, number))
 
     async def close_producer(self, number: int) -> None:
         """Close a producer and wait for the answer, which follows all receipts; calls ``ended`` of its owner."""
         await self.request(partial(_close_producer, number))
-        self._owners.end_producer(number, ConnectionError("producer was closed"))
+        self.owners.end_producer(number, ConnectionError("producer was closed"))
 
     # --- the connection ----------------------------------------------------------------------------------------------
 
@@ -259,7 +264,7 @@ class PulsarConnection(asyncio.Protocol):
             return
         try:
             for frame in self._wire.receive(data, self._loop.time()):
-                if not self._owners.take(frame):
+                if not self.owners.take(frame):
                     self._take(frame.command)
         except RemoteProtocolError as error:
             self._end(error)
@@ -322,11 +327,10 @@ class PulsarConnection(asyncio.Protocol):
         if self._transport is not None:
             self._transport.close()
             self._transport = None
-        waiters: list[asyncio.Future[Any]] = [self._handshake, *self._requests.values()]
-        for waiting in waiters:
+        for waiting in cast("list[asyncio.Future[Any]]", [self._handshake, *self._requests.values()]):
             if not waiting.done():
                 waiting.set_exception(failure)
-        self._owners.end_all(failure)
+        self.owners.end_all(failure)
         self._ended.set()
 
 

@@ -1,4 +1,4 @@
-"""The owners of a connection's producers and consumers, which get their commands."""
+"""The owners of a connection's producers, consumers and watch, which get their commands."""
 
 from __future__ import annotations
 
@@ -8,6 +8,8 @@ from magnetar.base.errors import RequestError, ServerError
 from magnetar.wire.proto import pulsar_api_pb2 as pb
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from magnetar.wire.frame import Frame
 
 
@@ -40,17 +42,18 @@ class ConsumerEvents(Protocol):
 
 
 class Owners:
-    """The producers and consumers of one connection, by number."""
+    """The producers and consumers of one connection, by number, and the owner of its watch of links."""
 
-    __slots__ = ("consumers", "producers")
+    __slots__ = ("consumers", "links", "producers")
 
     def __init__(self) -> None:
-        """Create it without producers and consumers."""
+        """Create it without producers, consumers and watch."""
         self.producers: dict[int, ProducerEvents] = {}
         self.consumers: dict[int, ConsumerEvents] = {}
+        self.links: Callable[[pb.CommandLinksChanged], None] | None = None
 
     def take(self, frame: Frame) -> bool:
-        """Pass a command to its owner, if it concerns producers or consumers; commands without an owner are dropped."""
+        """Pass a command to its owner, if it is for one; such commands without an owner are dropped."""
         command = frame.command
         kind = command.type
         if kind == pb.BaseCommand.MESSAGE:
@@ -69,7 +72,15 @@ class Owners:
             closed = RequestError(ServerError.ServiceNotReady, "the broker closed the consumer")
             self.end_consumer(command.close_consumer.consumer_id, closed)
         else:
+            return self._take_report(command)
+        return True
+
+    def _take_report(self, command: pb.BaseCommand) -> bool:
+        """Pass LINKS_CHANGED to the owner of the watch."""
+        if command.type != pb.BaseCommand.LINKS_CHANGED:
             return False
+        if self.links is not None:
+            self.links(command.linksChanged)
         return True
 
     def end_producer(self, number: int, failure: Exception) -> None:

@@ -188,6 +188,22 @@ class Topics:
         """Return the full names of the topics of ``namespace``, read in steps: see ``TopicNames.reading``."""
         return self._names.reading(namespace)
 
+    def watch(self, callback: Callable[[NamespaceName], None]) -> Callable[[], None]:
+        """Call ``callback`` with the namespace of a persistent topic that came or went; returns the end of the watch.
+
+        ``names_in_memory`` and ``reading_names`` contain the change then.
+        """
+
+        def changed(change: Change) -> None:
+            if change.replaced is not None and change.after is not None:
+                return
+            tenant, namespace, domain, name, *below = change.path.removeprefix(f"{MANAGED_LEDGERS}/").split("/")
+            path = change.path.rpartition("/")[0]
+            if domain == PERSISTENT and name and not (below and self._store.get(path) is not None):
+                callback(NamespaceName(tenant, namespace))
+
+        return self._store.watch(MANAGED_LEDGERS, changed)
+
     def all(self) -> Iterator[TopicName]:
         """Yield the persistent topics of all namespaces, including topics of which only cursors are left."""
         for tenant in self._store.children(MANAGED_LEDGERS):

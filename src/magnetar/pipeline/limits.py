@@ -93,8 +93,11 @@ CONNECT_TIMEOUT_SECONDS = 5.0
 REQUEST_TIMEOUT_SECONDS = 10.0
 """Time limit for the response to a request, in seconds."""
 
+TOPICS_INTERVAL_SECONDS = 0.5
+"""Minimum seconds between two requests for the topics of a namespace whose changes are reported."""
+
 TOPICS_POLL_SECONDS = 0.5
-"""Seconds between two polls of the topics of a namespace."""
+"""Seconds between two polls of the topics of a namespace, if the broker does not report changes."""
 
 ADDRESSES_POLL_SECONDS = 2.0
 """Seconds between two polls of the clusters' broker URLs."""
@@ -103,7 +106,7 @@ RIVALS_TOLD_MAX = 100
 """Maximum number of warnings about other pipelines: one for each target and run of another pipeline."""
 
 NAMESPACES_POLL_SECONDS = 3.0
-"""Seconds between two polls of a cluster's namespaces."""
+"""Seconds between two polls of the namespaces of a cluster whose broker does not report changes."""
 
 ADMIN_TIMEOUT_SECONDS = 5.0
 """Time limit for an admin request, in seconds."""

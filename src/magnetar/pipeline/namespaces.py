@@ -1,4 +1,8 @@
-"""The namespaces of a link, polled from admin ports in a thread, so that an unresponsive port blocks nothing."""
+"""The namespaces of a link whose source does not report them, polled from admin ports.
+
+Brokers of Magnetar report them (`magnetar.pipeline.connections.topics`), but for earlier versions. Polls run in a
+thread, so that an unresponsive port blocks nothing.
+"""
 
 from __future__ import annotations
 

@@ -12,7 +12,6 @@ from magnetar.pipeline.reading.outflow import Outflow
 from magnetar.pipeline.reading.source_cluster import SourceCluster
 from magnetar.pipeline.rows import Opening
 from magnetar.pipeline.writing.target import Target
-from magnetar.sim.scenario import NAMESPACE
 from magnetar.sim.site import PORT
 from magnetar.sim.virtual.scheduler import MachineLoop
 
@@ -60,7 +59,6 @@ class PipelineTask:
         self._target.start()
         for source in self._source_clusters:
             source.start()
-            source.serve([str(NAMESPACE)])
 
     @property
     def carrying(self) -> bool:
@@ -90,6 +88,10 @@ class PipelineTask:
     def forget(self, number: int) -> None:
         """See Task."""
         self._outflow.forget(number)
+
+    def poll_namespaces(self, source: str) -> None:
+        """See Task: simulated brokers report their namespaces."""
+        raise AssertionError(source)
 
     def _hand_over_soon(self) -> None:
         if not self._is_handing_over:

@@ -12,6 +12,7 @@ from magnetar.base.errors import PeerSilentError, RemoteProtocolError, RequestEr
 from magnetar.base.limits import FRAME_SIZE_PADDING
 from magnetar.base.position import EARLIEST, Position
 from magnetar.client.connection import PulsarConnection
+from magnetar.client.link_watch import watch_links
 from magnetar.client.options import DEFAULT_OPTIONS, ClientOptions
 from magnetar.wire import commands
 from magnetar.wire.proto import pulsar_api_pb2 as pb
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
 
 TOPIC = "persistent://public/default/t"
 TIMEOUT_S = 10.0
+_REPORTS = pb.FeatureFlags(supports_link_watches=True)
 
 
 def with_connection(
@@ -49,6 +51,37 @@ def test_handshake(broker: ScriptedBroker) -> None:
     async def use(connection: PulsarConnection) -> None:
         assert connection.peer_version == "Scripted"
         assert connection.frame_size_max == 1000 + FRAME_SIZE_PADDING
+
+    with_connection(broker, use)
+
+
+def test_links_are_reported(broker: ScriptedBroker) -> None:
+    connected = commands.connected(
+        server_version="Magnetar", protocol_version=20, max_message_size=1000, feature_flags=_REPORTS
+    )
+    first = commands.links_changed(added=["a/b"], removed=[], topics_changed=[])
+    broker.script[pb.BaseCommand.CONNECT] = lambda _: connected
+    broker.script[pb.BaseCommand.WATCH_LINKS] = lambda frame: (
+        commands.success(request_id=frame.command.watchLinks.request_id) + first
+    )
+
+    async def use(connection: PulsarConnection) -> None:
+        assert connection.reports_links
+        reports: asyncio.Queue[pb.CommandLinksChanged] = asyncio.Queue()
+        await watch_links(connection, "jfk", reports.put_nowait)
+        assert (await reports.get()).added == ["a/b"]
+        broker.push(commands.links_changed(added=[], removed=["a/b"], topics_changed=[]))
+        assert (await reports.get()).removed == ["a/b"]
+        assert broker.received[-1].watchLinks.target == "jfk"
+
+    with_connection(broker, use)
+
+
+def test_reports_without_a_watch_are_dropped(broker: ScriptedBroker) -> None:
+    async def use(connection: PulsarConnection) -> None:
+        assert not connection.reports_links
+        broker.push(commands.links_changed(added=["a/b"], removed=[], topics_changed=[]))
+        assert (await connection.ask_owner(TOPIC)).url == "pulsar://owner:6650"
 
     with_connection(broker, use)
 

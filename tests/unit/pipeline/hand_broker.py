@@ -82,8 +82,18 @@ class HandTransport(asyncio.Transport):
 class HandBroker:
     """Grants lookups, producers and consumers, sends receipts for all entries, and records its input."""
 
-    def __init__(self, url: str, max_message_size: int = 5 << 20) -> None:
+    def __init__(self, url: str, max_message_size: int = 5 << 20, *, reports_links: bool = False) -> None:
         self.url = url
+        self.reports_links = reports_links
+        self.watched: list[str] = []
+        """Targets of the granted watches of links."""
+        self.first_has_more = False
+        """Whether the first report of a watch is followed by another one."""
+        self.asked_for: list[str] = []
+        """Namespaces of each GET_TOPICS_OF_NAMESPACE."""
+        self.watch_error: ServerError | None = None
+        self.list_error: ServerError | None = None
+        """Errors for watches of links, and for lists of topics."""
         self.max_message_size = max_message_size
         self.connection: HandTransport | None = None
         self.connections = 0
@@ -186,6 +196,27 @@ class HandBroker:
         place = Position(1, len(entries) - 1)
         self.say(commands.send_receipt(producer_id=producer_id, sequence_id=sequence_id, position=place))
 
+    def _list(self, asked: pb.CommandGetTopicsOfNamespace) -> None:
+        self.asked_for.append(asked.namespace)
+        if self.list_error is not None:
+            self.say(commands.error(request_id=asked.request_id, code=self.list_error, message="refused"))
+            return
+        topics = self.namespaces.get(asked.namespace, [])
+        self.say(
+            commands.get_topics_of_namespace_response(
+                request_id=asked.request_id, topics=topics, topics_hash=",".join(topics) or "none"
+            )
+        )
+
+    def _watch(self, asked: pb.CommandWatchLinks) -> None:
+        if self.watch_error is not None:
+            self.say(commands.error(request_id=asked.request_id, code=self.watch_error, message="refused"))
+            return
+        self.watched.append(asked.target)
+        self.say(commands.success(request_id=asked.request_id))
+        has_more = self.first_has_more
+        self.say(commands.links_changed(added=self.namespaces, removed=[], topics_changed=[], has_more=has_more))
+
     def _answer(self, frame: Frame) -> None:  # noqa: C901, PLR0912 - a table
         command = frame.command
         match command.type:
@@ -193,6 +224,7 @@ class HandBroker:
                 version, size = self.version, self.max_message_size
                 body = pb.CommandConnected(server_version=version, protocol_version=20, max_message_size=size)
                 body.life = self.life
+                body.feature_flags.supports_link_watches = self.reports_links
                 self.say(commands.encode(body))
             case pb.BaseCommand.LOOKUP:
                 request_id = command.lookupTopic.request_id
@@ -210,13 +242,9 @@ class HandBroker:
                 else:
                     self.say(commands.success(request_id=request_id))
             case pb.BaseCommand.GET_TOPICS_OF_NAMESPACE:
-                asked_for = command.getTopicsOfNamespace
-                topics = self.namespaces.get(asked_for.namespace, [])
-                self.say(
-                    commands.get_topics_of_namespace_response(
-                        request_id=asked_for.request_id, topics=topics, topics_hash="unchanged"
-                    )
-                )
+                self._list(command.getTopicsOfNamespace)
+            case pb.BaseCommand.WATCH_LINKS:
+                self._watch(command.watchLinks)
             case pb.BaseCommand.SEND:
                 self._store(command.send, frame.body)
             case pb.BaseCommand.FLOW:

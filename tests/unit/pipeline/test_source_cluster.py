@@ -26,8 +26,8 @@ ORDERS = f"persistent://{NAMESPACE}/orders"
 class Reader:
     """A task with one source, whose broker has one topic."""
 
-    def __init__(self, *, rival: str = "", newer_lease: bool = False) -> None:
-        self.broker = HandBroker("pulsar://ewr:6650")
+    def __init__(self, broker: HandBroker | None = None, *, rival: str = "", newer_lease: bool = False) -> None:
+        self.broker = broker or HandBroker("pulsar://ewr:6650")
         self.broker.namespaces[NAMESPACE] = [ORDERS]
         self.broker.rival, self.broker.newer_lease = rival, newer_lease
         self.hand = HandLoop(self.broker)
@@ -38,6 +38,8 @@ class Reader:
         self.carrying, self.succeeded = True, False
         self.carried: list[Carried] = []
         self.forgotten: list[int] = []
+        self.polled: list[str] = []
+        """Sources whose admin ports are to be polled."""
         self._numbers = 0
         self.tail = SourceCluster(self, ClusterAddress("ewr", self.broker.url, ""))
         self.tail.start()
@@ -54,6 +56,9 @@ class Reader:
 
     def forget(self, number: int) -> None:
         self.forgotten.append(number)
+
+    def poll_namespaces(self, source: str) -> None:
+        self.polled.append(source)
 
     def metadata(self) -> list[dict[str, str]]:
         """Return the metadata of each SUBSCRIBE."""

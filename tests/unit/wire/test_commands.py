@@ -242,6 +242,12 @@ CASES = [
         "getTopicsOfNamespaceResponse",
         {"request_id": 1, "topics": ["t"], "topics_hash": "h", "filtered": False, "changed": True},
     ),
+    (commands.watch_links(request_id=1, target="jfk"), "watchLinks", {"request_id": 1, "target": "jfk"}),
+    (
+        commands.links_changed(added=["a/b"], removed=["a/c"], topics_changed=["a/d"], has_more=True),
+        "linksChanged",
+        {"added": ["a/b"], "removed": ["a/c"], "topics_changed": ["a/d"], "has_more": True},
+    ),
     (
         commands.producer(topic="t", producer_id=2, request_id=1, producer_name="p", epoch=3),
         "producer",

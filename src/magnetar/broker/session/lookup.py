@@ -1,4 +1,4 @@
-"""Commands about topics: partitions, lookup, lists."""
+"""Commands about topics: partitions, lookup, lists, watches of links."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from magnetar.base.limits import Limit
 from magnetar.base.memory_share import SMALL_BYTES
 from magnetar.base.names import NamespaceName, TopicName
 from magnetar.broker.session.refusals import REFUSED, as_request_error
+from magnetar.broker.session.requests import check_room, start
 from magnetar.broker.topic.topic_lists import PATTERN_LENGTH_MAX
 from magnetar.wire import commands
 from magnetar.wire.topic_list import topic_list_response
@@ -82,6 +83,12 @@ def topics_of_namespace(session: Session, command: pb.CommandGetTopicsOfNamespac
         session.write_in_turn(lambda: _topic_list(session, command, found))
 
     session.topics.find_names(namespace, command.mode, command.topics_pattern, answer)
+
+
+def watch_links(session: Session, command: pb.CommandWatchLinks) -> None:
+    """Report the namespaces that are replicated to a cluster (protocol: Watches of links)."""
+    check_room(session)
+    start(session, command.request_id, session.topics.link_watches.serve(session, command.request_id, command.target))
 
 
 def _topic_list(session: Session, command: pb.CommandGetTopicsOfNamespace, found: TopicList) -> bytes:

@@ -30,6 +30,8 @@ log = structlog.get_logger(__name__)
 SERVER_VERSION = f"Magnetar {magnetar.__version__}"
 """Name of the broker; peers that recognize it may send progress markers."""
 
+_FEATURES = pb.FeatureFlags(supports_get_partitioned_metadata_without_auto_creation=True, supports_link_watches=True)
+
 _NOTHING: Final[list[Received]] = []
 """No remaining frames."""
 
@@ -106,7 +108,7 @@ def _connect(session: Session, command: pb.BaseCommand) -> None:
             server_version=SERVER_VERSION,
             protocol_version=version,
             max_message_size=session.environment.config.maxMessageSize,
-            feature_flags=pb.FeatureFlags(supports_get_partitioned_metadata_without_auto_creation=True),
+            feature_flags=_FEATURES,
             life=None if life is None else str(life),
         )
     )
@@ -138,6 +140,7 @@ _HANDLERS: dict[int, Callable[[Session, pb.BaseCommand], None]] = {
     pb.BaseCommand.GET_TOPICS_OF_NAMESPACE: lambda session, command: session_lookup.topics_of_namespace(
         session, command.getTopicsOfNamespace
     ),
+    pb.BaseCommand.WATCH_LINKS: lambda session, command: session_lookup.watch_links(session, command.watchLinks),
     pb.BaseCommand.GET_SCHEMA: lambda session, command: session_schemas.get_schema(session, command.getSchema),
     pb.BaseCommand.GET_OR_CREATE_SCHEMA: lambda session, command: session_schemas.get_or_create_schema(
         session, command.getOrCreateSchema

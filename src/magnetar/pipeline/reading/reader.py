@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from magnetar.base.names import NamespaceName
-    from magnetar.pipeline.options import ClusterAddress, ReplicationOptions
+    from magnetar.pipeline.options import ReplicationOptions
 
 STATUS_SECONDS = 1.0
 """Seconds between two status messages."""
@@ -70,11 +70,13 @@ class LeaseReader:
         self._admin_down: dict[str, str] = {}
         self._channel = ReportReceiver(self.loop, self._report, self._wake)
         self._padding = row(target, lease, Kind.PADDING, bytes(limits.ROW_BYTES_MIN))
-        addresses = {cluster.name: cluster for cluster in options.clusters}
+        self._options = options
+        self._addresses = addresses = {cluster.name: cluster for cluster in options.clusters}
         self._target_url = addresses.pop(target).broker_url
         self._source_urls = {name: address.broker_url for name, address in addresses.items()}
         self._sources = {name: SourceCluster(self, address) for name, address in addresses.items()}
-        self._watches = [self._watch(address, options) for address in addresses.values()]
+        self._watches: dict[str, NamespaceWatch] = {}
+        """By source, if its broker does not report the namespaces."""
         self._status = StatusSender((options.status_host, options.status_port)) if options.status_port else None
 
     def __enter__(self) -> Self:
@@ -83,7 +85,7 @@ class LeaseReader:
 
     def __exit__(self, *exception: object) -> None:
         """Close sockets and stop threads, because Spark reuses the worker process for other tasks."""
-        for watch in self._watches:
+        for watch in self._watches.values():
             watch.stop()
         for source in self._sources.values():
             source.close()
@@ -117,6 +119,19 @@ class LeaseReader:
         self._outflow.forget(number)
         self._wake()
 
+    def poll_namespaces(self, source: str) -> None:
+        """See Task: a thread polls admin ports."""
+        if source in self._watches:
+            return
+
+        def changed(namespaces: tuple[NamespaceName, ...] | None, reason: str) -> None:
+            self._admin_down[source] = reason
+            if namespaces is not None:
+                self.loop.call_soon_threadsafe(self._sources[source].serve, tuple(map(str, namespaces)))
+
+        watch = self._watches[source] = NamespaceWatch(self._addresses[source], self.target, self._options, changed)
+        watch.start()
+
     def rows(self) -> Iterator[pa.RecordBatch]:
         """Yield rows until the lease is over; raises TaskFailedError if the writer has ended."""
         tune()
@@ -143,8 +158,6 @@ class LeaseReader:
         """Connect to all clusters, then wait for the slot and for the writer."""
         for source in self._sources.values():
             source.start()
-        for watch in self._watches:
-            watch.start()
         deadline = self.loop.time() + limits.CHANNEL_TIMEOUT_SECONDS
         start = self._schedule.start(self.lease)
         while not self._writer_ready or time.time() < start:
@@ -215,16 +228,6 @@ class LeaseReader:
         if self.carrying:
             for source in self._sources.values():
                 source.attach()
-
-    def _watch(self, address: ClusterAddress, options: ReplicationOptions) -> NamespaceWatch:
-        source = self._sources[address.name]
-
-        def changed(namespaces: tuple[NamespaceName, ...] | None, reason: str) -> None:
-            self._admin_down[address.name] = reason
-            if namespaces is not None:
-                self.loop.call_soon_threadsafe(source.serve, tuple(map(str, namespaces)))
-
-        return NamespaceWatch(address, self.target, options, changed)
 
     def _report(self, report: Report) -> None:
         self._wake()

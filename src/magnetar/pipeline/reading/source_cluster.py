@@ -67,6 +67,10 @@ class Task(Protocol):
         """Stop sending entries of an attachment that has ended."""
         ...
 
+    def poll_namespaces(self, source: str) -> None:
+        """Poll the namespaces that are replicated from a source, whose broker does not report them."""
+        ...
+
 
 class _AttachedLink:
     """One attachment to a link: the task that attaches it, and the consumer's events."""
@@ -102,7 +106,7 @@ class SourceCluster:
         """Why the source is not connected; empty if it is."""
         self._task = task
         self._session = ClusterSession(task.loop, source.broker_url, self, task.rng)
-        self._topics = TopicWatch(task.loop, self._session.client, self._named)
+        self._topics = TopicWatch(task.loop, self._session.client, self._named, self._served)
         self._source_links: dict[str, SourceLink] = {}
         self._attachments: dict[int, _AttachedLink] = {}
         self._unacknowledged: set[int] = set()
@@ -131,7 +135,7 @@ class SourceCluster:
         return {link.rival for link in self._source_links.values() if link.rival and not link.live}
 
     def start(self) -> None:
-        """Connect, and start polling topics and checking for stalls."""
+        """Connect, and start watching topics and checking for stalls."""
         self._session.start()
         self._topics.start()
         self._park_stalled()
@@ -152,11 +156,8 @@ class SourceCluster:
             self._session.client.resume_reading()
 
     def serve(self, namespaces: Iterable[str]) -> None:
-        """Replicate the topics of these namespaces, and stop replicating all others."""
-        served = frozenset(namespaces)
-        for topic in [topic for topic in self._source_links if namespace_of(topic) not in served]:
-            self._forget(topic)
-        self._topics.serve(sorted(served))
+        """Replicate the topics of these namespaces, and stop replicating all others, unless the broker reports them."""
+        self._topics.serve(namespaces)
 
     def attach(self) -> None:
         """Start every waiting link."""
@@ -194,7 +195,8 @@ class SourceCluster:
     def cluster_up(self) -> None:
         """Start all links."""
         self.down_reason = ""
-        self._topics.poll()
+        if not self._topics.connected(self._task.target):
+            self._task.poll_namespaces(self.source)
         self.attach()
 
     def cluster_down(self, reason: str) -> None:
@@ -350,6 +352,11 @@ class SourceCluster:
             if source_link.stalled(now):
                 reason = f"no receipt for {limits.STALL_SECONDS} s"
                 self._carry_out(source_link, source_link.refused(reason, self._task.rng))
+
+    def _served(self, namespaces: frozenset[str]) -> None:
+        """Handle the list of namespaces: forget the links of all others."""
+        for topic in [topic for topic in self._source_links if namespace_of(topic) not in namespaces]:
+            self._forget(topic)
 
     def _named(self, namespace: str, topics: frozenset[str]) -> None:
         """Handle the list of topics of a namespace."""

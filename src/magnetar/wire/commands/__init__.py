@@ -32,12 +32,14 @@ from magnetar.wire.commands.lookups import (
     get_schema_response,
     get_topics_of_namespace,
     get_topics_of_namespace_response,
+    links_changed,
     lookup,
     lookup_failed,
     lookup_response,
     partitioned_metadata,
     partitioned_metadata_failed,
     partitioned_metadata_response,
+    watch_links,
 )
 from magnetar.wire.commands.per_message import (
     FIRST_DELIVERY,
@@ -81,6 +83,7 @@ __all__ = [
     "get_topics_of_namespace_response",
     "key_values",
     "link_held",
+    "links_changed",
     "lookup",
     "lookup_failed",
     "lookup_response",
@@ -105,4 +108,5 @@ __all__ = [
     "subscribe",
     "success",
     "unsubscribe",
+    "watch_links",
 ]

@@ -1,4 +1,4 @@
-"""Partition metadata, topic lookup, topic lists and schemas."""
+"""Partition metadata, topic lookup, topic lists, watches of links, and schemas."""
 
 from __future__ import annotations
 
@@ -117,6 +117,23 @@ def get_topics_of_namespace_response(
         filtered=filtered,
         changed=changed,
     )
+    return encode(body)
+
+
+def watch_links(*, request_id: int, target: str) -> bytes:
+    """Build WATCH_LINKS: request reports of the namespaces that are replicated to ``target``."""
+    return encode(pb.CommandWatchLinks(request_id=request_id, target=target))
+
+
+def links_changed(
+    *,
+    added: Iterable[str] = (),
+    removed: Iterable[str] = (),
+    topics_changed: Iterable[str] = (),
+    has_more: bool = False,
+) -> bytes:
+    """Build LINKS_CHANGED: report changes of replicated namespaces; ``has_more`` if another report follows at once."""
+    body = pb.CommandLinksChanged(added=added, removed=removed, topics_changed=topics_changed, has_more=has_more)
     return encode(body)
 
 

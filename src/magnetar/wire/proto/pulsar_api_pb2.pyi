@@ -591,6 +591,7 @@ class FeatureFlags(_message.Message):
     SUPPORTS_TOPIC_WATCHER_RECONCILE_FIELD_NUMBER: _builtins.int
     SUPPORTS_SCALABLE_TOPICS_FIELD_NUMBER: _builtins.int
     SUPPORTS_TC_METADATA_DISCOVERY_FIELD_NUMBER: _builtins.int
+    SUPPORTS_LINK_WATCHES_FIELD_NUMBER: _builtins.int
     supports_auth_refresh: _builtins.bool
     supports_broker_entry_metadata: _builtins.bool
     supports_partial_producer: _builtins.bool
@@ -600,6 +601,8 @@ class FeatureFlags(_message.Message):
     supports_topic_watcher_reconcile: _builtins.bool
     supports_scalable_topics: _builtins.bool
     supports_tc_metadata_discovery: _builtins.bool
+    supports_link_watches: _builtins.bool
+    """The broker reports which namespaces it replicates (WATCH_LINKS)."""
     def __init__(
         self,
         *,
@@ -612,10 +615,11 @@ class FeatureFlags(_message.Message):
         supports_topic_watcher_reconcile: _builtins.bool | None = ...,
         supports_scalable_topics: _builtins.bool | None = ...,
         supports_tc_metadata_discovery: _builtins.bool | None = ...,
+        supports_link_watches: _builtins.bool | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["supports_auth_refresh", b"supports_auth_refresh", "supports_broker_entry_metadata", b"supports_broker_entry_metadata", "supports_get_partitioned_metadata_without_auto_creation", b"supports_get_partitioned_metadata_without_auto_creation", "supports_partial_producer", b"supports_partial_producer", "supports_repl_dedup_by_lid_and_eid", b"supports_repl_dedup_by_lid_and_eid", "supports_scalable_topics", b"supports_scalable_topics", "supports_tc_metadata_discovery", b"supports_tc_metadata_discovery", "supports_topic_watcher_reconcile", b"supports_topic_watcher_reconcile", "supports_topic_watchers", b"supports_topic_watchers"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["supports_auth_refresh", b"supports_auth_refresh", "supports_broker_entry_metadata", b"supports_broker_entry_metadata", "supports_get_partitioned_metadata_without_auto_creation", b"supports_get_partitioned_metadata_without_auto_creation", "supports_link_watches", b"supports_link_watches", "supports_partial_producer", b"supports_partial_producer", "supports_repl_dedup_by_lid_and_eid", b"supports_repl_dedup_by_lid_and_eid", "supports_scalable_topics", b"supports_scalable_topics", "supports_tc_metadata_discovery", b"supports_tc_metadata_discovery", "supports_topic_watcher_reconcile", b"supports_topic_watcher_reconcile", "supports_topic_watchers", b"supports_topic_watchers"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["supports_auth_refresh", b"supports_auth_refresh", "supports_broker_entry_metadata", b"supports_broker_entry_metadata", "supports_get_partitioned_metadata_without_auto_creation", b"supports_get_partitioned_metadata_without_auto_creation", "supports_partial_producer", b"supports_partial_producer", "supports_repl_dedup_by_lid_and_eid", b"supports_repl_dedup_by_lid_and_eid", "supports_scalable_topics", b"supports_scalable_topics", "supports_tc_metadata_discovery", b"supports_tc_metadata_discovery", "supports_topic_watcher_reconcile", b"supports_topic_watcher_reconcile", "supports_topic_watchers", b"supports_topic_watchers"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["supports_auth_refresh", b"supports_auth_refresh", "supports_broker_entry_metadata", b"supports_broker_entry_metadata", "supports_get_partitioned_metadata_without_auto_creation", b"supports_get_partitioned_metadata_without_auto_creation", "supports_link_watches", b"supports_link_watches", "supports_partial_producer", b"supports_partial_producer", "supports_repl_dedup_by_lid_and_eid", b"supports_repl_dedup_by_lid_and_eid", "supports_scalable_topics", b"supports_scalable_topics", "supports_tc_metadata_discovery", b"supports_tc_metadata_discovery", "supports_topic_watcher_reconcile", b"supports_topic_watcher_reconcile", "supports_topic_watchers", b"supports_topic_watchers"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -2098,6 +2102,66 @@ class CommandWatchTopicListClose(_message.Message):
 Global___CommandWatchTopicListClose: _TypeAlias = CommandWatchTopicListClose  # noqa: Y015
 
 @_typing.final
+class CommandWatchLinks(_message.Message):
+    """Report the namespaces that are replicated to a cluster from now on. A connection may have one watch."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    REQUEST_ID_FIELD_NUMBER: _builtins.int
+    TARGET_FIELD_NUMBER: _builtins.int
+    request_id: _builtins.int
+    target: _builtins.str
+    def __init__(
+        self,
+        *,
+        request_id: _builtins.int | None = ...,
+        target: _builtins.str | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["request_id", b"request_id", "target", b"target"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["request_id", b"request_id", "target", b"target"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___CommandWatchLinks: _TypeAlias = CommandWatchLinks  # noqa: Y015
+
+@_typing.final
+class CommandLinksChanged(_message.Message):
+    """The changes since the last report. The first report follows the answer to WATCH_LINKS: it adds all namespaces."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    ADDED_FIELD_NUMBER: _builtins.int
+    REMOVED_FIELD_NUMBER: _builtins.int
+    TOPICS_CHANGED_FIELD_NUMBER: _builtins.int
+    HAS_MORE_FIELD_NUMBER: _builtins.int
+    has_more: _builtins.bool
+    """Whether another report follows at once, because the changes were too many for one."""
+    @_builtins.property
+    def added(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]: ...
+    @_builtins.property
+    def removed(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]: ...
+    @_builtins.property
+    def topics_changed(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """Namespaces whose topics may have changed. Added ones are not listed."""
+
+    def __init__(
+        self,
+        *,
+        added: _abc.Iterable[_builtins.str] | None = ...,
+        removed: _abc.Iterable[_builtins.str] | None = ...,
+        topics_changed: _abc.Iterable[_builtins.str] | None = ...,
+        has_more: _builtins.bool | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["has_more", b"has_more"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["added", b"added", "has_more", b"has_more", "removed", b"removed", "topics_changed", b"topics_changed"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___CommandLinksChanged: _TypeAlias = CommandLinksChanged  # noqa: Y015
+
+@_typing.final
 class CommandGetSchema(_message.Message):
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -2297,6 +2361,8 @@ class BaseCommand(_message.Message):
         WATCH_TOPIC_UPDATE: BaseCommand._Type.ValueType  # 66
         WATCH_TOPIC_LIST_CLOSE: BaseCommand._Type.ValueType  # 67
         TOPIC_MIGRATED: BaseCommand._Type.ValueType  # 68
+        WATCH_LINKS: BaseCommand._Type.ValueType  # 1000
+        LINKS_CHANGED: BaseCommand._Type.ValueType  # 1001
 
     class Type(_Type, metaclass=_TypeEnumTypeWrapper): ...
     CONNECT: BaseCommand.Type.ValueType  # 2
@@ -2350,6 +2416,8 @@ class BaseCommand(_message.Message):
     WATCH_TOPIC_UPDATE: BaseCommand.Type.ValueType  # 66
     WATCH_TOPIC_LIST_CLOSE: BaseCommand.Type.ValueType  # 67
     TOPIC_MIGRATED: BaseCommand.Type.ValueType  # 68
+    WATCH_LINKS: BaseCommand.Type.ValueType  # 1000
+    LINKS_CHANGED: BaseCommand.Type.ValueType  # 1001
 
     TYPE_FIELD_NUMBER: _builtins.int
     CONNECT_FIELD_NUMBER: _builtins.int
@@ -2403,6 +2471,8 @@ class BaseCommand(_message.Message):
     WATCHTOPICUPDATE_FIELD_NUMBER: _builtins.int
     WATCHTOPICLISTCLOSE_FIELD_NUMBER: _builtins.int
     TOPICMIGRATED_FIELD_NUMBER: _builtins.int
+    WATCHLINKS_FIELD_NUMBER: _builtins.int
+    LINKSCHANGED_FIELD_NUMBER: _builtins.int
     type: Global___BaseCommand.Type.ValueType
     @_builtins.property
     def connect(self) -> Global___CommandConnect: ...
@@ -2506,6 +2576,10 @@ class BaseCommand(_message.Message):
     def watchTopicListClose(self) -> Global___CommandWatchTopicListClose: ...
     @_builtins.property
     def topicMigrated(self) -> Global___CommandTopicMigrated: ...
+    @_builtins.property
+    def watchLinks(self) -> Global___CommandWatchLinks: ...
+    @_builtins.property
+    def linksChanged(self) -> Global___CommandLinksChanged: ...
     def __init__(
         self,
         *,
@@ -2561,10 +2635,12 @@ class BaseCommand(_message.Message):
         watchTopicUpdate: Global___CommandWatchTopicUpdate | None = ...,
         watchTopicListClose: Global___CommandWatchTopicListClose | None = ...,
         topicMigrated: Global___CommandTopicMigrated | None = ...,
+        watchLinks: Global___CommandWatchLinks | None = ...,
+        linksChanged: Global___CommandLinksChanged | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["ack", b"ack", "ackResponse", b"ackResponse", "active_consumer_change", b"active_consumer_change", "addPartitionToTxn", b"addPartitionToTxn", "addSubscriptionToTxn", b"addSubscriptionToTxn", "authChallenge", b"authChallenge", "authResponse", b"authResponse", "close_consumer", b"close_consumer", "close_producer", b"close_producer", "connect", b"connect", "connected", b"connected", "consumerStats", b"consumerStats", "consumerStatsResponse", b"consumerStatsResponse", "endTxn", b"endTxn", "endTxnOnPartition", b"endTxnOnPartition", "endTxnOnSubscription", b"endTxnOnSubscription", "error", b"error", "flow", b"flow", "getLastMessageId", b"getLastMessageId", "getLastMessageIdResponse", b"getLastMessageIdResponse", "getOrCreateSchema", b"getOrCreateSchema", "getOrCreateSchemaResponse", b"getOrCreateSchemaResponse", "getSchema", b"getSchema", "getSchemaResponse", b"getSchemaResponse", "getTopicsOfNamespace", b"getTopicsOfNamespace", "getTopicsOfNamespaceResponse", b"getTopicsOfNamespaceResponse", "lookupTopic", b"lookupTopic", "lookupTopicResponse", b"lookupTopicResponse", "message", b"message", "newTxn", b"newTxn", "partitionMetadata", b"partitionMetadata", "partitionMetadataResponse", b"partitionMetadataResponse", "ping", b"ping", "pong", b"pong", "producer", b"producer", "producer_success", b"producer_success", "reachedEndOfTopic", b"reachedEndOfTopic", "redeliverUnacknowledgedMessages", b"redeliverUnacknowledgedMessages", "seek", b"seek", "send", b"send", "send_error", b"send_error", "send_receipt", b"send_receipt", "subscribe", b"subscribe", "success", b"success", "tcClientConnectRequest", b"tcClientConnectRequest", "topicMigrated", b"topicMigrated", "type", b"type", "unsubscribe", b"unsubscribe", "watchTopicList", b"watchTopicList", "watchTopicListClose", b"watchTopicListClose", "watchTopicListSuccess", b"watchTopicListSuccess", "watchTopicUpdate", b"watchTopicUpdate"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["ack", b"ack", "ackResponse", b"ackResponse", "active_consumer_change", b"active_consumer_change", "addPartitionToTxn", b"addPartitionToTxn", "addSubscriptionToTxn", b"addSubscriptionToTxn", "authChallenge", b"authChallenge", "authResponse", b"authResponse", "close_consumer", b"close_consumer", "close_producer", b"close_producer", "connect", b"connect", "connected", b"connected", "consumerStats", b"consumerStats", "consumerStatsResponse", b"consumerStatsResponse", "endTxn", b"endTxn", "endTxnOnPartition", b"endTxnOnPartition", "endTxnOnSubscription", b"endTxnOnSubscription", "error", b"error", "flow", b"flow", "getLastMessageId", b"getLastMessageId", "getLastMessageIdResponse", b"getLastMessageIdResponse", "getOrCreateSchema", b"getOrCreateSchema", "getOrCreateSchemaResponse", b"getOrCreateSchemaResponse", "getSchema", b"getSchema", "getSchemaResponse", b"getSchemaResponse", "getTopicsOfNamespace", b"getTopicsOfNamespace", "getTopicsOfNamespaceResponse", b"getTopicsOfNamespaceResponse", "linksChanged", b"linksChanged", "lookupTopic", b"lookupTopic", "lookupTopicResponse", b"lookupTopicResponse", "message", b"message", "newTxn", b"newTxn", "partitionMetadata", b"partitionMetadata", "partitionMetadataResponse", b"partitionMetadataResponse", "ping", b"ping", "pong", b"pong", "producer", b"producer", "producer_success", b"producer_success", "reachedEndOfTopic", b"reachedEndOfTopic", "redeliverUnacknowledgedMessages", b"redeliverUnacknowledgedMessages", "seek", b"seek", "send", b"send", "send_error", b"send_error", "send_receipt", b"send_receipt", "subscribe", b"subscribe", "success", b"success", "tcClientConnectRequest", b"tcClientConnectRequest", "topicMigrated", b"topicMigrated", "type", b"type", "unsubscribe", b"unsubscribe", "watchLinks", b"watchLinks", "watchTopicList", b"watchTopicList", "watchTopicListClose", b"watchTopicListClose", "watchTopicListSuccess", b"watchTopicListSuccess", "watchTopicUpdate", b"watchTopicUpdate"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["ack", b"ack", "ackResponse", b"ackResponse", "active_consumer_change", b"active_consumer_change", "addPartitionToTxn", b"addPartitionToTxn", "addSubscriptionToTxn", b"addSubscriptionToTxn", "authChallenge", b"authChallenge", "authResponse", b"authResponse", "close_consumer", b"close_consumer", "close_producer", b"close_producer", "connect", b"connect", "connected", b"connected", "consumerStats", b"consumerStats", "consumerStatsResponse", b"consumerStatsResponse", "endTxn", b"endTxn", "endTxnOnPartition", b"endTxnOnPartition", "endTxnOnSubscription", b"endTxnOnSubscription", "error", b"error", "flow", b"flow", "getLastMessageId", b"getLastMessageId", "getLastMessageIdResponse", b"getLastMessageIdResponse", "getOrCreateSchema", b"getOrCreateSchema", "getOrCreateSchemaResponse", b"getOrCreateSchemaResponse", "getSchema", b"getSchema", "getSchemaResponse", b"getSchemaResponse", "getTopicsOfNamespace", b"getTopicsOfNamespace", "getTopicsOfNamespaceResponse", b"getTopicsOfNamespaceResponse", "lookupTopic", b"lookupTopic", "lookupTopicResponse", b"lookupTopicResponse", "message", b"message", "newTxn", b"newTxn", "partitionMetadata", b"partitionMetadata", "partitionMetadataResponse", b"partitionMetadataResponse", "ping", b"ping", "pong", b"pong", "producer", b"producer", "producer_success", b"producer_success", "reachedEndOfTopic", b"reachedEndOfTopic", "redeliverUnacknowledgedMessages", b"redeliverUnacknowledgedMessages", "seek", b"seek", "send", b"send", "send_error", b"send_error", "send_receipt", b"send_receipt", "subscribe", b"subscribe", "success", b"success", "tcClientConnectRequest", b"tcClientConnectRequest", "topicMigrated", b"topicMigrated", "type", b"type", "unsubscribe", b"unsubscribe", "watchTopicList", b"watchTopicList", "watchTopicListClose", b"watchTopicListClose", "watchTopicListSuccess", b"watchTopicListSuccess", "watchTopicUpdate", b"watchTopicUpdate"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["ack", b"ack", "ackResponse", b"ackResponse", "active_consumer_change", b"active_consumer_change", "addPartitionToTxn", b"addPartitionToTxn", "addSubscriptionToTxn", b"addSubscriptionToTxn", "authChallenge", b"authChallenge", "authResponse", b"authResponse", "close_consumer", b"close_consumer", "close_producer", b"close_producer", "connect", b"connect", "connected", b"connected", "consumerStats", b"consumerStats", "consumerStatsResponse", b"consumerStatsResponse", "endTxn", b"endTxn", "endTxnOnPartition", b"endTxnOnPartition", "endTxnOnSubscription", b"endTxnOnSubscription", "error", b"error", "flow", b"flow", "getLastMessageId", b"getLastMessageId", "getLastMessageIdResponse", b"getLastMessageIdResponse", "getOrCreateSchema", b"getOrCreateSchema", "getOrCreateSchemaResponse", b"getOrCreateSchemaResponse", "getSchema", b"getSchema", "getSchemaResponse", b"getSchemaResponse", "getTopicsOfNamespace", b"getTopicsOfNamespace", "getTopicsOfNamespaceResponse", b"getTopicsOfNamespaceResponse", "linksChanged", b"linksChanged", "lookupTopic", b"lookupTopic", "lookupTopicResponse", b"lookupTopicResponse", "message", b"message", "newTxn", b"newTxn", "partitionMetadata", b"partitionMetadata", "partitionMetadataResponse", b"partitionMetadataResponse", "ping", b"ping", "pong", b"pong", "producer", b"producer", "producer_success", b"producer_success", "reachedEndOfTopic", b"reachedEndOfTopic", "redeliverUnacknowledgedMessages", b"redeliverUnacknowledgedMessages", "seek", b"seek", "send", b"send", "send_error", b"send_error", "send_receipt", b"send_receipt", "subscribe", b"subscribe", "success", b"success", "tcClientConnectRequest", b"tcClientConnectRequest", "topicMigrated", b"topicMigrated", "type", b"type", "unsubscribe", b"unsubscribe", "watchLinks", b"watchLinks", "watchTopicList", b"watchTopicList", "watchTopicListClose", b"watchTopicListClose", "watchTopicListSuccess", b"watchTopicListSuccess", "watchTopicUpdate", b"watchTopicUpdate"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
