@@ -57,7 +57,8 @@ def test_a_topic_moves_with_its_subscription(tmp_path: Path) -> None:
             shell.run(f"install -D deploy/systemd/{name} {folder}/{name}")
         file = machine.directory / "etc/magnetar/pipeline.env"
         file.write_text(shell.adapted(environment), encoding="utf-8")
-        shell.follow(page.section("Replicate"))
+        for section in ("Register both clusters", "Import the metadata", "Replicate"):
+            shell.follow(page.section(section))
         new = connect(machine.service_url)
         stack.callback(new.close)
         wait_until(lambda: len(read_log(new, TOPIC)) == 30, 60, what="the messages in Magnetar")

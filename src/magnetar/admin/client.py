@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Self
 
 from magnetar.admin.connection import TIMEOUT_SECONDS, Connection
 from magnetar.admin.nouns import Brokers, Clusters, MetadataSync, Namespaces, Policies, Subscriptions, Tenants, Topics
-from magnetar.admin.owner_nouns import Permissions, Placement, Properties, TopicDocuments
+from magnetar.admin.owner_nouns import Permissions, Placement, Properties, PulsarResources, TopicDocuments
 from magnetar.admin.schema_noun import Schemas
 
 if TYPE_CHECKING:
@@ -34,6 +34,7 @@ class AdminClient:
         self.properties = Properties(self._connection)
         self.placement = Placement(self._connection)
         self.topic_documents = TopicDocuments(self._connection)
+        self.pulsar_resources = PulsarResources(self._connection)
         self.topics = Topics(self._connection)
         self.subscriptions = Subscriptions(self._connection)
         self.schemas = Schemas(self._connection)

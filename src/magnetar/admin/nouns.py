@@ -103,9 +103,12 @@ class Namespaces(Noun):
         """Return all policies of a namespace."""
         return dict(self._http.get(namespace_path(namespace)))
 
-    def create(self, namespace: NamespaceName, clusters: Sequence[str] = (), bundles: int = 0) -> None:
+    def create(
+        self, namespace: NamespaceName, clusters: Sequence[str] = (), bundles: int | Json = 0, **policies: object
+    ) -> None:
         """Create a namespace; no ``clusters``: only this cluster; 0 bundles: the cluster's default."""
-        policies = {"replication_clusters": list(clusters), "bundles": {"numBundles": bundles} if bundles else None}
+        divided = bundles if isinstance(bundles, dict) else {"numBundles": bundles} if bundles else None
+        policies |= {"replication_clusters": list(clusters), "bundles": divided}
         self._http.put(namespace_path(namespace), {name: value for name, value in policies.items() if value})
 
     def delete(self, namespace: NamespaceName) -> None:
@@ -170,9 +173,9 @@ class Policies(Noun):
         level = level_of(owner, policy)
         self._http.delete(f"{owner_path(owner)}/{level.removal or level.path}")
 
-    def backlog_quotas(self, owner: NamespaceName | TopicName, *, applied: bool = False) -> Json:
-        """Return the BacklogQuota by type, ``destination_storage`` and ``message_age``."""
-        parameters = {"applied": True} if applied else {}
+    def backlog_quotas(self, owner: NamespaceName | TopicName, **flags: bool) -> Json:
+        """Return the BacklogQuota by type, ``destination_storage`` and ``message_age``; flags as in ``get``."""
+        parameters = {name: True for name, given in flags.items() if given}
         return dict(self._http.get(f"{owner_path(owner)}/backlogQuotaMap", **parameters))
 
     def set_backlog_quota(
@@ -214,8 +217,8 @@ class Topics(Noun):
         """Return the number of partitions; 0 if the topic is not partitioned."""
         return int(self._http.get(f"{topic_path(topic)}/partitions")["partitions"])
 
-    def create_partitioned(self, topic: TopicName, partitions: int) -> None:
-        """Create a partitioned topic."""
+    def create_partitioned(self, topic: TopicName, partitions: int | Json) -> None:
+        """Create a partitioned topic; with properties, ``partitions`` is a PartitionedTopicMetadata."""
         self._http.put(f"{topic_path(topic)}/partitions", partitions)
 
     def update_partitioned(self, topic: TopicName, partitions: int) -> None:

@@ -1,4 +1,4 @@
-"""The nouns of the client for permissions and properties of namespaces and topics, and for further policies."""
+"""Nouns of the client for permissions, properties and further policies, and for resources of Apache Pulsar."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 from urllib.parse import quote
 
 from magnetar.admin.nouns import Json, Noun
-from magnetar.admin.paths import owner_path
+from magnetar.admin.paths import cluster_path, owner_path
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -131,6 +131,39 @@ class TopicDocuments(Noun):
     def remove_dispatch_rate(self, topic: TopicName, subscription: str) -> None:
         """Remove the DispatchRate of one subscription."""
         self._http.delete(_rate_path(topic, subscription))
+
+
+class PulsarResources(Noun):
+    """Resources that Apache Pulsar has and Magnetar does not."""
+
+    def of_namespace(self, kind: str, namespace: NamespaceName) -> list[str]:
+        """Return the names of ``functions``, ``sinks``, ``sources`` or ``packages/TYPE`` of a namespace."""
+        found = self._http.get(f"/admin/v3/{kind}/{namespace}") or ()
+        return [each if isinstance(each, str) else str(each.get("name", each)) for each in found]
+
+    def resource_groups(self) -> list[str]:
+        """Return the names of the resource groups."""
+        return list(self._http.get("/admin/v2/resourcegroups"))
+
+    def bookies(self) -> list[str]:
+        """Return the ids of the bookies."""
+        return [str(each["bookieId"]) for each in self._http.get("/admin/v2/bookies/all")["bookies"]]
+
+    def dynamic_settings(self) -> dict[str, str]:
+        """Return the settings that were changed while the broker ran."""
+        return dict(self._http.get("/admin/v2/brokers/configuration/values") or {})
+
+    def failure_domains(self, cluster: str) -> Json:
+        """Return the failure domains of a cluster, by name."""
+        return dict(self._http.get(f"{cluster_path(cluster)}/failureDomains") or {})
+
+    def isolation_policies(self, cluster: str) -> Json:
+        """Return the isolation policies of a cluster, by name."""
+        return dict(self._http.get(f"{cluster_path(cluster)}/namespaceIsolationPolicies") or {})
+
+    def shadow_topics(self, topic: TopicName) -> list[str]:
+        """Return the shadow topics of a topic."""
+        return list(self._http.get(f"{owner_path(topic)}/shadowTopics") or ())
 
 
 def _rate_path(topic: TopicName, subscription: str) -> str:

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from magnetar.cli.global_options import noun
 from magnetar.cli.metadata_diff import diff
+from magnetar.cli.metadata_import import import_metadata
 from magnetar.cli.session import Session, command
 
 app = noun("The metadata that the clusters share (PIP-136).")
 app.command("diff")(diff)
+command(app, "import")(import_metadata)
 
 
 @command(app, "status")

@@ -39,7 +39,7 @@ KINDS = {
 }
 
 Clusters = Annotated[list[str], typer.Argument(metavar="CLUSTER...", help="Profiles or admin URLs, at least two.")]
-Only = Annotated[str, typer.Option("--only", help="Tenants and namespaces to compare, separated by commas.")]
+Only = Annotated[str, typer.Option("--only", help="Only these tenants and namespaces, separated by commas.")]
 Rename = Annotated[
     str,
     typer.Option(
@@ -57,7 +57,7 @@ def diff(clusters: Clusters, *, only: Only = "", rename: Rename = "", output: Ou
     differences, 2 trouble. Works with Apache Pulsar, too.
     """
     try:
-        found = _found(clusters, _selection(only), _renames(rename))
+        found = _found(clusters, selection_of(only), _renames(rename))
     except MagnetarError as error:
         raise FailedError(Failure.of_text(str(error), ExitCode.USAGE)) from error
     _show(found, output)
@@ -77,7 +77,7 @@ def _found(clusters: Sequence[str], selection: Selection, renames: Mapping[str, 
     own: set[NamespaceName] = set()
     with ExitStack() as opened:
         for text in clusters:
-            client = opened.enter_context(AdminClient(_url(text)))
+            client = opened.enter_context(AdminClient(admin_url_of(text)))
             metadata = read_metadata(client, selection)
             read[_name(text, metadata, read)] = renamed(metadata.resources, renames)
             own |= _event_namespaces(client)
@@ -88,7 +88,8 @@ def _found(clusters: Sequence[str], selection: Selection, renames: Mapping[str, 
     return list(differences(read, allowed))
 
 
-def _url(cluster: str) -> str:
+def admin_url_of(cluster: str) -> str:
+    """Return the admin URL of a cluster, given by it or by a profile; raises ConfigurationError."""
     return cluster if "://" in cluster else load_profiles().named(cluster).admin_url
 
 
@@ -117,7 +118,8 @@ def _is_in(resource: Resource, namespaces: set[NamespaceName]) -> bool:
             return TopicName.parse(resource.name).namespace_name in namespaces
 
 
-def _selection(only: str) -> Selection:
+def selection_of(only: str) -> Selection:
+    """Return the tenants and namespaces that an option names; raises ConfigurationError."""
     tenants, namespaces = [], []
     for each in names(only):
         if "/" in each:

@@ -78,12 +78,14 @@ def renamed(metadata: Metadata, names: Mapping[str, str]) -> dict[Resource, Docu
     return {resource: _renamed(resource.kind, document, names) for resource, document in metadata.items()}
 
 
-_LISTS_OF_CLUSTERS = {
+LISTS_OF_CLUSTERS = {
     ResourceType.TENANTS: ("allowedClusters",),
     ResourceType.NAMESPACES: ("replication_clusters", "allowed_clusters"),
     ResourceType.TOPICS: (),
     ResourceType.TOPIC_POLICIES: ("replicationClusters",),
 }
+"""Fields with names of clusters."""
+
 _KEYED_BY_CLUSTER = (
     "clusterDispatchRate",
     "topicDispatchRate",
@@ -99,7 +101,7 @@ _KEYED_BY_CLUSTER = (
 def _renamed(kind: ResourceType, document: Document, names: Mapping[str, str]) -> Document:
     lists = {
         field: [names.get(each, each) for each in document[field]]
-        for field in _LISTS_OF_CLUSTERS[kind]
+        for field in LISTS_OF_CLUSTERS[kind]
         if isinstance(document.get(field), list)
     }
     keyed = {

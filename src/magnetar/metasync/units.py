@@ -10,7 +10,7 @@ from enum import Enum
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator, Mapping, Sequence
 
 Document = dict[str, Any]
 """A document as JSON."""
@@ -58,7 +58,7 @@ def document_of(units: Mapping[str, Any]) -> Document:
     document: Document = {}
     made = {id(document)}
     for unit, value in units.items():
-        *parents, last = map(_unescaped, unit.split("/")[1:])
+        *parents, last = keys_of(unit)
         at = document
         for parent in parents:
             if parent not in at:
@@ -73,6 +73,16 @@ def document_of(units: Mapping[str, Any]) -> Document:
             raise ValueError(message)
         at[last] = value
     return document
+
+
+def keys_of(unit: str) -> list[str]:
+    """Return the field of a unit, and the keys below it."""
+    return list(map(_unescaped, unit.split("/")[1:]))
+
+
+def unit_of(keys: Sequence[str]) -> str:
+    """Return the unit with this field and these keys below it."""
+    return "".join(f"/{_escaped(key)}" for key in keys)
 
 
 def _units(kind: ResourceType, document: Document) -> Iterator[tuple[str, Any]]:

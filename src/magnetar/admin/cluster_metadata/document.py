@@ -33,6 +33,10 @@ MAGNETAR_POLICIES = frozenset(
 """Policies that Apache Pulsar does not have."""
 
 
+LATER_POLICIES = frozenset({Policy.REPLICATE_SUBSCRIPTION_STATE})
+"""Policies that Apache Pulsar has since 4.1. That a release before does not set them means nothing."""
+
+
 class OtherResource(NamedTuple):
     """Something in Apache Pulsar that Magnetar does not have."""
 
@@ -77,9 +81,11 @@ class ClusterMetadata:
     """The documents of tenants, namespaces, partitioned topics and policies of topics."""
     placements: dict[NamespaceName, Document] = field(default_factory=dict)
     """The LocalPolicies of namespaces that have any."""
+    topics: set[TopicName] = field(default_factory=set)
+    """The persistent topics without partitions."""
     properties: dict[TopicName, dict[str, str]] = field(default_factory=dict)
     """The properties of topics without partitions that have any; those of others are in their documents."""
     schemas: dict[TopicName, list[Document]] = field(default_factory=dict)
     """By topic, all versions of its schema, the oldest first."""
     others: list[OtherResource] = field(default_factory=list)
-    """What Magnetar does not have."""
+    """What Magnetar does not have, among the policies of topics."""

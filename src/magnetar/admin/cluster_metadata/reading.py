@@ -11,6 +11,7 @@ from magnetar.admin.cluster_metadata.document import (
     MAGNETAR_POLICIES,
     SYSTEM_TOPIC_PREFIX,
     ClusterMetadata,
+    OtherResource,
     Selection,
 )
 from magnetar.base.errors import AdminError
@@ -134,8 +135,10 @@ class _Reader:
             if properties:
                 document["properties"] = properties
             self._found.resources[Resource(ResourceType.TOPICS, str(topic))] = document
-        elif properties:
-            self._found.properties[topic] = properties
+        else:
+            self._found.topics.add(topic)
+            if properties:
+                self._found.properties[topic] = properties
         policies = self._policies(topic) if may_have_policies else {}
         policies = {name: value for name, value in policies.items() if value not in (None, {}, [])}
         if policies:
@@ -156,10 +159,22 @@ class _Reader:
             value = if_present(client.policies.get, topic, policy)
             if value != policy.topic.unset:
                 found[policy.topic.field] = value
-        found["backLogQuotaMap"] = if_present(client.policies.backlog_quotas, topic)
+            everywhere = if_present(client.policies.get, topic, policy, isGlobal=True)
+            if everywhere not in (policy.topic.unset, value):
+                self._note_global(topic, policy.topic.path, everywhere)
+        found["backLogQuotaMap"] = quotas = if_present(client.policies.backlog_quotas, topic)
+        everywhere = if_present(client.policies.backlog_quotas, topic, isGlobal=True)
+        if everywhere not in (None, {}, quotas):
+            self._note_global(topic, "backlogQuota", everywhere)
+        for shadow in if_present(client.pulsar_resources.shadow_topics, topic) or ():
+            self._found.others.append(OtherResource("shadow topic", str(topic), shadow))
         found["replicationClusters"] = if_present(client.topic_documents.clusters, topic)
         found["subscriptionPolicies"] = self._subscription_policies(topic)
         return found
+
+    def _note_global(self, topic: TopicName, policy: str, value: object) -> None:
+        """Note a policy for all clusters. Brokers ignore the flag for some policies, and answer the local one."""
+        self._found.others.append(OtherResource("global policy of a topic", str(topic), f"{policy}: {value}"))
 
     def _subscription_policies(self, topic: TopicName) -> Mapping[str, Any]:
         client, found = self._client, {}

@@ -13,7 +13,7 @@ from magnetar.base.position import EARLIEST
 from magnetar.metadata.policy.table import Policy
 from magnetar.metasync.places import Resource
 from magnetar.metasync.units import ResourceType
-from tests.unit.admin.cluster_metadata.as_pulsar import client_of
+from tests.unit.admin.fake_clusters import client_of
 from tests.unit.admin.fake_service import FLIGHTS, FakeAdminService, FakeSubscription, FakeTopic, new_service
 
 OBS = TopicName.parse("persistent://nyc/flights/obs")
