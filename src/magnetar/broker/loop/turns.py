@@ -154,8 +154,8 @@ class LoopTurns:
     def _run(self) -> None:
         now = self._monotonic()
         self._start(now)
-        if not self._added and not any(self._levels):
-            self._next_turn = None
+        if len(self._added) <= 1 and not any(self._levels):
+            self._run_only()
             return
         # ``_next_turn`` stays set meanwhile: otherwise work that calls ``soon`` would start a second chain of turns.
         self._queue_added()  # later additions wait for the next turn, so the output of this turn is sent first
@@ -168,6 +168,21 @@ class LoopTurns:
         finally:
             self._ends_at = ends_at - self._charged_s
             is_done = not self._added and not any(self._levels) and self._is_light(self._last_at)
+            self._next_turn = None if is_done else self._loop.call_soon(self._run)
+
+    def _run_only(self) -> None:
+        """Run the only waiting piece of work, if there is one: a broker with little load has no others."""
+        if not self._added:
+            self._next_turn = None
+            return
+        (work, share), began_s = self._added.pop(), self._processor_time()
+        try:
+            work()
+        finally:
+            self._last_at = now = self._monotonic()
+            self._items += 1
+            self._account(share, self._processor_time() + self._charged_s - began_s)
+            is_done = not self._added and self._is_light(now)
             self._next_turn = None if is_done else self._loop.call_soon(self._run)
 
     def _queue_added(self) -> None:
@@ -184,21 +199,26 @@ class LoopTurns:
         now, used_s = self._now()
         while waiting:
             (work, share), before_s = waiting.popleft(), used_s
-            share.waiting -= 1
             self._ends_at = (min(ends_at, now + piece_s) if any(self._levels) else ends_at) - self._charged_s
             try:
                 work()
             finally:
                 now, used_s = self._now()
-                share.had_s += used_s - before_s
-                if not share.waiting:
-                    if share.is_known:
-                        share.had_s *= KEPT
-                    share.is_known = True
+                self._account(share, used_s - before_s)
             self._items += 1
             if self._items > TURN_ITEMS_MAX or now >= ends_at:
                 break
         return now
+
+    @staticmethod
+    def _account(share: Share, used_s: float) -> None:
+        """Add the work of a piece to its share, which forgets a part of its work when its queue is empty."""
+        share.waiting -= 1
+        share.had_s += used_s
+        if not share.waiting:
+            if share.is_known:
+                share.had_s *= KEPT
+            share.is_known = True
 
     def _now(self) -> tuple[float, float]:
         """Return the time and the processor time, both with the work that was charged in this turn."""
