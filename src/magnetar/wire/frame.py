@@ -17,7 +17,7 @@ from magnetar.base.errors import RemoteProtocolError
 from magnetar.base.limits import FRAME_SIZE_PADDING, MAX_MESSAGE_SIZE, Limit
 from magnetar.wire.long_lists import LONG_FROM_BYTES, LongList, read_long
 from magnetar.wire.proto import pulsar_api_pb2 as pb
-from magnetar.wire.runs import Acks, RecentSend, Runs, Sends
+from magnetar.wire.runs import Acks, Recent, Runs, Sends
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -87,7 +87,7 @@ class FrameDecoder:
         "_missing",
         "_name",
         "_pieces",
-        "_recent_send",
+        "_recent",
         "_total_size_max",
         "has_more",
         "held",
@@ -113,7 +113,7 @@ class FrameDecoder:
         self._name = name
         self._total_size_max = frame_size_max - _SIZE_LENGTH
         self._pieces: list[bytes] = []
-        self._recent_send = RecentSend()
+        self._recent = Recent()
         self.held = 0
         """Number of received bytes that belong to no returned frame."""
         self.has_more = False
@@ -185,7 +185,7 @@ class FrameDecoder:
         frames: list[Received] = []
         runs, start, length, parsed = None, 0, len(data), 0
         if gather:
-            runs = Runs(data, self._total_size_max, frames.append, self._recent_send)
+            runs = Runs(data, self._total_size_max, frames.append, self._recent)
             start = runs.take_like_recent()
         while length - start >= _HEADER_LENGTH:
             total_size, command_size = _read_header(data, start)

@@ -4,7 +4,7 @@ These commands arrive once per message. Protobuf needs more time to parse one th
 on it. They are parsed by hand if they have the usual form of clients, and by protobuf otherwise. A client numbers its
 SENDs consecutively and acknowledges the entries of one ledger in order, so a frame mostly differs from the one before
 only in the low bits of one number. Most frames are therefore only compared with the bytes that they share (``_Alike``).
-A producer that waits for each receipt sends one SEND at a time, so SENDs are compared across reads (``RecentSend``).
+A client that waits for each answer sends one command at a time, so frames are compared across reads (``Recent``).
 """
 
 from __future__ import annotations
@@ -77,17 +77,21 @@ def _alike(before: bytes, rest: bytes, number: int) -> _Alike:
     return _Alike(before, rest[1:], first & MORE, number - first % MORE)
 
 
-class RecentSend:
-    """The newest SEND of a connection, for the recognition of the next one like it in another read."""
+class Recent:
+    """The newest SEND and the newest ACK of a connection, for the recognition of those like them in another read."""
 
-    __slots__ = ("alike", "highest", "num_messages", "producer_id")
+    __slots__ = ("ack", "acks_alike", "highest", "num_messages", "producer_id", "sends_alike")
 
     def __init__(self) -> None:
-        """Start without a SEND."""
+        """Start without commands."""
         self.producer_id = -1
-        self.alike: _Alike | None = None
+        self.sends_alike: _Alike | None = None
         """Common bytes of the SENDs like it; None unless two of the producer came in succession."""
         self.highest = self.num_messages = 0
+        self.ack = (-1, -1)
+        """The ids of its consumer and ledger."""
+        self.acks_alike: _Alike | None = None
+        """Common bytes of the ACKs like it; None unless two of the consumer and the ledger came in succession."""
 
 
 class Runs:
@@ -99,12 +103,10 @@ class Runs:
 
     __slots__ = ("_acks", "_begin", "_data", "_recent", "_sends", "_total_size_max")
 
-    def __init__(
-        self, data: bytes, total_size_max: int, begin: Callable[[Sends | Acks], None], recent: RecentSend
-    ) -> None:
+    def __init__(self, data: bytes, total_size_max: int, begin: Callable[[Sends | Acks], None], recent: Recent) -> None:
         """Find runs in ``data``; frames may not exceed ``total_size_max``; ``begin`` is called with each new run.
 
-        ``recent`` is the newest SEND of earlier reads, and then that of this one.
+        ``recent`` has the newest commands of earlier reads, and then those of this one.
         """
         self._data = data
         self._recent = recent
@@ -119,15 +121,21 @@ class Runs:
         self._acks.clear()
 
     def take_like_recent(self) -> int:
-        """Add the SENDs at the start of the data that are like the newest one; return the start of the next frame."""
-        recent = self._recent
-        if recent.alike is None:
-            return 0
-        run = Sends(recent.producer_id, [], [])
-        start = self._more_sends(run, recent.alike, recent.highest, recent.num_messages, 0)
-        if start:
-            self._sends[recent.producer_id] = run
-            self._begin(run)
+        """Add the first frames if they are like the newest SEND or ACK; return the start of the next frame."""
+        recent, start = self._recent, 0
+        if recent.sends_alike is not None:
+            sends = Sends(recent.producer_id, [], [])
+            start = self._more_sends(sends, recent.sends_alike, recent.highest, recent.num_messages, 0)
+            if start:
+                self._sends[recent.producer_id] = sends
+                self._begin(sends)
+                return start
+        if recent.acks_alike is not None:
+            acks = Acks(*recent.ack, [])
+            start = self._more_acks(acks, recent.acks_alike, 0)
+            if start:
+                self._acks[recent.ack] = acks
+                self._begin(acks)
         return start
 
     def take(self, start: int, command_end: int, end: int) -> int | None:
@@ -166,10 +174,10 @@ class Runs:
         before, recent = data[start + _SIZE_LENGTH : number_place], self._recent
         goes_on = data.startswith(before, end + _SIZE_LENGTH)
         if not goes_on and producer_id != recent.producer_id:
-            recent.producer_id, recent.alike = producer_id, None
+            recent.producer_id, recent.sends_alike = producer_id, None
             return end
         alike = _alike(before, data[number_place:command_end], sequence_id)
-        recent.producer_id, recent.alike = producer_id, alike
+        recent.producer_id, recent.sends_alike = producer_id, alike
         recent.highest, recent.num_messages = highest, num_messages
         return self._more_sends(run, alike, highest, num_messages, end) if goes_on else end
 
@@ -207,18 +215,23 @@ class Runs:
         entry_id, id_end = varint.read(data, place + 1)
         if id_end != end or ledger_id > _ID_MAX or entry_id > _ID_MAX:
             return None
-        run = self._acks.get((consumer_id, ledger_id))
+        key = consumer_id, ledger_id
+        run = self._acks.get(key)
         if run is None:
-            run = self._acks[consumer_id, ledger_id] = Acks(consumer_id, ledger_id, [])
+            run = self._acks[key] = Acks(consumer_id, ledger_id, [])
             self._begin(run)
         run.entry_ids.append(entry_id)
-        before = data[start : place + 1]
-        if not data.startswith(before, end):
+        before, recent = data[start : place + 1], self._recent
+        goes_on = data.startswith(before, end)
+        if not goes_on and key != recent.ack:
+            recent.ack, recent.acks_alike = key, None
             return end
-        return self._more_acks(run, _alike(before, data[place + 1 : end], entry_id), end)
+        alike = _alike(before, data[place + 1 : end], entry_id)
+        recent.ack, recent.acks_alike = key, alike
+        return self._more_acks(run, alike, end) if goes_on else end
 
     def _more_acks(self, run: Acks, alike: _Alike, start: int) -> int:
-        """Add the ACKs from ``start`` on that differ from the run's last one only in low bits of the entry id."""
+        """Add the ACKs from ``start`` on that differ from ``alike`` only in low bits of the entry id."""
         data, (before, after, more, high) = self._data, alike
         number_at = len(before)
         size = number_at + 1 + len(after)

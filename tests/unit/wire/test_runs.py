@@ -160,6 +160,19 @@ def test_a_send_is_compared_with_that_of_the_read_before(first: int) -> None:
         decoder.feed_gathering(large)
 
 
+@pytest.mark.parametrize("first", [0, 100, 120, 127, 128, 16_300, 2**40 - 3])
+def test_an_ack_is_compared_with_that_of_the_read_before(first: int) -> None:
+    decoder = FrameDecoder()
+    for number in range(first, first + 20):
+        for consumer_id, ledger_id in ((1, 5), (1, 5), (1, 5), (2, 5), (1, 5), (1, 6), (1, 6), (2, 6)):
+            assert decoder.feed_gathering(ack(consumer_id, ledger_id, number)) == [
+                Acks(consumer_id, ledger_id, [number])
+            ]
+            assert decoder.feed_gathering(commands.send(producer_id=1, sequence_id=number, entry=b"e")) == [
+                Sends(1, [(number, 0, 1)], [b"e"])
+            ]
+
+
 @pytest.mark.parametrize("first", [0, 100, 127, 128, 16_300, 2**40 - 3])
 def test_the_encodings_of_clients_are_gathered(first: int) -> None:
     sent, acknowledged = FrameDecoder().feed_gathering(counted(first, 300))
