@@ -135,6 +135,9 @@ class LogPositions(Part):
     def _readable(self, position: Position, max_entries: int) -> tuple[Position, int]:
         """Return the first entry at or after ``position``, and how many of its ledger may be read from there."""
         chain, last = self.chain, self.last_confirmed_entry
+        ledger_id, entry_id = position
+        if entry_id >= 0 and chain.ledgers and ledger_id == last.ledger_id == chain.ledgers[-1].ledger_id:
+            return position, max(min(max_entries, last.entry_id + 1 - entry_id), 0)  # the usual case
         rank = self._rank_from(position)
         if rank >= chain.rank_after(last):
             return position, 0

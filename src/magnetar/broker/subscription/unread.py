@@ -94,6 +94,8 @@ class UnreadEntries:
 
     def _legible(self, read_position: Position, through: Position, limit: int) -> list[Range]:
         """Return the next unacknowledged entries, without those known to be damaged, which stay unacknowledged."""
+        if read_position > through:
+            return []
         while ranges := self.cursor.state.undeleted(read_position, through, limit):
             if not self.topic.log.damaged:
                 break
