@@ -183,21 +183,21 @@ class Runs:
 
     def _more_sends(self, run: Sends, alike: _Alike, highest: int, num_messages: int, start: int) -> int:
         """Add the SENDs from ``start`` on that differ from ``alike`` only in low bits of the sequence id."""
-        data, total_size_max, length = self._data, self._total_size_max, len(self._data)
+        data, size_max, length = self._data, self._total_size_max + _SIZE_LENGTH, len(self._data)
+        starts_with, add_head, add_entry = data.startswith, run.heads.append, run.entries.append
         before, after, more, high = alike
         to_number = _SIZE_LENGTH + len(before)
         to_entry = to_number + 1 + len(after)
-        while start < length and data.startswith(before, start + _SIZE_LENGTH):
-            number_at, entry_at = start + to_number, start + to_entry
-            if not data.startswith(after, number_at + 1):
+        while starts_with(before, start + _SIZE_LENGTH):
+            number_at = start + to_number
+            if not starts_with(after, number_at + 1):
                 break
-            low = data[number_at] ^ more
-            (total_size,) = _read_size(data, start)
-            end = start + _SIZE_LENGTH + total_size
-            if low >= MORE or not entry_at <= end <= length or total_size > total_size_max:
+            low, size = data[number_at] ^ more, _SIZE_LENGTH + _read_size(data, start)[0]
+            end = start + size
+            if low >= MORE or size < to_entry or end > length or size > size_max:
                 break
-            run.heads.append((high + low, highest, num_messages))
-            run.entries.append(data[entry_at:end])
+            add_head((high + low, highest, num_messages))
+            add_entry(data[start + to_entry : end])
             start = end
         return start
 
