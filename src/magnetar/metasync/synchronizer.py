@@ -18,7 +18,7 @@ from magnetar.metasync.events import EventError, MetadataChangeEvent
 from magnetar.metasync.places import OUTBOX
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Coroutine
+    from collections.abc import Awaitable, Coroutine, Iterable
 
     from magnetar.base.errors import StorageError
     from magnetar.base.position import Position
@@ -95,8 +95,7 @@ class Synchronizer:
         events = iter(self._store.snapshot())
         await self._store.durable()
         while part := list(islice(events, PUBLISHED_AT_ONCE)):
-            for receipt in [topic.publish(event) for event in part]:
-                await receipt
+            await _published(topic, part)
 
     async def _publish(self, topic: EventTopic) -> None:
         while True:
@@ -106,8 +105,7 @@ class Synchronizer:
                 await self._filled.wait()
                 continue
             await self._store.durable()
-            for receipt in [topic.publish(event) for _, event in found]:
-                await receipt
+            await _published(topic, [event for _, event in found])
             self._store.published(number for number, _ in found)
 
     async def _receive(self, topic: EventTopic, lost: asyncio.Future[Exception]) -> None:
@@ -138,3 +136,12 @@ class Synchronizer:
             await asyncio.sleep(self._snapshot_due - loop.time())
             await self.snapshot(topic)
             self._snapshot_due = loop.time() + self._snapshot_s
+
+
+async def _published(topic: EventTopic, events: Iterable[bytes]) -> None:
+    """Publish events; return when all are durable. The failure of each is noticed, and the first one is raised."""
+    receipts: list[Awaitable[object]] = []
+    try:
+        receipts += (topic.publish(event) for event in events)
+    finally:
+        await asyncio.gather(*receipts)

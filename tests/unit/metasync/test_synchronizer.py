@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import gc
 from collections.abc import Callable, Coroutine
 from functools import wraps
 from typing import TYPE_CHECKING, Any
@@ -168,6 +169,33 @@ async def test_a_snapshot_brings_a_new_cluster_up_to_date(monkeypatch: pytest.Mo
         await settled()
     assert clusters[1].documents() == clusters[0].documents() != {}
     assert clusters[1].events() == []
+
+
+@in_loop
+async def test_the_failure_of_each_event_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """asyncio reports an exception that nobody retrieves as a bug."""
+    (ewr, _), (synchronizer_of_ewr, _), (topic, _) = mesh("ewr", "jfk")
+    for name in ("a", "b", "c"):
+        ewr.resources.tenants.create(name, TenantInfo())
+    loop, problems = asyncio.get_running_loop(), list[Any]()
+    loop.set_exception_handler(lambda _, context: problems.append(context))
+
+    def publish(event: bytes) -> Awaitable[object]:
+        topic.published.append(event)
+        if len(topic.published) % 3 == 0:
+            raise ConnectionResetError
+        failed = loop.create_future()
+        failed.set_exception(ConnectionResetError())
+        return failed
+
+    monkeypatch.setattr(topic, "publish", publish)
+    for _ in range(2):
+        async with running((synchronizer_of_ewr, topic)) as (task,):
+            assert isinstance(task.result(), ConnectionResetError)
+        with pytest.raises(ConnectionResetError):
+            await synchronizer_of_ewr.snapshot(topic)
+    gc.collect()
+    assert (len(topic.published), problems) == (12, [])
 
 
 @in_loop
