@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from http import HTTPStatus
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Protocol, TypeVar
+from typing import TYPE_CHECKING, NamedTuple, Protocol, TypeVar
 
 from magnetar.admin.topic_service import DomainTopicOperations
 from magnetar.base.errors import AdminError
@@ -166,6 +166,19 @@ class MetadataSync(Protocol):
         ...
 
 
+class Durations(NamedTuple):
+    """Measured durations since the start of the broker."""
+
+    loop_stalls: Histogram
+    """Delays of the event loop."""
+    commits: Histogram
+    """Commits of the log, see LedgerStore."""
+    writes: RecentDurations
+    """Times until published entries were durable, see LedgerStore."""
+    metadata_commits: Histogram
+    """Commits of metadata, see MetadataStore."""
+
+
 class AdminService(Protocol):
     """Operations of a broker."""
 
@@ -265,20 +278,12 @@ class AdminService(Protocol):
         """Return the bytes in use and the limit, by share; ``total`` is the whole process."""
         ...
 
-    def loop_stalls(self) -> Histogram:
-        """Histogram of the delays of the event loop."""
+    def connections(self) -> Mapping[str, int]:
+        """Return the numbers of connections, active and since the start of the broker, by Pulsar's names for them."""
         ...
 
-    def commit_times(self) -> Histogram:
-        """Histogram of the durations of commits, see LedgerStore."""
-        ...
-
-    def write_latencies(self) -> RecentDurations:
-        """Times until published entries were durable, see LedgerStore."""
-        ...
-
-    def metadata_commit_times(self) -> Histogram:
-        """Histogram of the durations of commits, see MetadataStore."""
+    def durations(self) -> Durations:
+        """Return the measured durations."""
         ...
 
     async def health(self) -> None:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from magnetar.broker.loop.cycles import Retired
 from magnetar.broker.loop.slices import SharedSlices, SlicedWork
 from magnetar.broker.loop.stalls import LoopStalls
+from magnetar.broker.resources.connection_counts import ConnectionCounts
 from magnetar.broker.resources.limit_hits import LimitHits
 from magnetar.broker.resources.objects import ObjectMemory
 from magnetar.broker.schemas.registry import SchemaRegistry
@@ -57,6 +58,7 @@ class Environment:
     loss_boundaries: Sequence[int] = ()
     """Ledger ids, ascending: confirmed entries in lower ledgers may be lost (see ``bring_to_agreement``)."""
     limit_hits: LimitHits = field(default_factory=LimitHits)
+    connections: ConnectionCounts = field(default_factory=ConnectionCounts)
     sliced: SlicedWork[object, Any] = field(init=False)
     """Sliced work on many consumers and producers."""
     slices: SharedSlices = field(init=False)

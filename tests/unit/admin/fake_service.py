@@ -19,6 +19,7 @@ from magnetar.admin.models.subscriptions import AckHole, SubscriptionStats
 from magnetar.admin.models.topics import MessageId, ReplicatorStats, SnapshotStats, TopicStats
 from magnetar.admin.service import (
     NO_PROPERTIES,
+    Durations,
     message_id_not_found,
     message_not_found,
     subscription_exists,
@@ -474,6 +475,15 @@ class FakeAdminService:
     def load_failures(self) -> Mapping[TopicName, str]:
         return self.unloadable
 
+    def connections(self) -> Mapping[str, int]:
+        return {
+            "active_connections": 2,
+            "connection_created_total_count": 5,
+            "connection_create_success_count": 4,
+            "connection_create_fail_count": 1,
+            "connection_closed_total_count": 3,
+        }
+
     def limit_hits(self) -> Mapping[str, int]:
         return self.hits.counts()
 
@@ -486,20 +496,11 @@ class FakeAdminService:
     def storage_refuses(self) -> tuple[bool, bool]:
         return not self.healthy, False
 
-    def loop_stalls(self) -> Histogram:
-        return histogram(0.02, 0.08, 1.4)
-
-    def commit_times(self) -> Histogram:
-        return histogram(0.003)
-
-    def write_latencies(self) -> RecentDurations:
-        durations = RecentDurations()
+    def durations(self) -> Durations:
+        writes = RecentDurations()
         for eighths in range(100):
-            durations.observe(eighths / 8)
-        return durations
-
-    def metadata_commit_times(self) -> Histogram:
-        return histogram(0.3)
+            writes.observe(eighths / 8)
+        return Durations(histogram(0.02, 0.08, 1.4), histogram(0.003), writes, histogram(0.3))
 
     async def health(self) -> None:
         if not self.healthy:

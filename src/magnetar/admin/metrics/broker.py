@@ -34,6 +34,14 @@ _STORAGE = {
 _QUANTILES = (0.0, 0.5, 0.95, 0.99, 0.999, 0.9999, 1.0)
 """Those of Pulsar."""
 
+_CONNECTIONS = {
+    "active_connections": "Open connections",
+    "connection_created_total_count": "Accepted connections since the start of the broker",
+    "connection_create_success_count": "Connections whose handshake succeeded since the start of the broker",
+    "connection_create_fail_count": "Connections that were refused, or that ended before the handshake was complete",
+    "connection_closed_total_count": "Closed connections since the start of the broker",
+}
+
 OF_BROKER = {*[f"pulsar_{metric.name}" for metric in SUMMED], "pulsar_in_bytes_total"}
 """Metrics of topics whose sums are metrics of the broker, too."""
 
@@ -52,12 +60,10 @@ class BrokerMetrics:
         self._cluster = service.cluster_name
         self._version = service.version
         self._storage = service.storage_refuses()
-        self._stalls = service.loop_stalls()
-        self._commit_times = service.commit_times()
-        self._metadata_commit_times = service.metadata_commit_times()
-        self._write_latencies = service.write_latencies()
+        self._durations = service.durations()
         self._unloadable = service.load_failures()
         self._limit_hits = service.limit_hits()
+        self._connections = service.connections()
         self._memory = service.memory()
         self._synchronizer = service.metadata_sync
         self._topics = topics
@@ -69,6 +75,8 @@ class BrokerMetrics:
         yield from self._process()
         yield from self._of_topics()
         yield from self._of_storage()
+        for name, text in _CONNECTIONS.items():
+            yield self._gauge(f"pulsar_{name}", text, self._connections[name], metric="broker_connection")
         yield self._publish_latency()
         yield from self._of_limits()
         yield from self._histograms()
@@ -132,7 +140,7 @@ class BrokerMetrics:
         yield self._gauge("pulsar_ml_cache_misses_rate", "Entries read per second from the disk", misses)
 
     def _publish_latency(self) -> Metric:
-        name, durations = "pulsar_broker_publish_latency", self._write_latencies
+        name, durations = "pulsar_broker_publish_latency", self._durations.writes
         text = "Milliseconds until a run of published entries was durable; quantiles of the newest 1,000 runs"
         family = Metric(name, text, "summary")
         for share, seconds in zip(_QUANTILES, durations.quantiles(_QUANTILES), strict=False):
@@ -167,17 +175,17 @@ class BrokerMetrics:
         yield self._histogram(
             "magnetar_loop_stall_seconds",
             "Delay of the event loop: the time that a client waits because of others. Measured 50 times a second",
-            self._stalls,
+            self._durations.loop_stalls,
         )
         yield self._histogram(
             "magnetar_storage_commit_seconds",
             "Duration of writing and syncing a group of entries; a receipt waits for one or two groups",
-            self._commit_times,
+            self._durations.commits,
         )
         yield self._histogram(
             "magnetar_metadata_commit_seconds",
             "Duration of writing and syncing a group of metadata changes; requests that change metadata wait for it",
-            self._metadata_commit_times,
+            self._durations.metadata_commits,
         )
 
     def _histogram(self, name: str, text: str, durations: Histogram) -> Metric:

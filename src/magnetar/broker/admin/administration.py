@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 import magnetar
 from magnetar.admin.metrics.options import MetricsOptions
+from magnetar.admin.service import Durations
 from magnetar.base.errors import AdminError, StorageError
 from magnetar.broker.admin.dynamic import DynamicSettings
 from magnetar.broker.admin.logs import LogOperations
@@ -22,7 +23,6 @@ if TYPE_CHECKING:
     from collections.abc import Generator, Mapping
 
     from magnetar.admin.service import MetadataSync
-    from magnetar.base.histogram import Histogram, RecentDurations
     from magnetar.base.limits import Limit
     from magnetar.base.memory_share import Share
     from magnetar.base.names import TopicName
@@ -152,18 +152,23 @@ class Administration:
             "caches": (store.cached_bytes, limits.cache + limits.tables),
         }
 
-    def loop_stalls(self) -> Histogram:
+    def connections(self) -> Mapping[str, int]:
         """See AdminService."""
-        return self._environment.stalls.late
+        counts = self._environment.connections
+        return {
+            "active_connections": counts.active,
+            "connection_created_total_count": counts.created,
+            "connection_create_success_count": counts.succeeded,
+            "connection_create_fail_count": counts.failed,
+            "connection_closed_total_count": counts.closed,
+        }
 
-    def commit_times(self) -> Histogram:
+    def durations(self) -> Durations:
         """See AdminService."""
-        return self._environment.store.commit_times
-
-    def write_latencies(self) -> RecentDurations:
-        """See AdminService."""
-        return self._environment.store.write_latencies
-
-    def metadata_commit_times(self) -> Histogram:
-        """See AdminService."""
-        return self._environment.metadata.commit_times
+        store = self._environment.store
+        return Durations(
+            loop_stalls=self._environment.stalls.late,
+            commits=store.commit_times,
+            writes=store.write_latencies,
+            metadata_commits=self._environment.metadata.commit_times,
+        )

@@ -113,6 +113,8 @@ def _connect(session: Session, command: pb.BaseCommand) -> None:
         )
     )
     session.connection.connected()
+    session.has_connected = True
+    session.environment.connections.succeeded += 1
 
 
 _BODY_FIELDS = {

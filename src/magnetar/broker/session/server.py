@@ -67,6 +67,7 @@ class ServerProtocol(asyncio.BufferedProtocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Accept the connection, or close it beyond the limit."""
         self._transport = transport = cast("asyncio.Transport", transport)  # uvloop's is no subclass
+        self._environment.connections.created += 1
         transport.set_write_buffer_limits(high=0)  # so that it reports when all is sent
         host, port = transport.get_extra_info("peername")[:2]
         self.session.address = f"/{host}:{port}"
@@ -112,6 +113,9 @@ class ServerProtocol(asyncio.BufferedProtocol):
     def connection_lost(self, exc: Exception | None) -> None:
         """Remove the producers and consumers of the connection."""
         del exc
+        counts = self._environment.connections
+        counts.closed += 1
+        counts.failed += not self.session.has_connected
         self._server.forget(self)
         if self._is_waiting and not self._is_dropped:
             self.session.has_left = True

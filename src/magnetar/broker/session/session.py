@@ -86,6 +86,8 @@ _NO_SOCKET = _NoSocket()
 class Session:
     """The producers and consumers of one connection. Used on the event loop's thread."""
 
+    has_connected = False
+    """Whether CONNECT was answered with CONNECTED."""
     undelivered = 0
     """SENDs to non-persistent topics that are being distributed."""
 

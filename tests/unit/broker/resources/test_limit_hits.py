@@ -28,6 +28,7 @@ from magnetar.broker.admin.administration import Administration
 from magnetar.broker.replication.outbound import marker_queue
 from magnetar.broker.replication.outbound.marker_queue import QueuedMarker
 from magnetar.broker.replication.progress import incoming_progress
+from magnetar.broker.resources.connection_counts import ConnectionCounts
 from magnetar.broker.resources.limit_hits import LimitHits
 from magnetar.broker.resources.memory import READ_BYTES, READ_BYTES_MIN
 from magnetar.broker.session import session as broker_session
@@ -122,6 +123,19 @@ def test_refused_connections_count(allowed: int, limit: Limit) -> None:
     sockets = [connect(server)[1] for _ in range(allowed + 3)]
     assert [socket.closed for socket in sockets] == [False] * allowed + [True] * 3
     assert hits(cluster) == {limit.value: 3}
+
+
+def test_connections_count() -> None:
+    cluster = Cluster(settings={"maxConcurrentConnections": 2})
+    server = Server(cluster.environment, cluster.domains)
+    (served, _), (silent, _), (refused, _) = connect(server), connect(server), connect(server)
+    served.data_received(commands.connect(client_version="test"))
+    counts = cluster.environment.connections
+    assert counts == ConnectionCounts(created=3, succeeded=1)
+    for protocol in (refused, silent, served):
+        protocol.connection_lost(None)
+    assert counts == ConnectionCounts(created=3, succeeded=1, failed=2, closed=3)
+    assert counts.active == 0
 
 
 def test_reads_that_are_short_of_memory_count_once() -> None:
