@@ -228,16 +228,23 @@ class SynchronizedStore:
         """Remove published events from the outbox. After a crash before that is durable, they are published again."""
         self._inner.commit([Delete(event_path(number)) for number in numbers])
 
-    def snapshot(self) -> list[bytes]:
-        """Return the events of a snapshot: all records, including those of deleted resources.
+    def snapshot(self) -> Iterator[bytes]:
+        """Yield the events of a snapshot: all records, including those of deleted resources.
 
-        The records may not be durable yet; see ``durable``.
+        Anything may be stored between two events. A record may not be durable when it is yielded; see ``durable``. At
+        the end, the oldest deleted resources beyond DELETED_MAX are forgotten.
         """
-        now_ms = self._now_ms()
-        return [
-            MetadataChangeEvent(EventType.SNAPSHOT, resource, self._cluster, now_ms, record).encode()
-            for resource, record in self.records()
-        ]
+        deleted: list[tuple[Timestamp, Resource]] = []
+        for resource in [resource for resource, _ in self._recorded_values()]:
+            record = self.record(resource)
+            if record.is_empty:
+                continue  # it was forgotten meanwhile
+            if record.deleted is not None and not record.exists:
+                deleted.append((record.deleted, resource))
+            yield MetadataChangeEvent(EventType.SNAPSHOT, resource, self._cluster, self._now_ms(), record).encode()
+        outdated = sorted(deleted)[: max(0, len(deleted) - DELETED_MAX)]
+        if outdated:
+            self._inner.commit([Delete(resource.record_path) for _, resource in outdated])
 
     # -- refused events -------------------------------------------------------------------------------------------
 
@@ -262,21 +269,14 @@ class SynchronizedStore:
 
     def records(self) -> Iterator[tuple[Resource, Record]]:
         """Yield all records, including those of deleted resources; nothing may be stored meanwhile."""
+        for resource, value in self._recorded_values():
+            yield resource, _record_of(resource, value)
+
+    def _recorded_values(self) -> Iterator[tuple[Resource, bytes]]:
         for path, value in self._inner.below(RECORDS):
             resource = resource_at(path.removeprefix(RECORDS))
             if resource is not None:
-                yield resource, _record_of(resource, value)
-
-    def forget_deleted(self) -> None:
-        """Forget the oldest deleted resources beyond DELETED_MAX."""
-        deleted = [
-            (record.deleted, resource)
-            for resource, record in self.records()
-            if record.deleted is not None and not record.exists
-        ]
-        outdated = sorted(deleted)[: max(0, len(deleted) - DELETED_MAX)]
-        if outdated:
-            self._inner.commit([Delete(resource.record_path) for _, resource in outdated])
+                yield resource, value
 
     def adopt(self) -> Generator[None, None, None]:
         """Record the edits that were made while nothing was recorded, in steps.

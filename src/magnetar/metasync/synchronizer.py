@@ -91,10 +91,9 @@ class Synchronizer:
 
     async def snapshot(self, topic: EventTopic) -> None:
         """Publish all records; return when they are durable."""
-        self._store.forget_deleted()
-        events = iter(self._store.snapshot())
-        await self._store.durable()
+        events = self._store.snapshot()
         while part := list(islice(events, PUBLISHED_AT_ONCE)):
+            await self._store.durable()
             await _published(topic, part)
 
     async def _publish(self, topic: EventTopic) -> None:
