@@ -93,8 +93,11 @@ CONNECT_TIMEOUT_SECONDS = 5.0
 REQUEST_TIMEOUT_SECONDS = 10.0
 """Time limit for the response to a request, in seconds."""
 
-TOPICS_INTERVAL_SECONDS = 0.5
+TOPICS_INTERVAL_SECONDS = 0.02
 """Minimum seconds between two requests for the topics of a namespace whose changes are reported."""
+
+TOPICS_INTERVAL_PER_TOPIC_SECONDS = 0.00005
+"""Further seconds for each topic of the namespace, since each answer has all of them."""
 
 TOPICS_POLL_SECONDS = 0.5
 """Seconds between two polls of the topics of a namespace, if the broker does not report changes."""

@@ -91,6 +91,8 @@ class HandBroker:
         """Whether the first report of a watch is followed by another one."""
         self.asked_for: list[str] = []
         """Namespaces of each GET_TOPICS_OF_NAMESPACE."""
+        self.holds_lists = False
+        """Whether answers to GET_TOPICS_OF_NAMESPACE wait for ``release``."""
         self.watch_error: ServerError | None = None
         self.list_error: ServerError | None = None
         """Errors for watches of links, and for lists of topics."""
@@ -202,11 +204,13 @@ class HandBroker:
             self.say(commands.error(request_id=asked.request_id, code=self.list_error, message="refused"))
             return
         topics = self.namespaces.get(asked.namespace, [])
-        self.say(
-            commands.get_topics_of_namespace_response(
-                request_id=asked.request_id, topics=topics, topics_hash=",".join(topics) or "none"
-            )
+        answer = commands.get_topics_of_namespace_response(
+            request_id=asked.request_id, topics=topics, topics_hash=",".join(topics) or "none"
         )
+        if self.holds_lists:
+            self._held.append(answer)
+        else:
+            self.say(answer)
 
     def _watch(self, asked: pb.CommandWatchLinks) -> None:
         if self.watch_error is not None:

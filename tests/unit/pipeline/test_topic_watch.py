@@ -57,7 +57,7 @@ def test_a_reported_topic_gets_its_link_at_once() -> None:
 
 def test_the_topics_of_a_namespace_are_requested_once_in_an_interval() -> None:
     source = Reports()
-    source.pass_time(limits.TOPICS_INTERVAL_SECONDS)
+    source.pass_time(1)
     for _ in range(5):
         source.report(topics_changed=NAMESPACE)
         source.pass_time(SOON_S)
@@ -66,6 +66,36 @@ def test_the_topics_of_a_namespace_are_requested_once_in_an_interval() -> None:
     assert source.broker.asked_for == [NAMESPACE] * 3
     source.pass_time(60)
     assert source.broker.asked_for == [NAMESPACE] * 3
+
+
+def test_the_interval_is_longer_for_a_namespace_with_many_topics() -> None:
+    source = Reports()
+    source.pass_time(1)
+    many = int(1 / limits.TOPICS_INTERVAL_PER_TOPIC_SECONDS)
+    source.broker.namespaces[NAMESPACE] = [ORDERS, *(f"{FLIGHTS}{number}" for number in range(many))]
+    source.report(topics_changed=NAMESPACE)
+    source.pass_time(SOON_S)
+    source.broker.namespaces[NAMESPACE] = [ORDERS]
+    source.report(topics_changed=NAMESPACE)
+    source.pass_time(0.9)
+    assert len(source.broker.asked_for) == 2
+    source.pass_time(0.2)
+    assert len(source.broker.asked_for) == 3
+
+
+def test_a_change_while_the_topics_are_requested_is_followed_by_another_request() -> None:
+    source = Reports()
+    source.pass_time(1)
+    source.broker.holds_lists = True
+    for _ in range(3):
+        source.report(topics_changed=NAMESPACE)
+        source.pass_time(limits.TOPICS_INTERVAL_SECONDS)
+    assert len(source.broker.asked_for) == 2
+    source.broker.holds_lists = False
+    source.broker.release()
+    source.pass_time(limits.TOPICS_INTERVAL_SECONDS)
+    source.pass_time(60)
+    assert len(source.broker.asked_for) == 3
 
 
 def test_a_namespace_that_is_not_replicated_any_more_loses_its_links() -> None:
@@ -109,7 +139,7 @@ def test_a_refused_request_for_topics_is_repeated() -> None:
     source.report(topics_changed=NAMESPACE)
     source.pass_time(SOON_S)
     source.broker.list_error = None
-    source.pass_time(limits.TOPICS_INTERVAL_SECONDS)
+    source.pass_time(limits.TOPICS_POLL_SECONDS)
     assert source.links == [ORDERS, FLIGHTS]
 
 

@@ -45,11 +45,13 @@ class TopicWatch:
         self._hashes: dict[str, str] = {}
         self._reported: dict[str, None] | None = None
         """All namespaces that this connection has reported until now; None unless the broker reports them."""
-        self._asked_at: dict[str, float] = {}
-        """Times of the last requests for the topics of reported namespaces."""
+        self._next_at: dict[str, float] = {}
+        """Times from which the topics of reported namespaces may be requested again."""
         self._due: dict[str, asyncio.TimerHandle] = {}
         """Requests for the topics of reported namespaces that follow later."""
-        self._tasks: set[asyncio.Task[None]] = set()
+        self._asking: dict[str, bool] = {}
+        """Reported namespaces whose topics are being requested, and whether they have changed since."""
+        self._tasks: set[asyncio.Task[object]] = set()
 
     def start(self) -> None:
         """Start polling the topics of a broker that does not report changes."""
@@ -112,7 +114,7 @@ class TopicWatch:
         self._reported.update(dict.fromkeys(report.added))
         for namespace in report.removed:
             self._reported.pop(namespace, None)
-            self._asked_at.pop(namespace, None)
+            self._next_at.pop(namespace, None)
         if not report.has_more:
             self._replace(self._reported)
         else:
@@ -121,22 +123,38 @@ class TopicWatch:
             self._ask_soon(namespace)
 
     def _ask_soon(self, namespace: str) -> None:
-        """Request the topics of a namespace, at most once in TOPICS_INTERVAL_SECONDS."""
-        if namespace not in self._due:
-            due_at = self._asked_at.get(namespace, 0.0) + limits.TOPICS_INTERVAL_SECONDS
+        """Request the topics of a namespace now, or when the interval since the last answer is over."""
+        if namespace in self._asking:
+            self._asking[namespace] = True
+        elif namespace not in self._due:
+            due_at = self._next_at.get(namespace, 0.0)
             self._due[namespace] = self._loop.call_at(due_at, self._ask_now, namespace)
 
     def _ask_now(self, namespace: str) -> None:
         del self._due[namespace]
         service = self._client.service
         if service is not None and namespace in self._hashes:
-            self._asked_at[namespace] = self._loop.time()
-            self._start(self._ask(service, namespace), f"topics of {namespace}")
+            self._asking[namespace] = False
+            self._start(self._ask_reported(service, namespace), f"topics of {namespace}")
+
+    async def _ask_reported(self, service: PulsarConnection, namespace: str) -> None:
+        topics = await self._ask(service, namespace)
+        must_repeat = self._asking.pop(namespace) or topics is None
+        if topics is None:
+            interval_s = limits.TOPICS_POLL_SECONDS
+        else:
+            interval_s = limits.TOPICS_INTERVAL_SECONDS + limits.TOPICS_INTERVAL_PER_TOPIC_SECONDS * topics
+        self._next_at[namespace] = self._loop.time() + interval_s
+        if must_repeat and self._reported is not None:
+            self._ask_soon(namespace)
 
     # -- requests -------------------------------------------------------------------------------------------------
 
-    async def _ask(self, service: PulsarConnection, namespace: str) -> None:
-        """Request the topics of one namespace, independently of the others."""
+    async def _ask(self, service: PulsarConnection, namespace: str) -> int | None:
+        """Request the topics of one namespace, independently of the others.
+
+        Returns the number of names in the answer, which is 0 if they are the same; None without an answer.
+        """
         topics_hash = self._hashes.get(namespace)
         try:
             reply = await service.request(
@@ -145,15 +163,14 @@ class TopicWatch:
                 )
             )
         except (MagnetarError, OSError):
-            if self._reported is not None and service is self._client.service:
-                self._ask_soon(namespace)
-            return  # otherwise the next poll or connection follows soon
+            return None  # it is repeated: by the next poll, after the interval, or with the next connection
         answer = reply.getTopicsOfNamespaceResponse
         if namespace in self._hashes and answer.changed and answer.topics_hash != self._hashes[namespace]:
             self._hashes[namespace] = answer.topics_hash
             self._on_topics(namespace, frozenset(answer.topics))
+        return len(answer.topics)
 
-    def _start(self, work: Coroutine[Any, Any, None], name: str) -> None:
+    def _start(self, work: Coroutine[Any, Any, object], name: str) -> None:
         task = start_task(self._loop, work, name)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
