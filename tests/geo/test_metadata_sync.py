@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import secrets
 import shutil
 from functools import partial
+from random import Random
 from typing import TYPE_CHECKING, Any
 
 import pulsar
 import pytest
 
 from tests.geo.helpers import REPLICATION_TIMEOUT_S
+from tests.geo.metadata_edits import EVENT_TOPIC, Edits, at_the_same_time, disagreements, register, timestamps, winner
 from tests.kit.clusters import UP_TIMEOUT_S, LocalClusters
 from tests.kit.messages import numbered, publish
 from tests.kit.wait import wait_until
@@ -20,11 +23,13 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.timeout(300)
 
 RECEIVE_TIMEOUT_MS = 30_000
+SEED = secrets.randbelow(10**6)
 NAMES = ("ewr", "jfk", "lga")
 NAMESPACE = "acme/orders"
+SNAPSHOT_S = 3
 SETTINGS = {
-    "metadataSyncEventTopic": "persistent://pulsar/metadata/events",
-    "metadataSyncSnapshotDurationSecond": 3,
+    "metadataSyncEventTopic": EVENT_TOPIC,
+    "metadataSyncSnapshotDurationSecond": SNAPSHOT_S,
 }
 
 
@@ -35,13 +40,6 @@ def clusters(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalClusters
             register(running, name)
         running.start_pipeline()
         yield running
-
-
-def register(clusters: LocalClusters, name: str) -> None:
-    """Tell a cluster the addresses of the others: all that it needs to join."""
-    for other, member in clusters.members.items():
-        addresses = {"serviceUrl": member.admin_url, "brokerServiceUrl": member.service_url}
-        clusters.rest(name).ensure(f"clusters/{other}", addresses)
 
 
 def policies(clusters: LocalClusters, name: str) -> dict[str, Any] | None:
@@ -129,3 +127,40 @@ def test_a_deleted_namespace_is_deleted_everywhere(clusters: LocalClusters) -> N
     clusters.rest("ewr").delete("namespaces/acme/short")
     for name in NAMES:
         wait_until(partial(is_absent, name), REPLICATION_TIMEOUT_S, what=f"its deletion in {name}")
+
+
+def test_edits_of_separated_clusters_meet_and_a_new_cluster_gets_all(clusters: LocalClusters) -> None:
+    """The links are cut, a broker is killed meanwhile, and a fourth, empty cluster joins when they return."""
+    clusters.add("sfo")
+    for name in NAMES:
+        register(clusters, name)
+    chance = Random(SEED)
+    edits = Edits(clusters, NAMES, chance)
+    edits.create()
+    for name in NAMES:
+        wait_until(partial(edits.exist_in, name), REPLICATION_TIMEOUT_S, what=f"the namespaces in {name}")
+    edits.make(30)
+    clusters.stop_pipeline()
+    edits.make(60)
+    keys = at_the_same_time(clusters, ("ewr", "jfk"), "delta/n0", 100)
+    clusters.brokers[chance.choice(NAMES)].restart()
+    edits.make(60)
+    clusters.brokers["sfo"].start()
+    register(clusters, "sfo")
+    clusters.start_pipeline()
+    clusters.wait_for_pipeline()
+    agree = partial(agreement, clusters)
+    wait_until(agree, SNAPSHOT_S + REPLICATION_TIMEOUT_S, what=f"the same metadata (seed {SEED})", interval_s=0.2)
+    for name in clusters.members:
+        assert edits.lost(name) == [], f"in {name} (seed {SEED})"
+    made = timestamps(clusters, "lga", keys)
+    for name in clusters.members:
+        values = clusters.rest(name).get("namespaces/delta/n0/properties")
+        assert {key: values[key] for key in keys} == {key: winner(made[key]) for key in keys}
+    ties = [key for key, by_cluster in made.items() if by_cluster["ewr"] == by_cluster["jfk"]]
+    assert ties, "some edits are made in the same millisecond"
+    assert {winner(made[key]) for key in ties} == {"ewr"}
+
+
+def agreement(clusters: LocalClusters) -> bool:
+    return not disagreements(clusters, clusters.members)

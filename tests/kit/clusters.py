@@ -29,6 +29,8 @@ MAGNETAR = (sys.executable, "-m", "magnetar.cli.main")
 UP_TIMEOUT_S = 180.0
 """Time limit in seconds for the start of three brokers and Spark on a busy machine."""
 
+_READY = '"event": "ready"'
+
 PORT_STEP = 10
 """Difference between the ports of two clusters in ``magnetar up``."""
 
@@ -167,7 +169,8 @@ class LocalClusters(Group):
         """Choose ports; nothing runs yet."""
         super().__init__()
         self.directory = directory
-        self.brokers = {name: self.broker(directory / name, name, settings or {}) for name in names}
+        self.settings = dict(settings or {})
+        self.brokers = {name: self.broker(directory / name, name, self.settings) for name in names}
         self.members = dict(self.brokers)
         self._pipeline: ChildProcess | None = None
 
@@ -194,11 +197,23 @@ class LocalClusters(Group):
         """Return all brokers."""
         return list(self.brokers.values())
 
-    def start_pipeline(self, *arguments: str, environment: Mapping[str, str] | None = None) -> None:
-        """Start the pipeline for all clusters; replication begins some seconds later."""
-        served = ",".join(f"{name}={member.admin_url}" for name, member in self.members.items())
+    def add(self, name: str) -> None:
+        """Add one more cluster, whose broker does not run yet."""
+        self.members[name] = self.brokers[name] = self.broker(self.directory / name, name, self.settings)
+
+    def start_pipeline(
+        self, *arguments: str, names: Sequence[str] = (), environment: Mapping[str, str] | None = None
+    ) -> None:
+        """Start the pipeline for the clusters ``names``, default: all; replication begins some seconds later."""
+        served = ",".join(f"{name}={self.members[name].admin_url}" for name in names or self.members)
         command = [*MAGNETAR, "pipeline", "replicate", "--clusters", served, *arguments]
         self._pipeline = ChildProcess(command, self.directory, "pipeline", environment)
+
+    def wait_for_pipeline(self) -> None:
+        """Wait until the pipeline reports that it replicates."""
+        pipeline = self._pipeline
+        assert pipeline is not None
+        wait_until(lambda: _READY in pipeline.output.read_text(), UP_TIMEOUT_S, what="the pipeline", interval_s=0.1)
 
     def driver_pids(self) -> list[int]:
         """Return the processes of the pipeline's driver: the Python program and its Java virtual machine."""

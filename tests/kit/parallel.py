@@ -9,7 +9,7 @@ from __future__ import annotations
 SHARED_CLUSTERS = "tests/geo"
 """Directory of the shared clusters. Its unit takes longest, and therefore starts first."""
 
-OWN_CLUSTERS = ("test_rebuilt.py", "test_two_pipelines.py", "test_unequal_limits.py")
+OWN_CLUSTERS = ("test_metadata_sync.py", "test_rebuilt.py", "test_two_pipelines.py", "test_unequal_limits.py")
 """Files of this directory that use only clusters of their own."""
 
 
