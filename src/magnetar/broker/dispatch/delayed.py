@@ -54,6 +54,11 @@ class DelayedEntries(Part):
         return not self._index.is_loading
 
     @property
+    def is_used(self) -> bool:
+        """Whether there may be delayed entries."""
+        return self._index.is_used
+
+    @property
     def in_hand(self) -> Iterator[Position]:
         """Yield the due entries that are about to be sent."""
         return iter(self._in_hand)
@@ -90,7 +95,7 @@ class DelayedEntries(Part):
 
     def due(self, read_position: Position, limit: int) -> list[tuple[Position, bytes]] | None:
         """Return the next due entries, all of one ledger; None if there are none, or to ask again when ready."""
-        if not self._index.is_used:
+        if not self.is_used:
             return None
         if self._ahead:
             self._ahead.discard_before(read_position)

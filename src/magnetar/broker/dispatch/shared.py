@@ -25,6 +25,12 @@ class SharedDispatcher(MultipleConsumersDispatcher[Replay]):
         self._turn = 0
         self._sent_in_turn = 0
 
+    def dispatch(self) -> None:
+        """See ``Dispatcher``. After most acknowledgements there is nothing to send."""
+        is_at_end = self._read_position > self._unread.topic.ledger.last_confirmed_entry
+        if not is_at_end or self._replay or self._returning or self._delayed.is_used:
+            super().dispatch()
+
     def _give_back(self, position: Position) -> None:
         self._replay.push(position)
 
