@@ -111,8 +111,8 @@ class SynchronizedStore:
     def commit(self, operations: Sequence[Put | Delete], on_durable: OnDurable | None = None) -> list[int]:
         """See MetadataStore. Changes of synchronized resources are recorded as edits made in this cluster now.
 
-        A topic that was deleted here goes on in other clusters. If it is created again, its document is completed with
-        their edits.
+        A topic that was deleted here goes on in other clusters, and edits of a resource may arrive before its creation.
+        If it is created here, its document is completed with the known edits.
         """
         written: list[Put | Delete] = []
         recorded: list[Put | Delete] = []
@@ -145,7 +145,7 @@ class SynchronizedStore:
         if edited.is_empty:
             return operation, []
         merged = known.merge(edited)
-        if isinstance(operation, Put) and before is None and known.exists:
+        if isinstance(operation, Put) and before is None and not known.is_empty:
             operation = replace(operation, value=_valid(resource.kind, merged).to_bytes())
         event_type = EventType.MODIFIED
         if before is None or after is None:
@@ -156,7 +156,7 @@ class SynchronizedStore:
         """Return the edits that change a document; None: it does not exist.
 
         A creation also removes the known edits that were made concurrently with the deletion before, but none of a
-        resource that only this cluster lacked.
+        resource that only this cluster lacked, or whose creation in another cluster has not arrived.
         """
         if before == after:
             return Record(known.kind)
@@ -166,7 +166,7 @@ class SynchronizedStore:
         if before is None:
             new = own_units(known.kind, after)
             units = list(new)
-            if not known.exists:
+            if known.deleted is not None and not known.exists:
                 units += [unit for unit in known.edits if unit not in new]
             return Record(known.kind, timestamp, None, _edits(known, timestamp, units, new))
         new = units_of(known.kind, after)

@@ -377,6 +377,27 @@ def test_edits_of_a_topic_may_arrive_before_its_creation() -> None:
     assert jfk.documents() == ewr.documents()
 
 
+def test_a_creation_keeps_edits_whose_own_creation_has_not_arrived() -> None:
+    ewr, jfk, lga = Cluster("ewr"), Cluster("jfk"), Cluster("lga")
+    lga.resources.partitioned_topics.create(TOPIC, PartitionedTopicMetadata(partitions=1))
+    lga.resources.namespaces.create(ORDERS, Policies())
+    ewr.receive(*lga.events())
+    ewr.resources.partitioned_topics.update(TOPIC, methodcaller("model_copy", update={"partitions": 2}))
+    ewr.resources.namespaces.update(ORDERS, methodcaller("model_copy", update={"message_ttl_in_seconds": 5}))
+    jfk.receive(*ewr.events())
+    assert jfk.documents() == {}
+    jfk.resources.partitioned_topics.create(TOPIC, PartitionedTopicMetadata(partitions=1))
+    jfk.resources.namespaces.create(ORDERS, Policies())
+    clusters = [ewr, jfk, lga]
+    for target in clusters:
+        target.receive(*(event for source in clusters if source is not target for event in source.events()))
+        topic, policies = target.resources.partitioned_topics.get(TOPIC), target.resources.namespaces.get(ORDERS)
+        assert topic is not None
+        assert policies is not None
+        assert (topic.partitions, policies.message_ttl_in_seconds) == (2, 5)
+        assert target.documents() == ewr.documents()
+
+
 def test_what_existed_before_and_was_edited_meanwhile_is_adopted() -> None:
     ewr = Cluster("ewr")
     unrecorded = Resources.over(ewr.inner)
