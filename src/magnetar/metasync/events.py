@@ -23,6 +23,18 @@ EVENT_BYTES_MAX = 1 << 20
 """Maximum length of an event in bytes. The largest documents have some 100 KiB."""
 
 
+_PULSAR_PATH = b"/admin/"
+"""Beginning of the path in an Avro ``MetadataEvent`` of Apache Pulsar."""
+
+_PULSAR_PATH_WITHIN = 64
+"""Number of bytes within which the path begins: a version, a time and options come first."""
+
+_OF_APACHE_PULSAR = (
+    "a MetadataEvent of Apache Pulsar, which has another format: set metadataSyncEventTopic to a topic that no cluster "
+    "of Apache Pulsar uses, and import its metadata with magnetar metadata import --watch"
+)
+
+
 class EventType(Enum):
     """``EventType`` of PIP-136, and one for the parts of a snapshot."""
 
@@ -71,7 +83,7 @@ class MetadataChangeEvent:
         try:
             found = json.loads(data)
         except (ValueError, RecursionError) as error:
-            message = f"not JSON: {error}"
+            message = _OF_APACHE_PULSAR if _PULSAR_PATH in data[:_PULSAR_PATH_WITHIN] else f"not JSON: {error}"
             raise EventError(message) from None
         return cls._read(found)
 

@@ -11,6 +11,7 @@ from magnetar.metasync.places import Resource, resource_at
 from magnetar.metasync.records import Edit, Record
 from magnetar.metasync.timestamps import Timestamp
 from magnetar.metasync.units import ResourceType
+from tests.unit.metasync.pulsar_events import PULSAR_EVENTS
 
 STAMP = Timestamp(7, 1, "ewr")
 EVENT = MetadataChangeEvent(
@@ -68,6 +69,14 @@ def test_an_event_that_cannot_be_read_is_refused_with_the_reason(change: dict[st
 def test_what_is_no_event_is_refused(data: bytes) -> None:
     with pytest.raises(EventError):
         MetadataChangeEvent.decode(data)
+
+
+@pytest.mark.parametrize("event", PULSAR_EVENTS)
+def test_an_event_of_apache_pulsar_is_refused_by_its_name(event: bytes) -> None:
+    with pytest.raises(
+        EventError, match=r"^a MetadataEvent of Apache Pulsar, .* metadataSyncEventTopic .* import --watch$"
+    ):
+        MetadataChangeEvent.decode(event)
 
 
 @pytest.mark.parametrize(

@@ -16,6 +16,7 @@ from magnetar.metasync import store as store_module
 from magnetar.metasync import synchronizer
 from magnetar.metasync.events import MetadataChangeEvent
 from magnetar.metasync.synchronizer import Synchronizer
+from tests.unit.metasync.pulsar_events import PULSAR_EVENTS
 from tests.unit.metasync.test_store import Cluster
 
 if TYPE_CHECKING:
@@ -154,6 +155,19 @@ async def test_an_event_that_cannot_be_applied_is_kept_and_stops_nothing(monkeyp
     assert "98000 s ahead of the clock here" in future["reason"]
     assert MetadataChangeEvent.decode(future["event"].encode()) == ewr.events()[0]
     assert "is missing or has a wrong type" in malformed["reason"]
+
+
+@in_loop
+async def test_events_of_apache_pulsar_are_refused_and_stop_nothing() -> None:
+    (ewr, jfk), (_, synchronizer_of_jfk), (_, topic) = mesh("ewr", "jfk")
+    ewr.resources.tenants.create("acme", TenantInfo())
+    for event in (*PULSAR_EVENTS, *(each.encode() for each in ewr.events())):
+        topic.arrive(event)
+    async with running((synchronizer_of_jfk, topic)):
+        pass
+    assert jfk.documents() == ewr.documents()
+    assert (synchronizer_of_jfk.refused, len(topic.acknowledged)) == (2, 3)
+    assert ["MetadataEvent of Apache Pulsar" in each["reason"] for each in jfk.store.refused()] == [True, True]
 
 
 @in_loop
