@@ -74,6 +74,7 @@ def _status(response: httpx.Response) -> HTTPStatus:
 
 def _reason(response: httpx.Response) -> str:
     try:
-        return str(response.json()["reason"])
+        # Apache Pulsar adds a stack trace to the reason of an internal error.
+        return str(response.json()["reason"]).partition("Stacktrace:")[0].strip()
     except (ValueError, KeyError, TypeError):
         return response.reason_phrase or f"status {response.status_code}"

@@ -217,8 +217,8 @@ class Topics(Noun):
         """Return the number of partitions; 0 if the topic is not partitioned."""
         return int(self._http.get(f"{topic_path(topic)}/partitions")["partitions"])
 
-    def create_partitioned(self, topic: TopicName, partitions: int | Json) -> None:
-        """Create a partitioned topic; with properties, ``partitions`` is a PartitionedTopicMetadata."""
+    def create_partitioned(self, topic: TopicName, partitions: int) -> None:
+        """Create a partitioned topic."""
         self._http.put(f"{topic_path(topic)}/partitions", partitions)
 
     def update_partitioned(self, topic: TopicName, partitions: int) -> None:

@@ -127,7 +127,8 @@ class FakeTopicOperations:
     async def create_partitioned(self, topic: TopicName, partitions: int, properties: Mapping[str, str]) -> None:
         if self.partitions_of(topic) is not None:
             raise topic_exists()
-        self._resources.partitioned_topics.create(topic, PartitionedTopicMetadata(partitions=partitions))
+        metadata = PartitionedTopicMetadata(partitions=partitions, properties=dict(properties) or None)
+        self._resources.partitioned_topics.create(topic, metadata)
         self.held |= {topic.partition(index): FakeTopic() for index in range(partitions)}
 
     async def update_properties(self, topic: TopicName, properties: Mapping[str, str]) -> None:
@@ -135,7 +136,8 @@ class FakeTopicOperations:
         self._resources.partitioned_topics.update(topic, lambda stored: stored.model_copy(update=added))
 
     async def update_partitioned(self, topic: TopicName, partitions: int) -> None:
-        self._resources.partitioned_topics.update(topic, lambda _: PartitionedTopicMetadata(partitions=partitions))
+        changed = {"partitions": partitions}
+        self._resources.partitioned_topics.update(topic, lambda stored: stored.model_copy(update=changed))
         for index in range(partitions):
             self.held.setdefault(topic.partition(index), FakeTopic())
 

@@ -66,11 +66,12 @@ def test_a_refusal_has_status_and_reason(client: AdminClient) -> None:
     ("response", "status", "reason"),
     [
         (httpx.Response(404, text="<html>"), HTTPStatus.NOT_FOUND, "Not Found"),
+        (httpx.Response(500, json={"reason": "\n--- E ---\n\nStacktrace:\n\nat x"}), HTTPStatus(500), "--- E ---"),
         (httpx.Response(405), HTTPStatus.METHOD_NOT_ALLOWED, "Method Not Allowed"),
         (httpx.Response(599, json=["?"]), HTTPStatus.INTERNAL_SERVER_ERROR, "status 599"),
     ],
 )
-def test_refusals_without_a_reason(response: httpx.Response, status: HTTPStatus, reason: str) -> None:
+def test_refusals_without_a_short_reason(response: httpx.Response, status: HTTPStatus, reason: str) -> None:
     with pytest.raises(AdminError, match=f"^{reason}$") as refused:
         answering(response).tenants.names()
     assert refused.value.status is status

@@ -104,7 +104,7 @@ class _Reader:
         policies = if_present(client.namespaces.policies, namespace)
         if policies is None or policies.get("deleted"):
             return []
-        self._found.resources[Resource(ResourceType.NAMESPACES, str(namespace))] = policies
+        self._found.resources[Resource(ResourceType.NAMESPACES, str(namespace))] = _without_former_name(policies)
         placement = {
             "namespaceAntiAffinityGroup": if_present(client.placement.anti_affinity_group, namespace),
             "bookieAffinityGroup": if_present(client.placement.bookie_affinity_group, namespace),
@@ -178,8 +178,24 @@ class _Reader:
 
     def _subscription_policies(self, topic: TopicName) -> Mapping[str, Any]:
         client, found = self._client, {}
-        for name in if_present(client.subscriptions.names, topic) or ():
+        try:
+            names = if_present(client.subscriptions.names, topic) or ()
+        except AdminError as error:  # Apache Pulsar loads the topic for this, which can fail
+            other = OtherResource("subscriptions of a topic", str(topic), f"the source cannot list them: {error}")
+            self._found.others.append(other)
+            names = ()
+        for name in names:
             rate = if_present(client.topic_documents.dispatch_rate, topic, name)
             if rate is not None:
                 found[name] = {"dispatchRate": rate}
         return found
+
+
+def _without_former_name(policies: Document) -> Document:
+    """Return the policies of a namespace without the former name of ``topicDispatchRate``.
+
+    Apache Pulsar sets both, and uses the former name for a cluster without a rate under the new one.
+    """
+    former = policies.get("clusterDispatchRate")
+    rest = {name: value for name, value in policies.items() if name != "clusterDispatchRate"}
+    return rest | {"topicDispatchRate": {**former, **(policies.get("topicDispatchRate") or {})}} if former else rest

@@ -18,7 +18,8 @@ from magnetar.base.errors import AdminError
 from magnetar.base.names import NON_PERSISTENT, PERSISTENT
 from magnetar.metadata.policies import TopicPolicies
 from magnetar.metadata.policy.document import Document
-from magnetar.metadata.policy.table import Policy
+from magnetar.metadata.policy.table import OFFLOAD_FIELDS, Policy
+from magnetar.metadata.policy.values import OffloadPolicies
 from magnetar.metasync.units import ResourceType
 
 if TYPE_CHECKING:
@@ -217,7 +218,11 @@ class _Handlers:
         if policy.value.is_per_cluster:
             values = {**getattr(policies, level.field), self._owners.cluster: value}
             value = {cluster: each for cluster, each in values.items() if each is not None}
-        await self._owners.set(request, **{level.field: value})
+        fields = {level.field: value}
+        if policy in OFFLOAD_FIELDS:
+            offload = policies.offload_policies or OffloadPolicies()
+            fields["offload_policies"] = offload.model_copy(update={OFFLOAD_FIELDS[policy]: value})
+        await self._owners.set(request, **fields)
 
     def _applied(self, policy: Policy, level: Level, topic: TopicName) -> Any:  # noqa: ANN401 - of any policy
         if policy.value.effective is not None:

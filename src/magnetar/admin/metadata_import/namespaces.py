@@ -99,6 +99,8 @@ def _send(namespace: NamespaceName, keys: list[str], before: Value, after: Value
                 send = sending.permission(TopicName.parse(topic), role, after)
         case ["auth_policies", "subscription_auth_roles", subscription]:
             send = sending.subscription_roles(namespace, subscription, before, after)
+        case ["offload_policies"]:
+            send = sending.offload_policies(namespace, after)
         case [field, *_] if field in _POLICIES and _POLICIES[field] is not Policy.ENTRY_FILTERS:
             send = sending.policy(namespace, _POLICIES[field], after)
     return send

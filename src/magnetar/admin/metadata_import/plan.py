@@ -128,7 +128,9 @@ class _Planner:
                 yield namespaces.creation(resource.name, document)
 
     def _namespaces(self, found: dict[ResourceType, list[Difference]]) -> Iterator[Change | Remark | None]:
-        for each in found[ResourceType.NAMESPACES]:
+        # The thresholds of offloading change the offload policies.
+        in_order = sorted(found[ResourceType.NAMESPACES], key=lambda each: each.unit == "/offload_policies")
+        for each in in_order:
             before, after, keys = each.values[_TARGET], each.values[_SOURCE], keys_of(each.unit)
             if keys[0] in namespaces.AT_CREATION:
                 if each.resource in self._target.resources:

@@ -6,7 +6,7 @@ from http import HTTPStatus
 from typing import TYPE_CHECKING, Any
 
 from magnetar.base.errors import AdminError
-from magnetar.metadata.policy.table import Policy
+from magnetar.metadata.policy.table import OFFLOAD_FIELDS, Policy
 from magnetar.schema.strategy import SchemaCompatibilityStrategy
 
 if TYPE_CHECKING:
@@ -46,10 +46,15 @@ def new_namespace(namespace: NamespaceName, document: Document) -> Send:
 
 def new_topic(topic: TopicName, partitions: int, properties: Mapping[str, str]) -> Send:
     """Create a topic; 0: without partitions."""
-    if partitions:
-        document = {"partitions": partitions, "properties": dict(properties)} if properties else partitions
-        return lambda client: client.topics.create_partitioned(topic, document)
-    return lambda client: client.topics.create(topic, properties)
+    if not partitions:
+        return lambda client: client.topics.create(topic, properties)
+
+    def send(client: AdminClient) -> None:
+        client.topics.create_partitioned(topic, partitions)
+        if properties:
+            client.properties.update(topic, properties)
+
+    return send
 
 
 def partitions(topic: TopicName, number: int) -> Send:
@@ -62,6 +67,23 @@ def policy(owner: Owner, which: Policy, value: Value) -> Send:
     if value is None or (which is Policy.PAUSE_ON_ACK_STATE and value is False):
         return lambda client: client.policies.remove(owner, which)
     return lambda client: client.policies.set(owner, which, value)
+
+
+def offload_policies(owner: Owner, value: Value) -> Send:
+    """Set OffloadPolicies; None removes them.
+
+    Without a driver they cannot be set: they come from the thresholds, which have paths of their own.
+    """
+    if value is None or value.get("managedLedgerOffloadDriver") is not None:
+        return policy(owner, Policy.OFFLOAD_POLICIES, value)
+
+    def send(client: AdminClient) -> None:
+        client.policies.remove(owner, Policy.OFFLOAD_POLICIES)
+        for which, field in OFFLOAD_FIELDS.items():
+            if value.get(field) is not None:
+                client.policies.set(owner, which, value[field])
+
+    return send
 
 
 def backlog_quota(owner: Owner, kind: str, quota: Value) -> Send:

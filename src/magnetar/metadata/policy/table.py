@@ -330,3 +330,11 @@ class Policy(Enum):
         """The policy of a topic; None if there is none."""
         level: Level | None = self.value.topic
         return level
+
+
+OFFLOAD_FIELDS = {
+    Policy.OFFLOAD_THRESHOLD: "managedLedgerOffloadThresholdInBytes",
+    Policy.OFFLOAD_THRESHOLD_IN_SECONDS: "managedLedgerOffloadThresholdInSeconds",
+    Policy.OFFLOAD_DELETION_LAG: "managedLedgerOffloadDeletionLagInMillis",
+}
+"""Policies of a namespace that are fields of its OffloadPolicies as well. Pulsar sets both."""

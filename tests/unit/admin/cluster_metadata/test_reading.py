@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import json
 
+import httpx
 import pytest
 
-from magnetar.admin.cluster_metadata.document import ClusterMetadata, Selection
+from magnetar.admin.client import AdminClient
+from magnetar.admin.cluster_metadata.document import ClusterMetadata, OtherResource, Selection
 from magnetar.admin.cluster_metadata.reading import read_metadata
 from magnetar.base.names import NamespaceName, TopicName
 from magnetar.base.position import EARLIEST
 from magnetar.metadata.policy.table import Policy
+from magnetar.metadata.policy.values import DispatchRate
 from magnetar.metasync.places import Resource
 from magnetar.metasync.units import ResourceType
-from tests.unit.admin.fake_clusters import client_of
+from tests.unit.admin.fake_clusters import PulsarTransport, client_of
 from tests.unit.admin.fake_service import FLIGHTS, FakeAdminService, FakeSubscription, FakeTopic, new_service
 
 OBS = TopicName.parse("persistent://nyc/flights/obs")
@@ -104,3 +107,25 @@ def test_progress_is_reported(service: FakeAdminService) -> None:
     told: list[tuple[str, int, int]] = []
     read_metadata(client_of(service), report=lambda *each: told.append(each))
     assert told == [("namespaces", 1, 1), ("topics", 1, 2), ("topics", 2, 2)]
+
+
+def test_the_former_name_of_the_dispatch_rate_is_read_as_the_new_one(service: FakeAdminService) -> None:
+    former, rate = {"clusterDispatchRate": {"A": {"r": 1}, "B": {"r": 2}}}, DispatchRate(ratePeriodInSecond=3)
+    changed = {**former, "topicDispatchRate": {"A": rate}}
+    service.resources.namespaces.update(FLIGHTS, lambda old: old.model_copy(update=changed))
+    document = read_metadata(client_of(service)).resources[Resource(ResourceType.NAMESPACES, str(FLIGHTS))]
+    assert document["topicDispatchRate"] == {"A": rate.to_json(), "B": {"r": 2}}
+    assert "clusterDispatchRate" not in document
+
+
+def test_a_topic_that_cannot_be_loaded_is_noted(service: FakeAdminService) -> None:
+    class Failing(PulsarTransport):
+        def handle_request(self, request: httpx.Request) -> httpx.Response:
+            if request.url.path.endswith("/obs/subscriptions"):
+                return httpx.Response(500, json={"reason": "cannot be opened"})
+            return super().handle_request(request)
+
+    found = read_metadata(AdminClient(service.admin_url, transport=Failing(service)))
+    assert topic_policies(found, OBS) == {"replicationClusters": ["A"]}
+    detail = "the source cannot list them: cannot be opened"
+    assert found.others == [OtherResource("subscriptions of a topic", str(OBS), detail)]

@@ -56,7 +56,8 @@ def source() -> FakeAdminService:
     client.tenants.create("shop", ["legacy"], ["admin"])
     client.namespaces.create(ORDERS, ["legacy"], 16)
     service.topics.held[CHANGES] = FakeTopic()
-    client.topics.create_partitioned(EU, {"partitions": 3, "properties": {"team": "data"}})
+    client.topics.create_partitioned(EU, 3)
+    client.properties.update(EU, {"team": "data"})
     service.topics.held[US] = FakeTopic(subscriptions={SUBSCRIPTION: FakeSubscription(EARLIEST)})
     return service
 
@@ -223,6 +224,25 @@ def test_rates_of_other_clusters_have_no_counterpart(source: FakeAdminService, t
     source.resources.namespaces.update(ORDERS, lambda old: old.model_copy(update={"topicDispatchRate": rates}))
     left = imported(source, target)
     assert [(each.reason, each.field) for each in left.remarks] == [(Reason.NO_COUNTERPART, "/topicDispatchRate/A")]
+
+
+def test_offload_policies_without_a_driver_come_from_their_thresholds(
+    source: FakeAdminService, target: FakeAdminService
+) -> None:
+    imported(source, target)
+    for policy, value in ((Policy.OFFLOAD_THRESHOLD, 5), (Policy.OFFLOAD_DELETION_LAG, 7)):
+        client_of(source).policies.set(ORDERS, policy, value)
+    offload = client_of(source).policies.get(ORDERS, Policy.OFFLOAD_POLICIES)
+    assert (offload["managedLedgerOffloadThresholdInBytes"], offload["managedLedgerOffloadDeletionLagInMillis"]) == (
+        5,
+        7,
+    )
+    client_of(target).policies.set(ORDERS, Policy.OFFLOAD_POLICIES, {"managedLedgerOffloadDriver": "filesystem"})
+    assert imported(source, target) == Plan()
+    assert client_of(target).policies.get(ORDERS, Policy.OFFLOAD_POLICIES) == offload
+    client_of(source).policies.remove(ORDERS, Policy.OFFLOAD_POLICIES)
+    client_of(target).policies.set(ORDERS, Policy.OFFLOAD_THRESHOLD, 9)
+    assert imported(source, target) == Plan()
 
 
 def test_policies_that_magnetar_does_not_have_are_listed(source: FakeAdminService, target: FakeAdminService) -> None:
