@@ -10,11 +10,11 @@ from magnetar.sim.run import Verdict
 
 
 def test_one_seed_can_be_run_and_told(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["simulate", "--seed", "5", "--steps", "3", "--story", "--output", "json"]) == ExitCode.DONE
+    assert main(["simulate", "--seed", "5", "--steps", "40", "--story", "--output", "json"]) == ExitCode.DONE
     story, _, verdict = capsys.readouterr().out.partition("{")
     assert "publishes" in story
     told = json.loads("{" + verdict)
-    assert told["command"] == f"magnetar simulate --seed 5 --clusters {told['clusters']} --steps 3 --story"
+    assert told["command"] == f"magnetar simulate --seed 5 --clusters {told['clusters']} --steps 40 --story"
     assert told["world"].startswith("clusters ewr jfk")
     assert {"publish", "crash"} <= told["counts"].keys()
 
