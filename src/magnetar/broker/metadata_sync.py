@@ -16,7 +16,7 @@ from magnetar.base.tasks import start_task
 from magnetar.client.client import PulsarClient
 from magnetar.metadata.policies import DEFAULT_NUMBER_OF_NAMESPACE_BUNDLES, BundlesData, Policies, TenantInfo
 from magnetar.metasync.event_topic import ClientEventTopic
-from magnetar.metasync.rules import Rules
+from magnetar.metasync.rules import Rules, parse_rules
 from magnetar.metasync.store import SynchronizedStore
 from magnetar.metasync.synchronizer import Synchronizer
 
@@ -38,7 +38,11 @@ def synchronized_store(config: BrokerConfig, metadata: MetadataStore, clock: Clo
     """Return the store that records edits for other clusters; None if the metadata are not synchronized."""
     if not config.metadataSyncEventTopic:
         return None
-    rules = Rules(TopicName.parse(config.metadataSyncEventTopic).namespace_name)
+    rules = Rules(
+        TopicName.parse(config.metadataSyncEventTopic).namespace_name,
+        parse_rules(config.metadataSyncIncludedResources),
+        parse_rules(config.metadataSyncExcludedResources),
+    )
     return SynchronizedStore(metadata, config.clusterName, clock, rules)
 
 

@@ -19,6 +19,10 @@ REFUSED = f"{ROOT}/refused"
 """Root of the newest refused events, by number."""
 ARRIVALS = f"{ROOT}/arrivals"
 """Path of the times of the newest events."""
+LOCAL = f"{ROOT}/local"
+"""Root of the marks of what is local, each at the path of its resource."""
+RULES = f"{ROOT}/rules"
+"""Path of the rules that the documents follow."""
 CLOCK = f"{ROOT}/clock"
 """Path of the newest timestamp that was given or observed."""
 
@@ -63,6 +67,11 @@ class Resource(NamedTuple):
     def record_path(self) -> str:
         """The path of its record."""
         return f"{RECORDS}{self.path}"
+
+    @property
+    def marks_path(self) -> str:
+        """The path of its marks."""
+        return f"{LOCAL}{self.path}"
 
 
 def resource_at(path: str) -> Resource | None:

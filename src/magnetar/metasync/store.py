@@ -11,39 +11,36 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from magnetar.metadata.awaiting import Commit
+from magnetar.metadata.resources import MANAGED_LEDGERS
 from magnetar.metadata.store import Delete, Put
 from magnetar.metasync.arrivals import Arrivals
 from magnetar.metasync.conflicts import lost_edits
-from magnetar.metasync.documents import MODELS, normal, own_units
+from magnetar.metasync.decisions import Circumstances, Holding, adopted, edited, merged
 from magnetar.metasync.events import EventType, MetadataChangeEvent
+from magnetar.metasync.local import decoded, encoded
 from magnetar.metasync.places import (
     CLOCK,
     OUTBOX,
     RECORDS,
     REFUSED,
+    RULES,
     SYNCHRONIZED,
     event_path,
     refused_path,
     resource_at,
 )
-from magnetar.metasync.records import PARTITIONS, REMOVED, Edit, Record
-from magnetar.metasync.rules import OF_EACH_CLUSTER
+from magnetar.metasync.records import Record
+from magnetar.metasync.rules import Rules, without_own
 from magnetar.metasync.timestamps import HybridClock, Timestamp, check_time
-from magnetar.metasync.units import ResourceType, document_of, units_of
+from magnetar.metasync.units import ResourceType
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 
     from magnetar.base.histogram import Histogram
     from magnetar.base.world import Clock
-    from magnetar.metadata.policy.document import Document as Model
     from magnetar.metadata.store import Change, MetadataStore, OnDurable, Versioned
     from magnetar.metasync.places import Resource
-    from magnetar.metasync.rules import Rules
-    from magnetar.metasync.units import Document
-
-_LOCAL_DELETIONS = (ResourceType.TOPICS, ResourceType.TOPIC_POLICIES)
-"""Kinds whose deletion concerns one cluster only: the topic goes on in the others."""
 
 REFUSED_MAX = 100
 """Maximum number of refused events that are kept."""
@@ -114,102 +111,97 @@ class SynchronizedStore:
         A topic that was deleted here goes on in other clusters, and edits of a resource may arrive before its creation.
         If it is created here, its document is completed with the known edits.
         """
-        written: list[Put | Delete] = []
-        recorded: list[Put | Delete] = []
-        for operation in operations:
-            completed, records = self._recorded(operation)
-            written.append(completed)
-            recorded += records
-        versions = self._inner.commit([*written, *recorded], on_durable)
+        recorded = [each for operation in operations for each in self._recorded(operation)]
+        versions = self._inner.commit([*operations, *recorded], on_durable)
         return versions[: sum(isinstance(each, Put) for each in operations)]
 
     async def durable(self) -> None:
         """Wait until all earlier commits are durable; raises StorageError."""
         await Commit(self._inner, [])
 
-    # -- edits made here ------------------------------------------------------------------------------------------
+    # -- changes --------------------------------------------------------------------------------------------------
 
-    def _recorded(self, operation: Put | Delete) -> tuple[Put | Delete, list[Put | Delete]]:
-        """Return the operation, and those that record it; none if the resource is not synchronized, or is the same."""
+    def _recorded(self, operation: Put | Delete) -> list[Put | Delete]:
+        """Return the operations that record a change; none if the resource is not synchronized, or is the same."""
         resource = resource_at(operation.path)
         if resource is None or not self._rules.covers(resource):
-            return operation, []
-        before = self._document(resource)
-        after = json.loads(operation.value) if isinstance(operation, Put) else None
-        if after is None and resource.kind in _LOCAL_DELETIONS:
-            return operation, []
-        known = self.record(resource)
-        edited = self._edited(known, before, after)
-        if before is not None:
-            edited = self._rules.shared(edited)
-        if edited.is_empty:
-            return operation, []
-        merged = known.merge(edited)
-        if isinstance(operation, Put) and before is None and not known.is_empty:
-            operation = replace(operation, value=_valid(resource.kind, merged).to_bytes())
-        event_type = EventType.MODIFIED
-        if before is None or after is None:
-            event_type = EventType.CREATED if before is None else EventType.DELETED
-        return operation, [*self._keep(resource, merged), self._event(event_type, resource, edited)]
-
-    def _edited(self, known: Record, before: Document | None, after: Document | None) -> Record:
-        """Return the edits that change a document; None: it does not exist.
-
-        A creation also removes the known edits that were made concurrently with the deletion before, but none of a
-        resource that only this cluster lacked, or whose creation in another cluster has not arrived.
-        """
-        if before == after:
-            return Record(known.kind)
-        timestamp = self._clock.next(self._now_ms())
-        if after is None:
-            return Record(known.kind, deleted=timestamp)
-        if before is None:
-            new = own_units(known.kind, after)
-            units = list(new)
-            if known.deleted is not None and not known.exists:
-                units += [unit for unit in known.edits if unit not in new]
-            return Record(known.kind, timestamp, None, _edits(known, timestamp, units, new))
-        new = units_of(known.kind, after)
-        old = units_of(known.kind, before)
-        units = [unit for unit in {**old, **new} if old.get(unit) != new.get(unit)]
-        return Record(known.kind, None, None, _edits(known, timestamp, units, new))
-
-    def _event(self, event_type: EventType, resource: Resource, record: Record) -> Put:
-        number, self._next_number = self._next_number, self._next_number + 1
-        event = MetadataChangeEvent(event_type, resource, self._cluster, self._now_ms(), record)
-        return Put(event_path(number), event.encode())
-
-    # -- edits of other clusters ----------------------------------------------------------------------------------
+            return []
+        held = self._held(resource)
+        document = json.loads(operation.value) if isinstance(operation, Put) else None
+        after, published = edited(held, document, self._given(resource))
+        return self._written(replace(held, document=document), after, published)
 
     def apply(self, event: MetadataChangeEvent, on_durable: OnDurable) -> bool:
         """Merge the edits of an event; return whether any is new. ``on_durable`` is told when they are durable.
 
         Raises RequestError for edits that are too far in the future, ValueError for a document that is not valid.
         """
-        now_ms = self._now_ms()
+        now_ms, resource, operations = self._now_ms(), event.resource, list[Put | Delete]()
         for timestamp in (*event.record.timestamps(), Timestamp(event.update_time_ms, 0, event.source_cluster)):
             check_time(timestamp, now_ms)
-        resource, known, record = event.resource, self.record(event.resource), event.record
-        present = self._document(resource)
-        if present is not None:
-            record = self._rules.shared(record)
-        operations: list[Put | Delete] = []
-        is_news = False
+        held = after = self._held(resource)
         if self._rules.covers(resource):
-            merged = known.merge(record)
-            is_news = not record.news(known).is_empty
-            if is_news:
-                operations += _written(resource, present, merged)
-                for timestamp in event.record.timestamps():
-                    self._clock.observe(timestamp)
-                operations += self._keep(resource, merged)
-            self.conflicts += len(lost_edits(known, record))
+            after = merged(held, event.record, self._given(resource))
+            arrived = event.record if held.document is None else without_own(event.record)
+            self.conflicts += len(lost_edits(held.record, arrived))
+        is_news = after.record != held.record
+        if is_news:
+            for timestamp in event.record.timestamps():
+                self._clock.observe(timestamp)
+            operations += self._written(held, after)
         operations += self.arrivals.note(event)
         if operations:
             self._inner.commit(operations, on_durable)
         else:
             self._inner.barrier(on_durable)
         return is_news
+
+    def _given(self, resource: Resource) -> Circumstances:
+        return Circumstances(
+            self._rules,
+            self._now_ms(),
+            lambda: self._clock.next(self._now_ms()),
+            has_topics=lambda: self._has_topics(resource),
+        )
+
+    def _has_topics(self, resource: Resource) -> bool:
+        """Return whether the deletion of a resource would strand topics with messages or subscriptions."""
+        if resource.kind is not ResourceType.NAMESPACES:
+            return False
+        root = f"{MANAGED_LEDGERS}/{resource.name}"
+        return any(True for domain in self._inner.children(root) for _ in self._inner.each_child(f"{root}/{domain}"))
+
+    def _held(self, resource: Resource) -> Holding:
+        stored, marks = self._inner.get(resource.path), self._inner.get(resource.marks_path)
+        return Holding(
+            resource,
+            self.record(resource),
+            None if stored is None else json.loads(stored.value),
+            {} if marks is None else decoded(marks.value),
+        )
+
+    def _written(self, before: Holding, after: Holding, published: Record | None = None) -> list[Put | Delete]:
+        """Return the operations that store a holding, and the event with the edits to publish."""
+        resource, operations = after.resource, list[Put | Delete]()
+        if after.document != before.document:
+            operations.append(_stored(resource.path, None if after.document is None else _json(after.document)))
+        if after.marks != before.marks:
+            operations.append(_stored(resource.marks_path, encoded(after.marks) if after.marks else None))
+        if after.record != before.record:
+            after.record.forget()
+            operations.append(Put(resource.record_path, _json(after.record.to_json())))
+            operations.append(Put(CLOCK, _json(self._clock.newest.to_json())))
+        if published is not None and not published.is_empty:
+            operations.append(self._event(resource, published))
+        return operations
+
+    def _event(self, resource: Resource, record: Record) -> Put:
+        number, self._next_number = self._next_number, self._next_number + 1
+        event_type = EventType.MODIFIED
+        if record.created is not None or record.deleted is not None:
+            event_type = EventType.DELETED if record.created is None else EventType.CREATED
+        event = MetadataChangeEvent(event_type, resource, self._cluster, self._now_ms(), record)
+        return Put(event_path(number), event.encode())
 
     # -- the outbox -----------------------------------------------------------------------------------------------
 
@@ -229,7 +221,7 @@ class SynchronizedStore:
         self._inner.commit([Delete(event_path(number)) for number in numbers])
 
     def snapshot(self) -> Iterator[bytes]:
-        """Yield the events of a snapshot: all records, including those of deleted resources.
+        """Yield the events of a snapshot: all records that are shared, including those of deleted resources.
 
         Anything may be stored between two events. A record may not be durable when it is yielded; see ``durable``. At
         the end, the oldest deleted resources beyond DELETED_MAX are forgotten.
@@ -241,7 +233,9 @@ class SynchronizedStore:
                 continue  # it was forgotten meanwhile
             if record.deleted is not None and not record.exists:
                 deleted.append((record.deleted, resource))
-            yield MetadataChangeEvent(EventType.SNAPSHOT, resource, self._cluster, self._now_ms(), record).encode()
+            if self._rules.includes(resource):
+                shared = self._rules.shared(resource, record, is_new=True)
+                yield MetadataChangeEvent(EventType.SNAPSHOT, resource, self._cluster, self._now_ms(), shared).encode()
         outdated = sorted(deleted)[: max(0, len(deleted) - DELETED_MAX)]
         if outdated:
             self._inner.commit([Delete(resource.record_path) for _, resource in outdated])
@@ -279,54 +273,42 @@ class SynchronizedStore:
                 yield resource, value
 
     def adopt(self) -> Generator[None, None, None]:
-        """Record the edits that were made while nothing was recorded, in steps.
+        """Record the edits that were made while nothing was recorded, and apply rules that were changed, in steps.
 
         A document without a record counts as created at the time of its last change. In other documents, the present
         time counts, because the time of the change of a field is not known.
         """
+        stored = self._inner.get(RULES)
+        previous = replace(self._rules, included=(), excluded=())
+        if stored is not None:
+            previous = Rules.from_json(self._rules.own_namespace, json.loads(stored.value))
         found = [
             resource
             for root in SYNCHRONIZED
             for path, _ in self._inner.below(root)
             if (resource := resource_at(path)) is not None and self._rules.covers(resource)
         ]
-        deleted = [resource for resource, record in self.records() if record.exists]
+        known = [resource for resource, record in self.records() if record.exists]
         operations: list[Put | Delete] = []
-        for resource in dict.fromkeys([*found, *deleted]):
-            operations += self._adopted(resource)
+        for resource in dict.fromkeys([*found, *known]):
+            operations += self._adopted(resource, previous)
             if len(operations) >= ADOPTED_AT_ONCE:
                 self._inner.commit(operations)
                 operations = []
                 yield
+        rules = _json(self._rules.to_json())
+        if stored is None or stored.value != rules:
+            operations.append(Put(RULES, rules))
         if operations:
             self._inner.commit(operations)
 
-    def _adopted(self, resource: Resource) -> list[Put | Delete]:
-        stored, record = self._inner.get(resource.path), self.record(resource)
-        if stored is None and resource.kind in _LOCAL_DELETIONS:
-            return []
-        after = None if stored is None else json.loads(stored.value)
-        if stored is not None and after is not None and record.is_empty:
-            timestamp = Timestamp(stored.modified_ms, 0, self._cluster)
+    def _adopted(self, resource: Resource, previous: Rules) -> list[Put | Delete]:
+        stored, held = self._inner.get(resource.path), self._held(resource)
+        created = None if stored is None else Timestamp(stored.modified_ms, 0, self._cluster)
+        after, published = adopted(held, previous, created, self._given(resource))
+        for timestamp in published.timestamps():
             self._clock.observe(timestamp)
-            edits = {unit: Edit(timestamp, value) for unit, value in own_units(resource.kind, after).items()}
-            edited, event_type = Record(resource.kind, timestamp, None, edits), EventType.CREATED
-        else:
-            edited = self._rules.shared(self._edited(record, normal(resource.kind, record.document()), after))
-            event_type = EventType.MODIFIED if after is not None else EventType.DELETED
-        if edited.is_empty:
-            return []
-        return [*self._keep(resource, record.merge(edited)), self._event(event_type, resource, edited)]
-
-    def _keep(self, resource: Resource, record: Record) -> list[Put | Delete]:
-        record.forget()
-        value = json.dumps(record.to_json(), separators=(",", ":")).encode()
-        timestamp = self._clock.newest
-        return [Put(resource.record_path, value), Put(CLOCK, json.dumps(timestamp.to_json()).encode())]
-
-    def _document(self, resource: Resource) -> Document | None:
-        stored = self._inner.get(resource.path)
-        return None if stored is None else json.loads(stored.value)
+        return self._written(held, after, published)
 
     def _now_ms(self) -> int:
         return int(self._wall.now() * 1000)
@@ -336,31 +318,12 @@ def _record_of(resource: Resource, value: bytes) -> Record:
     return Record.from_json(resource.kind, json.loads(value))
 
 
-def _edits(known: Record, timestamp: Timestamp, units: Iterable[str], new: Mapping[str, Any]) -> dict[str, Edit]:
-    """Return edits that give ``units`` their ``new`` values and replace the known ones."""
-    replaced = {unit: edit.timestamp for unit, edit in known.edits.items()}
-    return {unit: Edit(timestamp, new.get(unit, REMOVED), replaced.get(unit)) for unit in units}
+def _stored(path: str, value: bytes | None) -> Put | Delete:
+    return Delete(path) if value is None else Put(path, value)
 
 
-def _written(resource: Resource, present: Document | None, record: Record) -> list[Put | Delete]:
-    """Return the operations that write the document of a record; raises ValueError if it is not valid."""
-    valid = _valid(resource.kind, record)
-    if not record.exists:
-        return [] if present is None else [Delete(resource.path)]
-    if present is not None:
-        own = OF_EACH_CLUSTER[resource.kind]
-        document = {each: value for each, value in valid.to_json().items() if f"/{each}" not in own}
-        document |= {each: value for each, value in present.items() if f"/{each}" in own}
-        valid = MODELS[resource.kind].model_validate(document)
-    return [Put(resource.path, valid.to_bytes())]
-
-
-def _valid(kind: ResourceType, record: Record) -> Model:
-    """Return the document of the edits of a record, whether it exists or not; raises ValueError."""
-    units = {unit: edit.value for unit, edit in record.edits.items() if edit.value is not REMOVED}
-    if not record.exists and kind is ResourceType.TOPICS:
-        units.setdefault(PARTITIONS, 1)  # the creation has not arrived
-    return MODELS[kind].model_validate(document_of(units))
+def _json(value: object) -> bytes:
+    return json.dumps(value, separators=(",", ":"), ensure_ascii=False).encode()
 
 
 def _next_number(numbers: Sequence[str]) -> int:

@@ -48,6 +48,18 @@ _DEPTHS: dict[ResourceType, dict[str, int]] = {
 """Fields that are divided: the number of levels of keys below them. All other fields are one unit each."""
 
 
+def is_divided_at(pointer: str) -> bool:
+    """Return whether a document has units at or below a pointer with more than one part."""
+    parts = pointer.split("/")[1:]
+    for divided in _DEPTHS.values():
+        for path, depth in divided.items():
+            inside = path.split("/")
+            common = min(len(inside), len(parts))
+            if inside[:common] == parts[:common] and len(parts) <= len(inside) + depth:
+                return True
+    return False
+
+
 def units_of(kind: ResourceType, document: Document) -> dict[str, Any]:
     """Return the value of each unit of a document."""
     return dict(_units(kind, document))

@@ -11,7 +11,8 @@ from magnetar.base.errors import BadVersionError, RequestError, StorageError
 from magnetar.base.names import NamespaceName, TopicName
 from magnetar.metadata.memory import MemoryMetadataStore
 from magnetar.metadata.policies import PartitionedTopicMetadata, Policies, TenantInfo, TopicPolicies
-from magnetar.metadata.resources import Resources
+from magnetar.metadata.resources import Resources, managed_ledger_path
+from magnetar.metadata.store import Put
 from magnetar.metasync import store
 from magnetar.metasync.events import EventType, MetadataChangeEvent
 from magnetar.metasync.places import OUTBOX, Resource
@@ -29,11 +30,13 @@ TOPIC = TopicName.parse("persistent://acme/orders/a b/c".replace("/c", "-c"))
 class Cluster:
     """A cluster with a store of its own, and a clock that may be wrong."""
 
-    def __init__(self, name: str, now_s: float = 1_000.0) -> None:
+    def __init__(self, name: str, now_s: float = 1_000.0, rules: Rules = RULES) -> None:
         self.name = name
         self.now_s = now_s
+        self.rules = rules
         self.inner = MemoryMetadataStore(self)
         self._open()
+        list(self.store.adopt())
 
     def now(self) -> float:
         return self.now_s
@@ -46,8 +49,17 @@ class Cluster:
         self._open()
 
     def _open(self) -> None:
-        self.store = SynchronizedStore(self.inner, self.name, self, RULES)
+        self.store = SynchronizedStore(self.inner, self.name, self, self.rules)
         self.resources = Resources.over(self.store)
+
+    def unrecorded(self) -> Resources:
+        """Return the metadata as they are changed while the synchronizer is off."""
+        return Resources.over(self.inner)
+
+    def add_topic(self, namespace: NamespaceName) -> None:
+        """Store a topic with messages."""
+        topic = TopicName("persistent", namespace.tenant, namespace.namespace, "full")
+        self.inner.commit([Put(managed_ledger_path(topic), b"{}")])
 
     def events(self) -> list[MetadataChangeEvent]:
         """Return the events in the outbox."""

@@ -174,7 +174,10 @@ def _validated(values: Mapping[str, str], labels: Mapping[str, str], problems: l
         config = BrokerConfig.model_validate(values)
     except ValidationError as error:
         others = {str(problem["loc"][0]): problem for problem in error.errors()}
-        found += [f"{labels.get(key, key)}={problem['input']!r}: {problem['msg']}" for key, problem in others.items()]
+        found += [
+            f"{labels.get(key, key)}={problem['input']!r}: {problem['msg'].removeprefix('Value error, ')}"
+            for key, problem in others.items()
+        ]
         config = None
     if config is not None and not is_named_entity(config.clusterName):
         found.append(f"{labels['clusterName']}={config.clusterName!r}: use letters, digits and -=:._ only")

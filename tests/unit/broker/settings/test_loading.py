@@ -101,6 +101,12 @@ def test_a_switch_with_another_word_is_refused_because_pulsar_reads_it_as_false(
         ("broker_service_port=1", {}, "broker_service_port: unknown key; did you mean brokerServicePort?"),
         ("authenticatonEnabled=1", {}, "authenticatonEnabled: unknown key; did you mean authenticationEnabled?"),
         ("quux=1", {}, "quux: unknown key"),
+        (
+            "metadataSyncExcludedResources=*#message_ttl",
+            {},
+            "metadataSyncExcludedResources='*#message_ttl': '*#message_ttl': no document of a tenant, namespace or ",
+        ),
+        ("metadataSyncIncludedResources=a/b/c", {}, "metadataSyncIncludedResources='a/b/c': 'a/b/c' is not a rule: "),
         ("", {"MAGNETAR_clusterNam": "x"}, "MAGNETAR_clusterNam: unknown key; did you mean MAGNETAR_clusterName?"),
         (
             "",

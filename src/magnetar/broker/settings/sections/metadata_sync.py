@@ -8,6 +8,7 @@ from pydantic import BaseModel, Field, field_validator
 
 from magnetar.base.errors import InvalidTopicNameError
 from magnetar.base.names import TopicName
+from magnetar.metasync.rules import parse_rules
 
 
 class MetadataSyncSettings(BaseModel):
@@ -24,6 +25,24 @@ class MetadataSyncSettings(BaseModel):
         description="Seconds between two snapshots of all metadata in the event topic, which bring in new clusters and "
         "repair missed events; 0: none.",
     )
+
+    metadataSyncIncludedResources: str = Field(
+        "",
+        description="Rules for what this cluster shares with the others, separated by commas: `tenant`, "
+        "`tenant/namespace`, and `#field` behind either for one field; `*` stands for any characters of a name. Empty: "
+        "everything. A namespace includes its tenant.",
+    )
+    metadataSyncExcludedResources: str = Field(
+        "",
+        description="Rules of the same form for what this cluster neither publishes nor applies, although it is "
+        "included. Example: `scratch,acme/test-*,*#message_ttl_in_seconds`.",
+    )
+
+    @field_validator("metadataSyncIncludedResources", "metadataSyncExcludedResources")
+    @classmethod
+    def _are_rules(cls, text: str) -> str:
+        parse_rules(text)
+        return text
 
     @field_validator("metadataSyncEventTopic")
     @classmethod

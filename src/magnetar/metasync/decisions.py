@@ -1,0 +1,231 @@
+"""What a change does to a resource in one cluster: its record, its document and its marks. Pure.
+
+The record has the common state. The document of this cluster has the same values except where a rule or a mark says
+otherwise: an edit of another cluster that this one does not apply goes to the record only, and a local edit to the
+document only. When the rule or the mark ends, the document takes the common values. So a rule that is changed, or a
+local edit, never changes another cluster.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any
+
+from magnetar.metasync.documents import normal, own_units
+from magnetar.metasync.local import WHOLE, Mark, Marks, Reason
+from magnetar.metasync.records import PARTITIONS, REMOVED, Edit, Record
+from magnetar.metasync.rules import OF_EACH_CLUSTER, without_own
+from magnetar.metasync.units import ResourceType, document_of, units_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from magnetar.metasync.places import Resource
+    from magnetar.metasync.rules import Rules
+    from magnetar.metasync.timestamps import Timestamp
+    from magnetar.metasync.units import Document
+
+LOCAL_DELETIONS = (ResourceType.TOPICS, ResourceType.TOPIC_POLICIES)
+"""Kinds whose deletion concerns one cluster only: the topic goes on in the others."""
+
+
+@dataclass(frozen=True, slots=True)
+class Holding:
+    """A resource in one cluster."""
+
+    resource: Resource
+    record: Record
+    """The common state, as far as it is known here."""
+    document: Document | None
+    """What the cluster acts on; None if the resource does not exist here."""
+    marks: Marks = field(default_factory=dict)
+
+    @property
+    def is_local(self) -> bool:
+        """Whether an operator made the existence of the resource local."""
+        mark = self.marks.get(WHOLE)
+        return mark is not None and mark.reason is Reason.EDIT
+
+
+@dataclass(frozen=True, slots=True)
+class Circumstances:
+    """What decides beside the holding."""
+
+    rules: Rules
+    now_ms: int
+    next_timestamp: Callable[[], Timestamp]
+    """Gives the timestamp of an edit that is made now."""
+    is_allowed: bool = True
+    """Whether the resource's tenant allows this cluster."""
+    has_topics: Callable[[], bool] = bool
+    """Returns whether the deletion of the resource would strand topics here."""
+
+
+def edited(
+    held: Holding, after: Document | None, given: Circumstances, *, is_local: bool = False
+) -> tuple[Holding, Record]:
+    """Change the document, as an admin call of this cluster does; None: delete it.
+
+    Returns the holding after it, and the edits to publish. ``is_local``: the edit is for this cluster only.
+    """
+    before, resource, marks = held.document, held.resource, held.marks
+    nothing = Record(resource.kind)
+    if before == after:
+        return held, nothing
+    if after is None and (resource.kind in LOCAL_DELETIONS or not held.record.exists):
+        marks = {}
+    elif is_local and (before is None or after is None):
+        marks = {WHOLE: Mark(given.now_ms, Reason.EDIT)}
+    elif is_local and before is not None and after is not None:
+        own = OF_EACH_CLUSTER[resource.kind]
+        changed = [unit for unit in _changed(resource.kind, before, after) if unit not in own]
+        marks = marks | dict.fromkeys(changed, Mark(given.now_ms, Reason.EDIT))
+    changed_here = replace(held, document=after, marks=marks)
+    if is_local or held.is_local or not given.rules.includes(resource):
+        return changed_here, nothing
+    if after is not None:
+        return _shared(held, after, given)
+    if resource.kind in LOCAL_DELETIONS:
+        return changed_here, nothing
+    published = Record(resource.kind, deleted=given.next_timestamp())
+    return replace(changed_here, record=held.record.merge(published), marks={}), published
+
+
+def merged(held: Holding, news: Record, given: Circumstances) -> Holding:
+    """Merge edits of another cluster; raises ValueError if the record would not have a valid document.
+
+    A resource whose creation has not arrived must be valid as well: otherwise the creation would be refused.
+    """
+    if held.document is not None:
+        news = without_own(news)
+    record = held.record.merge(news)
+    units = {unit: edit.value for unit, edit in record.edits.items() if edit.value is not REMOVED}
+    if not record.exists and held.resource.kind is ResourceType.TOPICS:
+        units.setdefault(PARTITIONS, 1)
+    _valid(held.resource, units)
+    return applied(replace(held, record=record), given)
+
+
+def applied(held: Holding, given: Circumstances) -> Holding:
+    """Give the document the common values, except for what is local; raises ValueError if it would not be valid."""
+    resource, record, present = held.resource, held.record, held.document
+    if held.is_local or not given.rules.includes(resource):
+        return held
+    if not record.exists:
+        return held if record.deleted is None else replace(held, document=None, marks={})
+    if present is None and not given.is_allowed:
+        return replace(held, marks={WHOLE: held.marks.get(WHOLE, Mark(given.now_ms, Reason.DROPPED))})
+    common = {unit: edit.value for unit, edit in record.edits.items() if edit.value is not REMOVED}
+    if present is None:
+        units = {unit: value for unit, value in common.items() if given.rules.copies(resource, unit)}
+        return replace(held, document=_valid(resource, units), marks={})
+    here, marks = units_of(resource.kind, present), _kept_marks(held, common, given)
+
+    def is_common(unit: str) -> bool:
+        return unit not in marks and given.rules.shares(resource, unit)
+
+    units = {unit: value for unit, value in common.items() if is_common(unit)}
+    units |= {unit: value for unit, value in here.items() if not is_common(unit)}
+    return replace(held, document=_valid(resource, units), marks=marks)
+
+
+def adopted(held: Holding, previous: Rules, created: Timestamp | None, given: Circumstances) -> tuple[Holding, Record]:
+    """Record the edits that were made while nothing was recorded, and apply the rules if they were changed.
+
+    ``previous`` are the rules until now, and ``created`` the time of the document's last change, which counts if no
+    edit of it is known. Returns the holding after it, and the edits to publish.
+    """
+    resource, record, document = held.resource, held.record, held.document
+    nothing = Record(resource.kind)
+    if WHOLE in held.marks or not given.rules.includes(resource):
+        return held, nothing
+    if document is not None and record.is_empty:
+        assert created is not None
+        edits = {unit: Edit(created, value) for unit, value in own_units(resource.kind, document).items()}
+        edits = {unit: edit for unit, edit in edits.items() if given.rules.copies(resource, unit)}
+        record = Record(resource.kind, created, None, edits)
+        return replace(held, record=record), record
+    if not previous.includes(resource):
+        return returned(held, given), nothing
+    expected = replace(held, document=normal(resource.kind, record.document()), marks={})
+    if document is None and resource.kind in LOCAL_DELETIONS:
+        return held, nothing
+    _, published = edited(expected, document, given)
+    if expected.document is not None:
+        edits = {
+            unit: edit
+            for unit, edit in published.edits.items()
+            if unit not in held.marks and previous.shares(resource, unit)
+        }
+        published = replace(published, edits=edits)
+    after = replace(held, record=record.merge(published))
+    return (after if given.rules == previous else applied(after, given)), published
+
+
+def returned(held: Holding, given: Circumstances) -> Holding:
+    """Return a resource to the common state, where neither a rule nor a mark forbids it.
+
+    If it is deleted there and has topics here, it becomes local instead, so that its messages stay available.
+    """
+    deleted = held.record.deleted is not None and not held.record.exists
+    if deleted and held.document is not None and given.has_topics():
+        return replace(held, marks={WHOLE: Mark(given.now_ms, Reason.EDIT)})
+    return applied(held, given)
+
+
+def _shared(held: Holding, after: Document, given: Circumstances) -> tuple[Holding, Record]:
+    """Create or change a document with an edit for all clusters."""
+    resource, known, before = held.resource, held.record, held.document
+    is_new = before is None and not known.exists
+    units: dict[str, Any] = own_units(resource.kind, after)
+    if before is not None:
+        new = units_of(resource.kind, after)
+        units = {unit: new.get(unit, REMOVED) for unit in _changed(resource.kind, before, after)}
+    elif is_new:
+        # Known edits were made concurrently with the deletion before.
+        units = {**dict.fromkeys(known.edits, REMOVED), **units}
+    else:
+        # The other clusters have it already. What is not given here has their values.
+        units = {unit: value for unit, value in units.items() if not _has(known, unit, value)}
+    shares = given.rules.copies if is_new else given.rules.shares
+    units = {unit: value for unit, value in units.items() if shares(resource, unit)}
+    marks = {unit: mark for unit, mark in held.marks.items() if before is not None and unit not in units}
+    changed, published = replace(held, document=after, marks=marks), Record(resource.kind)
+    if units or is_new:
+        timestamp = given.next_timestamp()
+        published.created = timestamp if is_new else None
+        replaced = {unit: edit.timestamp for unit, edit in known.edits.items()}
+        published.edits = {unit: Edit(timestamp, value, replaced.get(unit)) for unit, value in units.items()}
+        changed = replace(changed, record=known.merge(published))
+    return (applied(changed, given) if before is None and not is_new else changed), published
+
+
+def _has(record: Record, unit: str, value: object) -> bool:
+    known = record.edits.get(unit)
+    return known is not None and known.value == value
+
+
+def _changed(kind: ResourceType, before: Document, after: Document) -> list[str]:
+    """Return the units with different values."""
+    old, new = units_of(kind, before), units_of(kind, after)
+    return [unit for unit in {**old, **new} if old.get(unit) != new.get(unit)]
+
+
+def _kept_marks(held: Holding, common: dict[str, Any], given: Circumstances) -> Marks:
+    """Return the marks of units that stay local. More partitions than in the other clusters are local: they stay."""
+    marks = {unit: mark for unit, mark in held.marks.items() if unit != WHOLE}
+    if held.resource.kind is ResourceType.TOPICS and held.document is not None:
+        is_larger = _count(held.document.get("partitions")) > _count(common.get(PARTITIONS))
+        mark = marks.pop(PARTITIONS, Mark(given.now_ms, Reason.EDIT))
+        if is_larger:
+            marks[PARTITIONS] = mark
+    return marks
+
+
+def _count(value: object) -> int:
+    return value if isinstance(value, int) else 0
+
+
+def _valid(resource: Resource, units: dict[str, Any]) -> Document:
+    document: Document = normal(resource.kind, document_of(units))
+    return document
