@@ -73,6 +73,7 @@ def _of_synchronizer() -> list[tuple[str, str, str]]:
         failure=None,
         unpublished_events=0,
         applied_events=0,
+        local_values=0,
         refused_events=0,
         conflicts=0,
         newest_event_age_seconds={},

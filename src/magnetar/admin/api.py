@@ -7,10 +7,12 @@ from http import HTTPStatus
 from typing import TYPE_CHECKING
 
 from starlette.applications import Starlette
+from starlette.datastructures import Headers
 from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
 from starlette.requests import ClientDisconnect
 
+from magnetar.admin.connection import LOCAL, SCOPE
 from magnetar.admin.exchange import AdminRoute, Context, refusal
 from magnetar.admin.handlers import (
     backlog_quotas,
@@ -26,6 +28,7 @@ from magnetar.admin.handlers import (
     topics,
     unsupported,
 )
+from magnetar.admin.handlers.metadata_sync import IS_OFF
 from magnetar.admin.handlers.operations import (
     broker_stats,
     bundles,
@@ -41,6 +44,7 @@ from magnetar.admin.handlers.operations import (
 )
 from magnetar.admin.pulsar_api.routes import specificity
 from magnetar.base.errors import AdminError, BadVersionError, MagnetarError
+from magnetar.metasync.local.scope import local_changes
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -80,6 +84,10 @@ NOUNS = (
 """Modules with routes, each with a function ``routes``."""
 
 
+_SHOWN_MAX = 100
+"""Maximum number of characters of a header in a refusal."""
+
+
 def served_routes(context: Context) -> list[AdminRoute]:
     """Return the routes of all handlers."""
     return [each for noun in NOUNS for each in noun.routes(context)]
@@ -100,7 +108,7 @@ def build_app(service: AdminService, resources: Resources, extra_routes: Sequenc
     routes = sorted(all_routes(context), key=lambda each: specificity(each.path))
     app = Starlette(
         routes=[*routes, *extra_routes],
-        middleware=[Middleware(_RawPath)],
+        middleware=[Middleware(_RawPath), Middleware(_Scope, service)],
         exception_handlers={
             AdminError: partial(_refused, service),
             HTTPException: _not_routed,
@@ -125,6 +133,27 @@ class _RawPath:
         if scope["type"] == "http":
             scope = {**scope, "path": scope["raw_path"].decode("latin-1")}
         await self._app(scope, receive, send)
+
+
+class _Scope:
+    """Keep the changes of a request in this cluster if its header asks for it."""
+
+    def __init__(self, app: ASGIApp, service: AdminService) -> None:
+        self._app = app
+        self._service = service
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        wanted = Headers(scope=scope).get(SCOPE) if scope["type"] == "http" else None
+        if wanted is None:
+            await self._app(scope, receive, send)
+        elif wanted.lower() != LOCAL:
+            text = f"{SCOPE}: {wanted[:_SHOWN_MAX]} is not a scope; the only one is {LOCAL}"
+            await refusal(HTTPStatus.BAD_REQUEST, text)(scope, receive, send)
+        elif self._service.metadata_sync is None:
+            await refusal(HTTPStatus.PRECONDITION_FAILED, f"{SCOPE}: {IS_OFF}")(scope, receive, send)
+        else:
+            with local_changes():
+                await self._app(scope, receive, send)
 
 
 async def _refused(service: AdminService, _: Request, error: Exception) -> Response:

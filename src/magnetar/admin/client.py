@@ -41,6 +41,10 @@ class AdminClient:
         self.brokers = Brokers(self._connection)
         self.metadata_sync = MetadataSync(self._connection)
 
+    def keep_changes_local(self) -> None:
+        """Keep the changes of further calls in this cluster, although its metadata are synchronized with others."""
+        self._connection.keep_changes_local()
+
     def __enter__(self) -> Self:
         """Close at the end of the block."""
         return self

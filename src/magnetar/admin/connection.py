@@ -12,6 +12,12 @@ from magnetar.base.errors import AdminError, ClusterUnreachableError
 TIMEOUT_SECONDS = 60.0
 """Timeout of a request (``readTimeoutMs`` of Pulsar's admin client)."""
 
+SCOPE = "Magnetar-Scope"
+"""Header of a request: the clusters that its changes are for; absent: all of them."""
+
+LOCAL = "local"
+"""The value of SCOPE for this cluster only."""
+
 
 class Connection:
     """Requests to one admin URL."""
@@ -54,6 +60,10 @@ class Connection:
     def delete(self, path: str, **parameters: str | int | bool) -> None:
         """Remove."""
         self.send("DELETE", path, params=_query(parameters))
+
+    def keep_changes_local(self) -> None:
+        """Ask for changes in this cluster only with each further request."""
+        self._http.headers[SCOPE] = LOCAL
 
     def close(self) -> None:
         """Close the connections."""

@@ -376,6 +376,14 @@ class MetadataSync(Noun):
         """Return its state."""
         return dict(self._http.get(f"{_METADATA_SYNC}/status"))
 
+    def local(self) -> list[Json]:
+        """Return what is local in this cluster although its rules do not say so."""
+        return list(self._http.get(f"{_METADATA_SYNC}/local"))
+
+    def remove_local(self, resource: str, field: str = "") -> None:
+        """Give a resource, or one of its fields, the values of the other clusters."""
+        self._http.delete(f"{_METADATA_SYNC}/local", resource=resource, field=field)
+
     def refused(self) -> list[Json]:
         """Return the newest refused events, the oldest first."""
         return list(self._http.get(f"{_METADATA_SYNC}/refused"))

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     from magnetar.admin.log_service import DynamicSettings, LogOperations
     from magnetar.admin.metrics.options import MetricsOptions
-    from magnetar.admin.models.metadata_sync import MetadataSyncStatus, RefusedEvent
+    from magnetar.admin.models.metadata_sync import LocalValue, MetadataSyncStatus, RefusedEvent
     from magnetar.admin.models.protection import SubscriptionProtection
     from magnetar.admin.models.topics import MessageId
     from magnetar.admin.schema_service import SchemaOperations
@@ -155,6 +155,17 @@ class MetadataSync(Protocol):
 
     def last_edit(self, resource: Resource) -> Timestamp | None:
         """Return the time and the cluster of the newest edit of a resource; None if none is recorded."""
+        ...
+
+    def local(self) -> Sequence[LocalValue]:
+        """Return what is local in this cluster although its rules do not say so, by resource."""
+        ...
+
+    async def remove_local(self, resource: str, field: str) -> None:
+        """Give a tenant, namespace or topic, or one of its fields, the values of the other clusters.
+
+        Refuses with 404 if nothing of it is local, and with 400 an invalid name.
+        """
         ...
 
     def refused(self) -> Sequence[RefusedEvent]:

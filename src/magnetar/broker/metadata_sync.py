@@ -8,14 +8,16 @@ from typing import TYPE_CHECKING
 
 import structlog
 
-from magnetar.admin.models.metadata_sync import MetadataSyncStatus, RefusedEvent
+from magnetar.admin.models.metadata_sync import LocalValue, MetadataSyncStatus, RefusedEvent
 from magnetar.admin.models.model import iso_time
-from magnetar.base.errors import AdminError, MagnetarError, RequestError
+from magnetar.base.errors import AdminError, InvalidTopicNameError, MagnetarError, RequestError
 from magnetar.base.names import TopicName
 from magnetar.base.tasks import start_task
 from magnetar.client.client import PulsarClient
 from magnetar.metadata.policies import DEFAULT_NUMBER_OF_NAMESPACE_BUNDLES, BundlesData, Policies, TenantInfo
 from magnetar.metasync.event_topic import ClientEventTopic
+from magnetar.metasync.local.values import LocalMetadata
+from magnetar.metasync.places import resources_named
 from magnetar.metasync.rules import Rules, parse_rules
 from magnetar.metasync.store import SynchronizedStore
 from magnetar.metasync.synchronizer import Synchronizer
@@ -56,6 +58,7 @@ class MetadataSync:
         self._store = store
         self._url = service_url
         self._topic = TopicName.parse(config.metadataSyncEventTopic)
+        self._local = LocalMetadata(store.holdings)
         self._synchronizer = Synchronizer(store, config.metadataSyncSnapshotDurationSecond)
         self._connected: ClientEventTopic | None = None
         self._failure: str | None = None
@@ -96,6 +99,7 @@ class MetadataSync:
             failure=self._failure,
             unpublished_events=self._store.unpublished_count,
             applied_events=synchronizer.applied,
+            local_values=sum(1 for _ in self._local.values()),
             refused_events=synchronizer.refused,
             conflicts=self._store.conflicts,
             newest_event_age_seconds=self._ages(),
@@ -111,6 +115,35 @@ class MetadataSync:
     def last_edit(self, resource: Resource) -> Timestamp | None:
         """Return the time and the cluster of the newest edit of a resource; None if none is recorded."""
         return max(self._store.record(resource).timestamps(), default=None)
+
+    def local(self) -> list[LocalValue]:
+        """Return what is local although the rules do not say so, by resource."""
+        return [
+            LocalValue(
+                resource_type=each.resource.kind.value,
+                resource_name=each.resource.name,
+                field=each.unit.removeprefix("/"),
+                since=iso_time(each.since_ms),
+                reason=each.reason.value,
+                here=each.here,
+                common=each.common,
+            )
+            for each in self._local.values()
+        ]
+
+    async def remove_local(self, resource: str, field: str) -> None:
+        """Give a resource, or a field, the values of the other clusters; raises AdminError if it is not local."""
+        try:
+            found = resources_named(resource)
+        except InvalidTopicNameError as error:
+            raise AdminError(HTTPStatus.BAD_REQUEST, str(error)) from None
+        commits = [self._local.remove(each, f"/{field}" if field else "") for each in found]
+        if not any(commits):
+            what = f"{field} of {resource}" if field else resource
+            raise AdminError(HTTPStatus.NOT_FOUND, f"nothing of {what} is local, see: magnetar metadata local")
+        for commit in commits:
+            if commit is not None:
+                await commit
 
     def refused(self) -> list[RefusedEvent]:
         """Return the newest refused events, the oldest first."""

@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from magnetar.cli.session import Namespace, Session, command, names
+from magnetar.cli.session import Namespace, Session, change, command, names
 
 
 class BundleType(StrEnum):
@@ -34,7 +34,7 @@ def add_bundle_verbs(app: typer.Typer) -> None:
     """Add the verbs to ``namespaces``."""
     command(app, "bundles")(_bundles)
     command(app, "unload")(_unload)
-    command(app, "split-bundle")(_split_bundle)
+    change(app, "split-bundle")(_split_bundle)
 
 
 def _bundles(session: Session, namespace: Namespace) -> None:

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from typing import Annotated
+
+import typer
+
 from magnetar.cli.global_options import noun
 from magnetar.cli.metadata_diff import diff
 from magnetar.cli.metadata_import import import_metadata
@@ -16,6 +20,26 @@ command(app, "import")(import_metadata)
 def status(session: Session) -> None:
     """Show the state of the synchronizer: whether it is connected, and the age of the newest event of each cluster."""
     session.fields(session.client.metadata_sync.status())
+
+
+@command(app, "local")
+def local(session: Session) -> None:
+    """List the fields and resources that differ here because of a change with --local, and their common values."""
+    found = session.client.metadata_sync.local()
+    session.rows({**each, "here": each.get("here"), "common": each.get("common")} for each in found)
+
+
+@command(app, "remove-local")
+def remove_local(
+    session: Session,
+    resource: Annotated[str, typer.Argument(help="Tenant, tenant/namespace, or full name of a topic.")],
+    field: Annotated[
+        str, typer.Option("--field", help="One field as in `metadata local`, or all keys of it; default: all fields.")
+    ] = "",
+) -> None:
+    """Give what is local in a resource the values of the other clusters; publish a resource that they do not know."""
+    session.client.metadata_sync.remove_local(resource, field)
+    session.note(f"{field or 'all fields'} of {resource}: as in the other clusters")
 
 
 @command(app, "refused")

@@ -12,7 +12,7 @@ from magnetar.cli.consent import Force
 from magnetar.cli.global_options import noun
 from magnetar.cli.permissions import add_permission_verbs
 from magnetar.cli.policies import Enabled, add_verbs
-from magnetar.cli.session import Namespace, Session, command, names
+from magnetar.cli.session import Namespace, Session, change, command, names
 
 app = noun("Namespaces and their policies.")
 
@@ -33,7 +33,7 @@ def policies(session: Session, namespace: Namespace) -> None:
     session.fields(session.client.namespaces.policies(namespace))
 
 
-@command(app, "create")
+@change(app, "create")
 def create(
     session: Session,
     namespace: Namespace,
@@ -45,7 +45,7 @@ def create(
     session.created("namespace", namespace, {"clusters": session.client.namespaces.clusters(namespace)})
 
 
-@command(app, "delete")
+@change(app, "delete")
 def delete(session: Session, namespace: Namespace, force: Force = False) -> None:
     """Delete a namespace that has no topics."""
     before = session.client.namespaces.policies(namespace)
@@ -63,7 +63,7 @@ def get_clusters(session: Session, namespace: Namespace) -> None:
     session.names(session.client.namespaces.clusters(namespace))
 
 
-@command(app, "set-clusters")
+@change(app, "set-clusters")
 def set_clusters(session: Session, namespace: Namespace, clusters: Clusters, force: Force = False) -> None:
     """Set the clusters that replicate a namespace; a cluster that is removed deletes its copy."""
     before, wanted = session.client.namespaces.clusters(namespace), names(clusters)
@@ -81,7 +81,7 @@ def get_is_allow_auto_update_schema(session: Session, namespace: Namespace) -> N
     session.value(session.client.namespaces.auto_updates_schemas(namespace))
 
 
-@command(app, "set-is-allow-auto-update-schema")
+@change(app, "set-is-allow-auto-update-schema")
 def set_is_allow_auto_update_schema(session: Session, namespace: Namespace, enabled: Enabled) -> None:
     """Allow or forbid producers and consumers to bring new schemas."""
     before = session.client.namespaces.auto_updates_schemas(namespace)

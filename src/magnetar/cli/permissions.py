@@ -7,7 +7,7 @@ from typing import Annotated, get_args
 import typer
 
 from magnetar.base.names import NamespaceName, TopicName
-from magnetar.cli.session import Session, command, names
+from magnetar.cli.session import Session, change, command, names
 from magnetar.metadata.policies import AuthAction
 
 Owner = NamespaceName | TopicName
@@ -46,8 +46,9 @@ def revoke_permission(session: Session, owner: Owner, role: Role) -> None:
 
 def add_permission_verbs(app: typer.Typer, owner: object) -> None:
     """Add the verbs to a noun; ``owner`` is the annotation of their first argument."""
-    for verb in (permissions, grant_permission, revoke_permission):
-        command(app, verb.__name__.replace("_", "-"), owner=owner)(verb)
+    command(app, "permissions", owner=owner)(permissions)
+    change(app, "grant-permission", owner=owner)(grant_permission)
+    change(app, "revoke-permission", owner=owner)(revoke_permission)
 
 
 def _of_role(session: Session, owner: Owner, role: str) -> list[str] | None:

@@ -12,7 +12,7 @@ from magnetar.base.names import NamespaceName, TopicName
 from magnetar.cli import creation_policies, plain_policies, rate_policies
 from magnetar.cli.global_options import noun
 from magnetar.cli.plain_policies import set_policy
-from magnetar.cli.session import Session, Topic, command
+from magnetar.cli.session import Session, Topic, change, command
 from magnetar.cli.units import bounded_seconds, megabytes, minutes, seconds, size
 from magnetar.metadata.policy.table import Policy
 
@@ -300,11 +300,11 @@ def add_verbs(app: typer.Typer, owner: object) -> None:
             continue
         get = _topic_getter(policy, name) if owner is Topic else _getter(policy, name)
         command(app, f"get-{name}", owner=owner)(get)
-        command(app, f"set-{name}", owner=owner)(set_it)
-        command(app, f"remove-{name}", owner=owner)(_remover(policy, name))
+        change(app, f"set-{name}", owner=owner)(set_it)
+        change(app, f"remove-{name}", owner=owner)(_remover(policy, name))
     command(app, "get-backlog-quotas", owner=owner)(get_backlog_quotas)
-    command(app, "set-backlog-quota", owner=owner)(set_backlog_quota)
-    command(app, "remove-backlog-quota", owner=owner)(remove_backlog_quota)
+    change(app, "set-backlog-quota", owner=owner)(set_backlog_quota)
+    change(app, "remove-backlog-quota", owner=owner)(remove_backlog_quota)
 
 
 def _getter(policy: Policy, name: str) -> Callable[..., None]:

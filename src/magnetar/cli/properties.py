@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from magnetar.cli.session import Namespace, Session, Topic, command, names
+from magnetar.cli.session import Namespace, Session, Topic, change, command, names
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -21,17 +21,17 @@ def add_to_namespaces(app: typer.Typer) -> None:
     """Add the verbs to ``namespaces``."""
     command(app, "get-properties", owner=Namespace)(_get_all)
     command(app, "get-property")(_get)
-    command(app, "set-property")(_set)
-    command(app, "set-properties")(_set_several)
-    command(app, "remove-property")(_remove)
-    command(app, "clear-properties")(_clear)
+    change(app, "set-property")(_set)
+    change(app, "set-properties")(_set_several)
+    change(app, "remove-property")(_remove)
+    change(app, "clear-properties")(_clear)
 
 
 def add_to_topics(app: typer.Typer) -> None:
     """Add the verbs to ``topics``."""
     command(app, "get-properties", owner=Topic)(_get_all)
-    command(app, "update-properties")(_update_topic)
-    command(app, "remove-properties")(_remove_from_topic)
+    change(app, "update-properties")(_update_topic)
+    change(app, "remove-properties")(_remove_from_topic)
 
 
 def _get_all(session: Session, owner: Namespace) -> None:

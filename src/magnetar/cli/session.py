@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Annotated, Any, TypeVar, get_type_hints
@@ -104,6 +104,17 @@ def command(app: typer.Typer, name: str, **read_as: object) -> Callable[[Verb], 
 
     ``read_as`` replaces the annotations of parameters that nouns read differently.
     """
+    return _registration(app, name, read_as, [])
+
+
+def change(app: typer.Typer, name: str, **read_as: object) -> Callable[[Verb], Verb]:
+    """Register a verb that changes synchronized metadata: as ``command``, with the option ``--local``."""
+    return _registration(app, name, read_as, [_keyword("local", Local, default=False)])
+
+
+def _registration(
+    app: typer.Typer, name: str, read_as: Mapping[str, object], further: Sequence[inspect.Parameter]
+) -> Callable[[Verb], Verb]:
 
     def register(function: Verb) -> Verb:
         def run(
@@ -111,14 +122,17 @@ def command(app: typer.Typer, name: str, **read_as: object) -> Callable[[Verb], 
             admin_url: str | None,
             profile: str | None,
             output: Output,
+            local: bool = False,
             **arguments: Any,  # noqa: ANN401 - as the verb declares
         ) -> None:
             target = choose(context, admin_url, profile)
             with AdminClient(target.admin_url) as client, _failures(target, arguments):
+                if local:
+                    client.keep_changes_local()
                 function(Session(client, output, target), **arguments)
 
         # typer reads a command's parameters from its signature.
-        hints = get_type_hints(function, include_extras=True) | read_as
+        hints = get_type_hints(function, include_extras=True) | dict(read_as)
         session, *own = inspect.signature(function).parameters.values()
         shared = [
             _keyword("context", typer.Context),
@@ -128,13 +142,18 @@ def command(app: typer.Typer, name: str, **read_as: object) -> Callable[[Verb], 
         ]
         parameters = [parameter.replace(annotation=hints[parameter.name]) for parameter in own]
         run.__signature__ = inspect.Signature(  # type: ignore[attr-defined] # typer and inspect look for it
-            [parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY) for parameter in parameters] + shared
+            [parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY) for parameter in parameters] + [*further, *shared]
         )
         run.__annotations__ = {name: hint for name, hint in hints.items() if name != session.name}
         app.command(name, help=inspect.getdoc(function))(run)
         return function
 
     return register
+
+
+Local = Annotated[
+    bool, typer.Option("--local", help="Change this cluster only, although the metadata are synchronized with others.")
+]
 
 
 def _keyword(name: str, annotation: object, default: object = inspect.Parameter.empty) -> inspect.Parameter:

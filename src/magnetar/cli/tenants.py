@@ -8,7 +8,7 @@ import typer
 
 from magnetar.cli.consent import Force
 from magnetar.cli.global_options import noun
-from magnetar.cli.session import Session, command, names
+from magnetar.cli.session import Session, change, command, names
 
 app = noun("Tenants, their clusters and their roles.")
 
@@ -31,7 +31,7 @@ def get(session: Session, tenant: Tenant) -> None:
     session.fields(session.client.tenants.get(tenant))
 
 
-@command(app, "create")
+@change(app, "create")
 def create(
     session: Session, tenant: Tenant, allowed_clusters: AllowedClusters = "", admin_roles: AdminRoles = ""
 ) -> None:
@@ -41,7 +41,7 @@ def create(
     session.created("tenant", tenant, session.client.tenants.get(tenant))
 
 
-@command(app, "update")
+@change(app, "update")
 def update(
     session: Session, tenant: Tenant, allowed_clusters: AllowedClusters = "", admin_roles: AdminRoles = ""
 ) -> None:
@@ -52,7 +52,7 @@ def update(
     session.changed(tenant, "tenant", before, session.client.tenants.get(tenant))
 
 
-@command(app, "delete")
+@change(app, "delete")
 def delete(session: Session, tenant: Tenant, force: Force = False) -> None:
     """Delete a tenant that has no namespaces."""
     before = session.client.tenants.get(tenant)

@@ -13,7 +13,7 @@ from magnetar.cli.consent import Force, Yes
 from magnetar.cli.global_options import noun
 from magnetar.cli.output import UNKNOWN, Output, show_fields, show_table
 from magnetar.cli.permissions import add_permission_verbs
-from magnetar.cli.session import Namespace, Session, Topic, command
+from magnetar.cli.session import Namespace, Session, Topic, change, command
 from magnetar.cli.standing import standings
 from magnetar.cli.states import topic_effects, topic_state
 from magnetar.cli.units import position
@@ -66,14 +66,14 @@ def delete(session: Session, topic: Topic, force: ForceDeletion = False, yes: Ye
     session.deleted("topic", topic, before)
 
 
-@command(app, "create-partitioned-topic")
+@change(app, "create-partitioned-topic")
 def create_partitioned_topic(session: Session, topic: Topic, partitions: Partitions) -> None:
     """Create a partitioned topic."""
     session.client.topics.create_partitioned(topic, partitions)
     session.created("topic", topic, {"partitions": session.client.topics.partitions(topic)})
 
 
-@command(app, "update-partitioned-topic")
+@change(app, "update-partitioned-topic")
 def update_partitioned_topic(session: Session, topic: Topic, partitions: Partitions) -> None:
     """Add partitions."""
     topics = session.client.topics
@@ -82,7 +82,7 @@ def update_partitioned_topic(session: Session, topic: Topic, partitions: Partiti
     session.changed(topic, "partitions", before, topics.partitions(topic))
 
 
-@command(app, "delete-partitioned-topic")
+@change(app, "delete-partitioned-topic")
 def delete_partitioned_topic(session: Session, topic: Topic, force: ForceDeletion = False, yes: Yes = False) -> None:
     """Delete a partitioned topic and its partitions."""
     before = _consented_deletion(session, topic, partitioned=True, consent=force or yes)

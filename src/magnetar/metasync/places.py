@@ -57,6 +57,11 @@ class Resource(NamedTuple):
         return cls(kind, name)
 
     @property
+    def tenant(self) -> str:
+        """The tenant that it is, or belongs to."""
+        return (self.name.partition("://")[2] or self.name).partition("/")[0]
+
+    @property
     def path(self) -> str:
         """The path of its document."""
         if self.kind in (ResourceType.TENANTS, ResourceType.NAMESPACES):
@@ -72,6 +77,13 @@ class Resource(NamedTuple):
     def marks_path(self) -> str:
         """The path of its marks."""
         return f"{LOCAL}{self.path}"
+
+
+def resources_named(name: str) -> list[Resource]:
+    """Return the tenant or namespace with this name, or a topic with its policies; raises InvalidTopicNameError."""
+    if "://" in name:
+        return [Resource.parse(kind, name) for kind in (ResourceType.TOPICS, ResourceType.TOPIC_POLICIES)]
+    return [Resource.parse(ResourceType.NAMESPACES if "/" in name else ResourceType.TENANTS, name)]
 
 
 def resource_at(path: str) -> Resource | None:

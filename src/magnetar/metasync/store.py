@@ -11,28 +11,16 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from magnetar.metadata.awaiting import Commit
-from magnetar.metadata.resources import MANAGED_LEDGERS
 from magnetar.metadata.store import Delete, Put
 from magnetar.metasync.arrivals import Arrivals
 from magnetar.metasync.conflicts import lost_edits
-from magnetar.metasync.decisions import Circumstances, Holding, adopted, edited, merged
 from magnetar.metasync.events import EventType, MetadataChangeEvent
-from magnetar.metasync.local import decoded, encoded
-from magnetar.metasync.places import (
-    CLOCK,
-    OUTBOX,
-    RECORDS,
-    REFUSED,
-    RULES,
-    SYNCHRONIZED,
-    event_path,
-    refused_path,
-    resource_at,
-)
-from magnetar.metasync.records import Record
+from magnetar.metasync.local.decisions import adopted, edited, merged
+from magnetar.metasync.local.holdings import Holdings, compact, next_number
+from magnetar.metasync.local.scope import is_local
+from magnetar.metasync.places import OUTBOX, REFUSED, RULES, SYNCHRONIZED, event_path, refused_path, resource_at
 from magnetar.metasync.rules import Rules, without_own
-from magnetar.metasync.timestamps import HybridClock, Timestamp, check_time
-from magnetar.metasync.units import ResourceType
+from magnetar.metasync.timestamps import Timestamp, check_time
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
@@ -41,6 +29,7 @@ if TYPE_CHECKING:
     from magnetar.base.world import Clock
     from magnetar.metadata.store import Change, MetadataStore, OnDurable, Versioned
     from magnetar.metasync.places import Resource
+    from magnetar.metasync.records import Record
 
 REFUSED_MAX = 100
 """Maximum number of refused events that are kept."""
@@ -66,10 +55,7 @@ class SynchronizedStore:
         self._inner = inner
         self._rules = rules
         self._cluster = cluster
-        self._wall = clock
-        stored = inner.get(CLOCK)
-        self._clock = HybridClock(cluster, None if stored is None else Timestamp.from_json(json.loads(stored.value)))
-        self._next_number = _next_number(inner.children(OUTBOX))
+        self.holdings = Holdings(inner, cluster, clock, rules)
         self.arrivals = Arrivals(inner)
         self.conflicts = 0
         """Number of edits that lost against a concurrent one."""
@@ -126,82 +112,35 @@ class SynchronizedStore:
         resource = resource_at(operation.path)
         if resource is None or not self._rules.covers(resource):
             return []
-        held = self._held(resource)
+        held = self.holdings.held(resource)
         document = json.loads(operation.value) if isinstance(operation, Put) else None
-        after, published = edited(held, document, self._given(resource))
-        return self._written(replace(held, document=document), after, published)
+        after, published = edited(held, document, self.holdings.circumstances(resource), is_local=is_local())
+        return self.holdings.operations(replace(held, document=document), after, published)
 
     def apply(self, event: MetadataChangeEvent, on_durable: OnDurable) -> bool:
         """Merge the edits of an event; return whether any is new. ``on_durable`` is told when they are durable.
 
         Raises RequestError for edits that are too far in the future, ValueError for a document that is not valid.
         """
-        now_ms, resource, operations = self._now_ms(), event.resource, list[Put | Delete]()
+        now_ms, resource, operations = self.holdings.now_ms(), event.resource, list[Put | Delete]()
         for timestamp in (*event.record.timestamps(), Timestamp(event.update_time_ms, 0, event.source_cluster)):
             check_time(timestamp, now_ms)
-        held = after = self._held(resource)
+        held = after = self.holdings.held(resource)
         if self._rules.covers(resource):
-            after = merged(held, event.record, self._given(resource))
+            after = merged(held, event.record, self.holdings.circumstances(resource))
             arrived = event.record if held.document is None else without_own(event.record)
             self.conflicts += len(lost_edits(held.record, arrived))
         is_news = after.record != held.record
         if is_news:
             for timestamp in event.record.timestamps():
-                self._clock.observe(timestamp)
-            operations += self._written(held, after)
+                self.holdings.clock.observe(timestamp)
+            operations += self.holdings.operations(held, after)
         operations += self.arrivals.note(event)
         if operations:
             self._inner.commit(operations, on_durable)
         else:
             self._inner.barrier(on_durable)
         return is_news
-
-    def _given(self, resource: Resource) -> Circumstances:
-        return Circumstances(
-            self._rules,
-            self._now_ms(),
-            lambda: self._clock.next(self._now_ms()),
-            has_topics=lambda: self._has_topics(resource),
-        )
-
-    def _has_topics(self, resource: Resource) -> bool:
-        """Return whether the deletion of a resource would strand topics with messages or subscriptions."""
-        if resource.kind is not ResourceType.NAMESPACES:
-            return False
-        root = f"{MANAGED_LEDGERS}/{resource.name}"
-        return any(True for domain in self._inner.children(root) for _ in self._inner.each_child(f"{root}/{domain}"))
-
-    def _held(self, resource: Resource) -> Holding:
-        stored, marks = self._inner.get(resource.path), self._inner.get(resource.marks_path)
-        return Holding(
-            resource,
-            self.record(resource),
-            None if stored is None else json.loads(stored.value),
-            {} if marks is None else decoded(marks.value),
-        )
-
-    def _written(self, before: Holding, after: Holding, published: Record | None = None) -> list[Put | Delete]:
-        """Return the operations that store a holding, and the event with the edits to publish."""
-        resource, operations = after.resource, list[Put | Delete]()
-        if after.document != before.document:
-            operations.append(_stored(resource.path, None if after.document is None else _json(after.document)))
-        if after.marks != before.marks:
-            operations.append(_stored(resource.marks_path, encoded(after.marks) if after.marks else None))
-        if after.record != before.record:
-            after.record.forget()
-            operations.append(Put(resource.record_path, _json(after.record.to_json())))
-            operations.append(Put(CLOCK, _json(self._clock.newest.to_json())))
-        if published is not None and not published.is_empty:
-            operations.append(self._event(resource, published))
-        return operations
-
-    def _event(self, resource: Resource, record: Record) -> Put:
-        number, self._next_number = self._next_number, self._next_number + 1
-        event_type = EventType.MODIFIED
-        if record.created is not None or record.deleted is not None:
-            event_type = EventType.DELETED if record.created is None else EventType.CREATED
-        event = MetadataChangeEvent(event_type, resource, self._cluster, self._now_ms(), record)
-        return Put(event_path(number), event.encode())
 
     # -- the outbox -----------------------------------------------------------------------------------------------
 
@@ -227,15 +166,15 @@ class SynchronizedStore:
         the end, the oldest deleted resources beyond DELETED_MAX are forgotten.
         """
         deleted: list[tuple[Timestamp, Resource]] = []
-        for resource in [resource for resource, _ in self._recorded_values()]:
-            record = self.record(resource)
+        for resource in self.holdings.recorded():
+            record, now_ms = self.record(resource), self.holdings.now_ms()
             if record.is_empty:
                 continue  # it was forgotten meanwhile
             if record.deleted is not None and not record.exists:
                 deleted.append((record.deleted, resource))
             if self._rules.includes(resource):
                 shared = self._rules.shared(resource, record, is_new=True)
-                yield MetadataChangeEvent(EventType.SNAPSHOT, resource, self._cluster, self._now_ms(), shared).encode()
+                yield MetadataChangeEvent(EventType.SNAPSHOT, resource, self._cluster, now_ms, shared).encode()
         outdated = sorted(deleted)[: max(0, len(deleted) - DELETED_MAX)]
         if outdated:
             self._inner.commit([Delete(resource.record_path) for _, resource in outdated])
@@ -245,9 +184,13 @@ class SynchronizedStore:
     def keep_refused(self, event: bytes, reason: str, on_durable: OnDurable) -> None:
         """Keep an event that was refused, for inspection; the oldest beyond REFUSED_MAX are forgotten."""
         numbers = self._inner.children(REFUSED)
-        kept = {"time": self._now_ms(), "reason": reason, "event": event[:REFUSED_BYTES_MAX].decode(errors="replace")}
+        kept = {
+            "time": self.holdings.now_ms(),
+            "reason": reason,
+            "event": event[:REFUSED_BYTES_MAX].decode(errors="replace"),
+        }
         outdated = numbers[: max(0, len(numbers) + 1 - REFUSED_MAX)]
-        put = Put(refused_path(_next_number(numbers)), json.dumps(kept).encode())
+        put = Put(refused_path(next_number(numbers)), json.dumps(kept).encode())
         self._inner.commit([*(Delete(refused_path(int(number))) for number in outdated), put], on_durable)
 
     def refused(self) -> list[dict[str, Any]]:
@@ -258,19 +201,11 @@ class SynchronizedStore:
 
     def record(self, resource: Resource) -> Record:
         """Return the record of a resource; it is empty if no edit is known."""
-        stored = self._inner.get(resource.record_path)
-        return Record(resource.kind) if stored is None else _record_of(resource, stored.value)
+        return self.holdings.record(resource)
 
     def records(self) -> Iterator[tuple[Resource, Record]]:
         """Yield all records, including those of deleted resources; nothing may be stored meanwhile."""
-        for resource, value in self._recorded_values():
-            yield resource, _record_of(resource, value)
-
-    def _recorded_values(self) -> Iterator[tuple[Resource, bytes]]:
-        for path, value in self._inner.below(RECORDS):
-            resource = resource_at(path.removeprefix(RECORDS))
-            if resource is not None:
-                yield resource, value
+        return self.holdings.records()
 
     def adopt(self) -> Generator[None, None, None]:
         """Record the edits that were made while nothing was recorded, and apply rules that were changed, in steps.
@@ -296,36 +231,15 @@ class SynchronizedStore:
                 self._inner.commit(operations)
                 operations = []
                 yield
-        rules = _json(self._rules.to_json())
+        rules = compact(self._rules.to_json())
         if stored is None or stored.value != rules:
             operations.append(Put(RULES, rules))
         if operations:
             self._inner.commit(operations)
 
     def _adopted(self, resource: Resource, previous: Rules) -> list[Put | Delete]:
-        stored, held = self._inner.get(resource.path), self._held(resource)
-        created = None if stored is None else Timestamp(stored.modified_ms, 0, self._cluster)
-        after, published = adopted(held, previous, created, self._given(resource))
+        held, given = self.holdings.held(resource), self.holdings.circumstances(resource)
+        after, published = adopted(held, previous, self.holdings.created(resource), given)
         for timestamp in published.timestamps():
-            self._clock.observe(timestamp)
-        return self._written(held, after, published)
-
-    def _now_ms(self) -> int:
-        return int(self._wall.now() * 1000)
-
-
-def _record_of(resource: Resource, value: bytes) -> Record:
-    return Record.from_json(resource.kind, json.loads(value))
-
-
-def _stored(path: str, value: bytes | None) -> Put | Delete:
-    return Delete(path) if value is None else Put(path, value)
-
-
-def _json(value: object) -> bytes:
-    return json.dumps(value, separators=(",", ":"), ensure_ascii=False).encode()
-
-
-def _next_number(numbers: Sequence[str]) -> int:
-    """Return the number after the last one."""
-    return int(numbers[-1]) + 1 if numbers else 0
+            self.holdings.clock.observe(timestamp)
+        return self.holdings.operations(held, after, published)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from magnetar.admin.models.metadata_sync import MetadataSyncStatus, RefusedEvent
+from magnetar.admin.models.metadata_sync import LocalValue, MetadataSyncStatus, RefusedEvent
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -17,6 +17,7 @@ class FakeSynchronizer:
     def __init__(self) -> None:
         self.snapshots = 0
         self.last_edits: dict[Resource, Timestamp] = {}
+        self.removed: list[tuple[str, str]] = []
 
     def status(self) -> MetadataSyncStatus:
         return MetadataSyncStatus(
@@ -25,6 +26,7 @@ class FakeSynchronizer:
             failure="lost",
             unpublished_events=2,
             applied_events=3,
+            local_values=1,
             refused_events=1,
             conflicts=4,
             newest_event_age_seconds={"B": 1.5, "C": None},
@@ -32,6 +34,22 @@ class FakeSynchronizer:
 
     def last_edit(self, resource: Resource) -> Timestamp | None:
         return self.last_edits.get(resource)
+
+    def local(self) -> Sequence[LocalValue]:
+        return [
+            LocalValue(
+                resource_type="Namespaces",
+                resource_name="nyc/flights",
+                field="message_ttl_in_seconds",
+                since="2026-01-01T00:00:00.000Z",
+                reason="edit",
+                here=5,
+                common=None,
+            )
+        ]
+
+    async def remove_local(self, resource: str, field: str) -> None:
+        self.removed.append((resource, field))
 
     def refused(self) -> Sequence[RefusedEvent]:
         return [RefusedEvent(refused_at="2026-01-01T00:00:00.000Z", reason="not JSON", event="{")]

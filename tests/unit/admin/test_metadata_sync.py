@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 from http import HTTPStatus
+from typing import TYPE_CHECKING
 
 import httpx
 import pytest
@@ -8,12 +9,16 @@ import pytest
 from magnetar.admin.client import AdminClient
 from magnetar.base.errors import AdminError
 from magnetar.base.names import TopicName
-from magnetar.metadata.policies import PartitionedTopicMetadata
+from magnetar.metadata.policies import PartitionedTopicMetadata, TenantInfo
+from magnetar.metasync.local.scope import is_local
 from magnetar.metasync.places import Resource
 from magnetar.metasync.timestamps import Timestamp
 from magnetar.metasync.units import ResourceType
 from tests.unit.admin.fake_metadata_sync import FakeSynchronizer
 from tests.unit.admin.fake_service import AppTransport, FakeAdminService, new_service
+
+if TYPE_CHECKING:
+    from magnetar.metadata.awaiting import Commit
 
 LAST_EDIT = {"lastUpdatedBy", "lastUpdatedTime"}
 
@@ -32,6 +37,7 @@ def test_the_synchronizer_is_shown_and_takes_snapshots() -> None:
             "failure": "lost",
             "unpublishedEvents": 2,
             "appliedEvents": 3,
+            "localValues": 1,
             "refusedEvents": 1,
             "conflicts": 4,
             "newestEventAgeSeconds": {"B": 1.5, "C": None},
@@ -79,3 +85,62 @@ def test_the_newest_edit_does_not_come_from_clients() -> None:
         assert http.put("/admin/v2/namespaces/acme/orders", json={"replication_clusters": ["A"], **edit}).is_success
         assert http.get("/admin/v2/tenants/acme").json() == {"adminRoles": ["r"], "allowedClusters": ["A"]}
         assert not LAST_EDIT & http.get("/admin/v2/namespaces/acme/orders").json().keys()
+
+
+def test_local_values_are_shown_and_removed() -> None:
+    service, synchronizer = new_service(), FakeSynchronizer()
+    service.metadata_sync = synchronizer
+    with client_of(service) as client:
+        assert client.metadata_sync.local() == [
+            {
+                "resourceType": "Namespaces",
+                "resourceName": "nyc/flights",
+                "field": "message_ttl_in_seconds",
+                "since": "2026-01-01T00:00:00.000Z",
+                "reason": "edit",
+                "here": 5,
+            }
+        ]
+        client.metadata_sync.remove_local("nyc/flights", "message_ttl_in_seconds")
+        client.metadata_sync.remove_local("nyc/flights")
+        with pytest.raises(AdminError, match="name a tenant, namespace or topic") as refused:
+            client.metadata_sync.remove_local("")
+    assert refused.value.status == HTTPStatus.BAD_REQUEST
+    assert synchronizer.removed == [("nyc/flights", "message_ttl_in_seconds"), ("nyc/flights", "")]
+
+
+def test_the_changes_of_a_request_with_the_header_are_local(monkeypatch: pytest.MonkeyPatch) -> None:
+    service, scopes = new_service(), list[bool]()
+    service.metadata_sync = FakeSynchronizer()
+    tenants = service.resources.tenants
+    create = tenants.create
+
+    def create_noting_the_scope(name: str, info: TenantInfo) -> Commit:
+        scopes.append(is_local())
+        return create(name, info)
+
+    monkeypatch.setattr(tenants, "create", create_noting_the_scope)
+    with client_of(service) as client:
+        client.tenants.create("everywhere", ["A"])
+        client.keep_changes_local()
+        client.tenants.create("here", ["A"])
+    with client_of(service) as client:
+        client.tenants.create("again", ["A"])
+    assert scopes == [False, True, False]
+
+
+@pytest.mark.parametrize(
+    ("is_on", "value", "status", "reason"),
+    [
+        (True, "all", HTTPStatus.BAD_REQUEST, "Magnetar-Scope: all is not a scope; the only one is local"),
+        (False, "local", HTTPStatus.PRECONDITION_FAILED, "Magnetar-Scope: the metadata synchronizer is off"),
+    ],
+)
+def test_a_scope_that_makes_no_sense_is_refused(is_on: bool, value: str, status: HTTPStatus, reason: str) -> None:
+    service = new_service()
+    service.metadata_sync = FakeSynchronizer() if is_on else None
+    with httpx.Client(transport=AppTransport(service)) as http:
+        answer = http.put(f"{service.admin_url}/admin/v2/tenants/t", json={}, headers={"Magnetar-Scope": value})
+    assert answer.status_code == status
+    assert answer.json()["reason"].startswith(reason)
+    assert not service.resources.tenants.exists("t")

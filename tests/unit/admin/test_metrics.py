@@ -81,6 +81,7 @@ def samples() -> list[Sample]:
         ("magnetar_metadata_sync_applied_events_total", BROKER, 3),
         ("magnetar_metadata_sync_refused_events_total", BROKER, 1),
         ("magnetar_metadata_sync_conflicts_total", BROKER, 4),
+        ("magnetar_metadata_sync_local_values", BROKER, 1),
         ("magnetar_metadata_sync_newest_event_age_seconds", {**BROKER, "remote_cluster": "B"}, 1.5),
         ("magnetar_at_risk_messages", TOPIC, 12),
         ("magnetar_withheld_receipts", TOPIC, 5),

@@ -14,6 +14,8 @@ from magnetar.admin.models.protection import SubscriptionProtection
 from magnetar.base.position import LATEST, Position
 from magnetar.cli import session, subscriptions
 from magnetar.cli.main import ExitCode, main
+from magnetar.metasync.local.scope import is_local
+from tests.unit.admin.fake_metadata_sync import FakeSynchronizer
 from tests.unit.admin.fake_service import AppTransport, FakeAdminService, FakeSubscription
 from tests.unit.cli.fake_cluster import OBS, TOPIC
 
@@ -353,3 +355,22 @@ def test_the_client_finds_versions(service: FakeAdminService) -> None:
         assert client.schemas.version_of(OBS, schema) == -1
         client.schemas.upload(OBS, schema)
         assert client.schemas.version_of(OBS, schema) == 0
+
+
+def test_local_changes(service: FakeAdminService, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    service.metadata_sync = synchronizer = FakeSynchronizer()
+    scopes: list[bool] = []
+    update = service.resources.namespaces.update
+    monkeypatch.setattr(
+        service.resources.namespaces, "update", lambda *given: (scopes.append(is_local()), update(*given))[1]
+    )
+    run("namespaces set-message-ttl nyc/flights -ttl 5 --local")
+    run("namespaces set-message-ttl nyc/flights -ttl 6")
+    run("namespaces set-property nyc/flights -k a -v b --local")
+    run("namespaces set-retention nyc/flights -t 1m -s 1M --local")
+    run("namespaces remove-retention nyc/flights --local")
+    assert scopes == [True, False, True, True, True]
+    (value,) = run("metadata local")
+    assert (value["field"], value["here"], value["common"]) == ("message_ttl_in_seconds", 5, None)
+    run("metadata remove-local nyc/flights --field message_ttl_in_seconds")
+    assert synchronizer.removed == [("nyc/flights", "message_ttl_in_seconds")]

@@ -5,8 +5,8 @@ from __future__ import annotations
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Any
 
-from magnetar.admin.exchange import AdminRoute, Context, route
-from magnetar.admin.models.metadata_sync import MetadataSyncStatus, RefusedEvent
+from magnetar.admin.exchange import AdminRoute, Context, query_text, route
+from magnetar.admin.models.metadata_sync import LocalValue, MetadataSyncStatus, RefusedEvent
 from magnetar.base.errors import AdminError
 
 if TYPE_CHECKING:
@@ -14,6 +14,9 @@ if TYPE_CHECKING:
 
     from magnetar.admin.service import MetadataSync
 
+
+IS_OFF = "the metadata synchronizer is off: set metadataSyncEventTopic in the configuration of the broker"
+"""The reason of a refusal."""
 
 _OFF = [HTTPStatus.PRECONDITION_FAILED]
 
@@ -25,6 +28,8 @@ def routes(context: Context) -> list[AdminRoute]:
     return [
         route("GET", f"{root}/status", handlers.status, gives=MetadataSyncStatus, refuses=_OFF),
         route("GET", f"{root}/refused", handlers.refused, gives=list[RefusedEvent], refuses=_OFF),
+        route("GET", f"{root}/local", handlers.local, gives=list[LocalValue], refuses=_OFF),
+        route("DELETE", f"{root}/local", handlers.remove_local, query=["resource", "field"], refuses=[400, 404, *_OFF]),
         route("POST", f"{root}/snapshot", handlers.snapshot, refuses=_OFF),
     ]
 
@@ -39,6 +44,15 @@ class _MetadataSync:
     def refused(self, _: Request) -> list[dict[str, Any]]:
         return [event.to_json() for event in self._synchronizer.refused()]
 
+    def local(self, _: Request) -> list[dict[str, Any]]:
+        return [value.to_json() for value in self._synchronizer.local()]
+
+    async def remove_local(self, request: Request) -> None:
+        resource = query_text(request, "resource")
+        if not resource:
+            raise AdminError(HTTPStatus.BAD_REQUEST, "name a tenant, namespace or topic: resource=acme/orders")
+        await self._synchronizer.remove_local(resource, query_text(request, "field") or "")
+
     async def snapshot(self, _: Request) -> None:
         await self._synchronizer.snapshot()
 
@@ -46,6 +60,5 @@ class _MetadataSync:
     def _synchronizer(self) -> MetadataSync:
         found = self._service.metadata_sync
         if found is None:
-            message = "the metadata synchronizer is off: set metadataSyncEventTopic in the configuration of the broker"
-            raise AdminError(HTTPStatus.PRECONDITION_FAILED, message)
+            raise AdminError(HTTPStatus.PRECONDITION_FAILED, IS_OFF)
         return found

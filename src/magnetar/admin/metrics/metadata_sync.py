@@ -19,6 +19,7 @@ def metadata_sync_metrics(cluster: str, status: MetadataSyncStatus) -> Iterator[
     gauges = (
         ("connected", "1 while the metadata synchronizer is connected to its event topic", status.connected),
         ("unpublished_events", "Changes made here that are not in the event topic yet", status.unpublished_events),
+        ("local_values", "Fields and resources that are local although the rules do not say so", status.local_values),
     )
     for name, text, value in gauges:
         gauge = GaugeMetricFamily(f"{_PREFIX}_{name}", text, labels=("cluster",))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 from magnetar.admin.models.model import Model
 
@@ -19,6 +20,8 @@ class MetadataSyncStatus(Model):
     """Changes made here that are not in the event topic yet."""
     applied_events: int
     """Events with news since the start of the broker, including those of this cluster that it had lost."""
+    local_values: int
+    """Fields, and whole resources, that are local to this cluster although its rules do not say so."""
     refused_events: int
     """Events that could not be applied since the start of the broker."""
     conflicts: int
@@ -39,3 +42,20 @@ class RefusedEvent(Model):
     reason: str
     event: str
     """Its beginning, as text."""
+
+
+@dataclass(slots=True, kw_only=True)
+class LocalValue(Model):
+    """A field, or a whole resource, that is local to this cluster although its rules do not say so."""
+
+    resource_type: str
+    resource_name: str
+    field: str
+    """Its name, with a key behind a slash; empty: the resource as a whole."""
+    since: str
+    reason: str
+    """``edit``: a local edit; ``dropped``: the tenant does not allow this cluster."""
+    here: Any
+    """The value in this cluster, absent if it is not set; without a field, whether the resource exists here."""
+    common: Any
+    """The value in the other clusters."""

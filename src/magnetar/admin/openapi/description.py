@@ -59,6 +59,7 @@ QUERY: Mapping[str, Any] = {
     "checkAllowAutoCreation": bool,
     "excludeConsumers": bool,
     "excludePublishers": bool,
+    "field": str,
     "force": bool,
     "getEarliestTimeInBacklog": bool,
     "getPreciseBacklog": bool,
@@ -70,6 +71,7 @@ QUERY: Mapping[str, Any] = {
     "mode": Literal["PERSISTENT", "NON_PERSISTENT", "ALL"],
     "perPartition": bool,
     "replicated": bool,
+    "resource": str,
     "splitAlgorithmName": Literal[
         "range_equally_divide", "topic_count_equally_divide", "specified_positions_divide", "flow_or_qps_equally_divide"
     ],

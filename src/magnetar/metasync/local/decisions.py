@@ -12,13 +12,13 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from magnetar.metasync.documents import normal, own_units
-from magnetar.metasync.local import WHOLE, Mark, Marks, Reason
+from magnetar.metasync.local.marks import WHOLE, Mark, Marks, Reason
 from magnetar.metasync.records import PARTITIONS, REMOVED, Edit, Record
 from magnetar.metasync.rules import OF_EACH_CLUSTER, without_own
 from magnetar.metasync.units import ResourceType, document_of, units_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
 
     from magnetar.metasync.places import Resource
     from magnetar.metasync.rules import Rules
@@ -160,6 +160,21 @@ def adopted(held: Holding, previous: Rules, created: Timestamp | None, given: Ci
         published = replace(published, edits=edits)
     after = replace(held, record=record.merge(published))
     return (after if given.rules == previous else applied(after, given)), published
+
+
+def ended(
+    held: Holding, units: Iterable[str], created: Timestamp | None, given: Circumstances
+) -> tuple[Holding, Record]:
+    """Remove the marks of units, whose values are the common ones again.
+
+    A resource that the other clusters do not know is published, at the time of its last change, ``created``. Returns
+    the holding after it, and the edits to publish.
+    """
+    marks = {unit: mark for unit, mark in held.marks.items() if unit not in units}
+    unmarked = replace(held, marks=marks)
+    if held.document is not None and held.record.is_empty:
+        return adopted(unmarked, given.rules, created, given)
+    return returned(unmarked, given), Record(held.resource.kind)
 
 
 def returned(held: Holding, given: Circumstances) -> Holding:

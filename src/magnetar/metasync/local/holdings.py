@@ -1,0 +1,147 @@
+"""The synchronized resources of one cluster in its metadata store: documents, records, marks, and events to publish."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+from magnetar.metadata.resources import MANAGED_LEDGERS
+from magnetar.metadata.store import Delete, Put
+from magnetar.metasync.events import EventType, MetadataChangeEvent
+from magnetar.metasync.local.decisions import Circumstances, Holding
+from magnetar.metasync.local.marks import decoded, encoded
+from magnetar.metasync.places import CLOCK, LOCAL, OUTBOX, RECORDS, Resource, event_path, resource_at
+from magnetar.metasync.records import Record
+from magnetar.metasync.timestamps import HybridClock, Timestamp
+from magnetar.metasync.units import ResourceType
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from magnetar.base.world import Clock
+    from magnetar.metadata.store import MetadataStore
+    from magnetar.metasync.rules import Rules
+
+
+class Holdings:
+    """Reads the resources, and returns the operations that change them. Used on the event loop's thread."""
+
+    def __init__(self, store: MetadataStore, cluster: str, clock: Clock, rules: Rules) -> None:
+        """Read the resources of ``cluster`` in ``store``; ``clock`` is the wall clock."""
+        self.store = store
+        """What is committed to it is not published."""
+        self.rules = rules
+        self.cluster = cluster
+        self._wall = clock
+        stored = store.get(CLOCK)
+        self.clock = HybridClock(cluster, None if stored is None else Timestamp.from_json(json.loads(stored.value)))
+        self._next_number = next_number(store.children(OUTBOX))
+
+    def circumstances(self, resource: Resource) -> Circumstances:
+        """Return what decides about a change of a resource that is made now."""
+        return Circumstances(
+            self.rules,
+            self.now_ms(),
+            lambda: self.clock.next(self.now_ms()),
+            is_allowed=resource.kind is ResourceType.TENANTS or self.allows(resource.tenant),
+            has_topics=lambda: self.has_topics(resource),
+        )
+
+    def held(self, resource: Resource) -> Holding:
+        """Return a resource of this cluster."""
+        stored, marks = self.store.get(resource.path), self.store.get(resource.marks_path)
+        return Holding(
+            resource,
+            self.record(resource),
+            None if stored is None else json.loads(stored.value),
+            {} if marks is None else decoded(marks.value),
+        )
+
+    def operations(self, before: Holding, after: Holding, published: Record | None = None) -> list[Put | Delete]:
+        """Return the operations that replace a holding, and add the event with the edits to publish."""
+        resource, operations = after.resource, list[Put | Delete]()
+        if after.document != before.document:
+            operations.append(_stored(resource.path, None if after.document is None else compact(after.document)))
+        if after.marks != before.marks:
+            operations.append(_stored(resource.marks_path, encoded(after.marks) if after.marks else None))
+        if after.record != before.record:
+            after.record.forget()
+            operations.append(Put(resource.record_path, compact(after.record.to_json())))
+            operations.append(Put(CLOCK, compact(self.clock.newest.to_json())))
+        if published is not None and not published.is_empty:
+            operations.append(self._event(resource, published))
+        return operations
+
+    def _event(self, resource: Resource, record: Record) -> Put:
+        number, self._next_number = self._next_number, self._next_number + 1
+        event_type = EventType.MODIFIED
+        if record.created is not None or record.deleted is not None:
+            event_type = EventType.DELETED if record.created is None else EventType.CREATED
+        event = MetadataChangeEvent(event_type, resource, self.cluster, self.now_ms(), record)
+        return Put(event_path(number), event.encode())
+
+    # -- records and marks ----------------------------------------------------------------------------------------
+
+    def record(self, resource: Resource) -> Record:
+        """Return the record of a resource; it is empty if no edit is known."""
+        stored = self.store.get(resource.record_path)
+        return Record(resource.kind) if stored is None else _record_of(resource, stored.value)
+
+    def records(self) -> Iterator[tuple[Resource, Record]]:
+        """Yield all records, including those of deleted resources; nothing may be stored meanwhile."""
+        for path, value in self.store.below(RECORDS):
+            resource = resource_at(path.removeprefix(RECORDS))
+            if resource is not None:
+                yield resource, _record_of(resource, value)
+
+    def recorded(self) -> list[Resource]:
+        """Return the resources with a record, including deleted ones."""
+        paths = [path.removeprefix(RECORDS) for path, _ in self.store.below(RECORDS)]
+        return [resource for path in paths if (resource := resource_at(path)) is not None]
+
+    def marked(self) -> list[Resource]:
+        """Return the resources of which something is local."""
+        paths = [path.removeprefix(LOCAL) for path, _ in self.store.below(LOCAL)]
+        return [resource for path in paths if (resource := resource_at(path)) is not None]
+
+    # -- circumstances --------------------------------------------------------------------------------------------
+
+    def now_ms(self) -> int:
+        """Return the time of the wall clock in milliseconds since the epoch."""
+        return int(self._wall.now() * 1000)
+
+    def created(self, resource: Resource) -> Timestamp | None:
+        """Return the time of the last change of a document, as that of its creation; None if it does not exist."""
+        stored = self.store.get(resource.path)
+        return None if stored is None else Timestamp(stored.modified_ms, 0, self.cluster)
+
+    def allows(self, tenant: str) -> bool:
+        """Return whether the tenant allows this cluster. It does if it is not known here, or names no cluster."""
+        stored = self.store.get(Resource(ResourceType.TENANTS, tenant).path)
+        allowed = [] if stored is None else json.loads(stored.value).get("allowedClusters")
+        return not allowed or self.cluster in allowed
+
+    def has_topics(self, resource: Resource) -> bool:
+        """Return whether the deletion of a resource would strand topics with messages or subscriptions."""
+        if resource.kind is not ResourceType.NAMESPACES:
+            return False
+        root = f"{MANAGED_LEDGERS}/{resource.name}"
+        return any(True for domain in self.store.children(root) for _ in self.store.each_child(f"{root}/{domain}"))
+
+
+def compact(value: object) -> bytes:
+    """Return JSON as it is stored."""
+    return json.dumps(value, separators=(",", ":"), ensure_ascii=False).encode()
+
+
+def next_number(numbers: Sequence[str]) -> int:
+    """Return the number after the last one."""
+    return int(numbers[-1]) + 1 if numbers else 0
+
+
+def _stored(path: str, value: bytes | None) -> Put | Delete:
+    return Delete(path) if value is None else Put(path, value)
+
+
+def _record_of(resource: Resource, value: bytes) -> Record:
+    return Record.from_json(resource.kind, json.loads(value))

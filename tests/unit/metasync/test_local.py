@@ -1,0 +1,274 @@
+"""Local changes stay in their cluster, and what is not local agrees everywhere."""
+
+from __future__ import annotations
+
+import contextlib
+from random import Random
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from magnetar.metadata.policies import PartitionedTopicMetadata, Policies, TenantInfo
+from magnetar.metasync.local.marks import WHOLE, Reason
+from magnetar.metasync.local.scope import is_local, local_changes
+from magnetar.metasync.local.values import LocalMetadata
+from magnetar.metasync.places import Resource, resource_at
+from magnetar.metasync.records import PARTITIONS
+from magnetar.metasync.units import ResourceType, units_of
+from tests.unit.metasync.test_different_rules import TTL, change, exchange, excluding, restart, ttl
+from tests.unit.metasync.test_store import ORDERS, RULES, TOPIC, Cluster, edit
+
+if TYPE_CHECKING:
+    from magnetar.metasync.local.marks import Marks
+
+ACME_ORDERS = Resource(ResourceType.NAMESPACES, "acme/orders")
+
+
+def pair() -> tuple[Cluster, Cluster]:
+    """Return two clusters with a namespace."""
+    ewr, jfk = Cluster("ewr"), Cluster("jfk")
+    ewr.resources.namespaces.create(ORDERS, Policies(message_ttl_in_seconds=60))
+    exchange(ewr, jfk)
+    return ewr, jfk
+
+
+def change_locally(cluster: Cluster, **fields: object) -> None:
+    with local_changes():
+        change(cluster, ORDERS, **fields)
+
+
+def marks(cluster: Cluster) -> dict[Resource, Marks]:
+    return {resource: cluster.store.holdings.held(resource).marks for resource in cluster.store.holdings.marked()}
+
+
+def remove(cluster: Cluster, resource: Resource = ACME_ORDERS, field: str = "") -> bool:
+    return LocalMetadata(cluster.store.holdings).remove(resource, field) is not None
+
+
+def test_the_scope_ends_with_its_block() -> None:
+    assert not is_local()
+    with local_changes():
+        assert is_local()
+    assert not is_local()
+
+
+def test_a_local_edit_stays_here_and_edits_of_others_do_not_change_it() -> None:
+    ewr, jfk = pair()
+    change_locally(jfk, message_ttl_in_seconds=5)
+    assert jfk.events() == []
+    change(ewr, message_ttl_in_seconds=70, properties={"a": "b"})
+    exchange(ewr, jfk)
+    assert (ttl(ewr), ttl(jfk)) == (70, 5)
+    found = jfk.resources.namespaces.get(ORDERS)
+    assert found is not None
+    assert found.properties == {"a": "b"}
+    jfk.restart()
+    list(jfk.store.adopt())
+    assert jfk.events() == []
+    (value,) = LocalMetadata(jfk.store.holdings).values()
+    assert (value.resource, value.unit, value.reason) == (ACME_ORDERS, f"/{TTL}", Reason.EDIT)
+    assert (value.here, value.common, value.since_ms) == (5, 70, 1_001_000)
+
+
+def test_a_local_value_ends_with_the_next_edit_of_the_field_here() -> None:
+    ewr, jfk = pair()
+    change_locally(jfk, message_ttl_in_seconds=5)
+    change(jfk, properties={"a": "b"})
+    exchange(ewr, jfk)
+    assert (ttl(ewr), ttl(jfk)) == (60, 5)
+    change(jfk, message_ttl_in_seconds=7)
+    exchange(ewr, jfk)
+    assert (ttl(ewr), ttl(jfk)) == (7, 7)
+    assert marks(jfk) == {}
+    change(ewr, message_ttl_in_seconds=8)
+    exchange(ewr, jfk)
+    assert jfk.documents() == ewr.documents()
+
+
+def test_a_local_value_is_returned_to_the_common_one() -> None:
+    ewr, jfk = pair()
+    change_locally(jfk, message_ttl_in_seconds=5, properties={"a": "b", "c": "d"})
+    change(ewr, message_ttl_in_seconds=70)
+    exchange(ewr, jfk)
+    assert remove(jfk, field=f"/{TTL}")
+    assert ttl(jfk) == 70
+    assert not remove(jfk, field=f"/{TTL}")
+    assert remove(jfk, field="/properties")
+    assert marks(jfk) == {}
+    assert jfk.documents() == ewr.documents()
+    assert jfk.events() == []
+
+
+def test_a_removal_can_be_local() -> None:
+    ewr, jfk = pair()
+    change_locally(jfk, message_ttl_in_seconds=None)
+    exchange(ewr, jfk)
+    assert (ttl(ewr), ttl(jfk)) == (60, None)
+    remove(jfk)
+    assert ttl(jfk) == 60
+
+
+def test_a_deletion_elsewhere_ends_local_values() -> None:
+    ewr, jfk = pair()
+    change_locally(jfk, message_ttl_in_seconds=5)
+    ewr.resources.namespaces.delete(ORDERS)
+    exchange(ewr, jfk)
+    assert jfk.documents() == {}
+    assert marks(jfk) == {}
+    ewr.now_s += 5
+    ewr.resources.namespaces.create(ORDERS, Policies(message_ttl_in_seconds=9))
+    exchange(ewr, jfk)
+    assert ttl(jfk) == 9
+
+
+def test_a_namespace_that_was_created_locally_is_published_when_it_is_no_longer_local() -> None:
+    ewr, jfk = Cluster("ewr"), Cluster("jfk")
+    with local_changes():
+        jfk.resources.namespaces.create(ORDERS, Policies())
+    change(jfk, message_ttl_in_seconds=5)
+    restart(jfk, RULES)
+    exchange(ewr, jfk)
+    assert ewr.documents() == {}
+    assert remove(jfk)
+    exchange(ewr, jfk)
+    assert (ttl(ewr), ttl(jfk)) == (5, 5)
+
+
+def test_a_namespace_that_was_created_locally_becomes_that_of_the_others() -> None:
+    ewr, jfk = Cluster("ewr"), Cluster("jfk")
+    with local_changes():
+        jfk.resources.namespaces.create(ORDERS, Policies(message_ttl_in_seconds=5))
+    ewr.resources.namespaces.create(ORDERS, Policies(message_ttl_in_seconds=60))
+    exchange(ewr, jfk)
+    assert (ttl(ewr), ttl(jfk)) == (60, 5)
+    assert remove(jfk)
+    assert jfk.documents() == ewr.documents()
+    assert jfk.events() == []
+
+
+def test_a_namespace_that_was_deleted_locally_stays_away_until_it_is_returned() -> None:
+    ewr, jfk = pair()
+    with local_changes():
+        jfk.resources.namespaces.delete(ORDERS)
+    change(ewr, message_ttl_in_seconds=70)
+    exchange(ewr, jfk)
+    restart(jfk, RULES)
+    assert (jfk.documents(), jfk.events()) == ({}, [])
+    (value,) = LocalMetadata(jfk.store.holdings).values()
+    assert (value.unit, value.here, value.common) == (WHOLE, False, True)
+    jfk.resources.namespaces.create(ORDERS, Policies())
+    assert jfk.events() == [], "it is local until it is returned"
+    remove(jfk)
+    assert jfk.documents() == ewr.documents()
+
+
+def test_a_local_creation_and_deletion_leaves_nothing() -> None:
+    ewr, jfk = Cluster("ewr"), Cluster("jfk")
+    with local_changes():
+        jfk.resources.tenants.create("acme", TenantInfo())
+        jfk.resources.tenants.delete("acme")
+    assert (marks(jfk), jfk.events()) == ({}, [])
+    ewr.resources.tenants.create("acme", TenantInfo())
+    exchange(ewr, jfk)
+    assert jfk.documents() == ewr.documents()
+
+
+def test_local_partitions_stay_while_the_others_have_fewer() -> None:
+    """The number of partitions only grows: otherwise their messages would be out of reach."""
+    ewr, jfk = Cluster("ewr"), Cluster("jfk")
+    ewr.resources.partitioned_topics.create(TOPIC, PartitionedTopicMetadata(partitions=2))
+    exchange(ewr, jfk)
+    with local_changes():
+        jfk.resources.partitioned_topics.put(TOPIC, PartitionedTopicMetadata(partitions=4))
+    resource = Resource(ResourceType.TOPICS, str(TOPIC))
+
+    def partitions() -> list[int]:
+        found = [cluster.resources.partitioned_topics.get(TOPIC) for cluster in (ewr, jfk)]
+        return [each.partitions for each in found if each is not None]
+
+    remove(jfk, resource)
+    assert partitions() == [2, 4]
+    assert list(marks(jfk)[resource]) == [PARTITIONS]
+    restart(jfk, RULES)
+    assert jfk.events() == []
+    ewr.resources.partitioned_topics.put(TOPIC, PartitionedTopicMetadata(partitions=8))
+    exchange(ewr, jfk)
+    assert partitions() == [8, 8]
+    assert marks(jfk) == {}
+
+
+def test_a_local_edit_of_an_excluded_field_stays_when_the_rule_ends() -> None:
+    ewr, jfk = Cluster("ewr"), Cluster("jfk", rules=excluding(f"*#{TTL}"))
+    ewr.resources.namespaces.create(ORDERS, Policies(message_ttl_in_seconds=60))
+    exchange(ewr, jfk)
+    change_locally(jfk, message_ttl_in_seconds=5)
+    restart(jfk, RULES)
+    assert ttl(jfk) == 5
+    remove(jfk)
+    assert ttl(jfk) == 60
+
+
+def test_a_field_that_belongs_to_each_cluster_is_not_marked() -> None:
+    _, jfk = pair()
+    change_locally(jfk, replication_clusters=["jfk"])
+    assert marks(jfk) == {}
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_random_edits_of_both_scopes(seed: int) -> None:
+    """What is marked never changes by an exchange; all the rest is equal at the end."""
+    chance = Random(seed)
+    clusters = [Cluster(name, 10_000.0 + chance.uniform(-600, 600)) for name in ("ewr", "jfk", "lga")]
+    for _ in range(150):
+        cluster, other = chance.sample(clusters, 2)
+        if chance.random() < 0.6:
+            published = len(cluster.events())
+            with local_changes() if chance.random() < 0.3 else contextlib.nullcontext():
+                edit(cluster, chance)
+                assert not is_local() or len(cluster.events()) == published
+        else:
+            before = [(each, marks(each), each.documents()) for each in (cluster, other)]
+            exchange(cluster, other)
+            for each, marked, documents in before:
+                _check_unchanged(each, marked, documents)
+            if chance.random() < 0.2:
+                cluster.restart()
+                list(cluster.store.adopt())
+    for _ in range(2):
+        exchange(*clusters)
+    _check_equal(clusters)
+    for cluster in clusters:
+        for resource in marks(cluster):
+            remove(cluster, resource)
+    for _ in range(2):
+        exchange(*clusters)
+    kept = [unit for cluster in clusters for found in marks(cluster).values() for unit in found]
+    assert set(kept) <= {PARTITIONS}
+    _check_equal(clusters)
+
+
+def _check_unchanged(cluster: Cluster, marked: dict[Resource, Marks], documents: dict[str, Any]) -> None:
+    after = cluster.documents()
+    for resource, found in marked.items():
+        if WHOLE in found:
+            assert after.get(resource.path) == documents.get(resource.path)
+        elif resource.path in after:
+            old, new = (units_of(resource.kind, each[resource.path]) for each in (documents, after))
+            assert all(old.get(unit) == new.get(unit) for unit in found if unit != PARTITIONS)
+
+
+def _check_equal(clusters: list[Cluster]) -> None:
+    """Check that the clusters agree on all units that none of those that have the resource marks."""
+    all_documents, all_marks = [each.documents() for each in clusters], [marks(each) for each in clusters]
+    for path in {path for found in all_documents for path in found}:
+        resource = resource_at(path)
+        assert resource is not None
+        sharing = [
+            (units_of(resource.kind, documents[path]) if path in documents else None, marked.get(resource, {}))
+            for documents, marked in zip(all_documents, all_marks, strict=True)
+            if WHOLE not in marked.get(resource, {})
+        ]
+        assert len({units is None for units, _ in sharing}) <= 1 or resource.kind is ResourceType.TOPICS, path
+        for unit in {unit for units, _ in sharing for unit in units or ()}:
+            values = [repr(units.get(unit)) for units, marked in sharing if units is not None and unit not in marked]
+            assert len(set(values)) <= 1, (path, unit, values)
