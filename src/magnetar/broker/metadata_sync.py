@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from contextlib import suppress
 from http import HTTPStatus
 from typing import TYPE_CHECKING
 
@@ -15,22 +16,28 @@ from magnetar.base.names import TopicName
 from magnetar.base.tasks import start_task
 from magnetar.client.client import PulsarClient
 from magnetar.metadata.policies import DEFAULT_NUMBER_OF_NAMESPACE_BUNDLES, BundlesData, Policies, TenantInfo
+from magnetar.metadata.resources import POLICIES
 from magnetar.metasync.event_topic import ClientEventTopic
+from magnetar.metasync.local.allowed import AllowedClusters
 from magnetar.metasync.local.values import LocalMetadata
-from magnetar.metasync.places import resources_named
+from magnetar.metasync.places import resource_at, resources_named
 from magnetar.metasync.rules import Rules, parse_rules
 from magnetar.metasync.store import SynchronizedStore
 from magnetar.metasync.synchronizer import Synchronizer
+from magnetar.metasync.units import ResourceType
 
 if TYPE_CHECKING:
     from magnetar.base.world import Clock
     from magnetar.broker.environment import Environment
     from magnetar.broker.settings.config import BrokerConfig
-    from magnetar.metadata.store import MetadataStore
+    from magnetar.metadata.store import Change, MetadataStore
     from magnetar.metasync.places import Resource
     from magnetar.metasync.timestamps import Timestamp
 
 log = structlog.get_logger(__name__)
+
+SETTLE_S = 60.0
+"""Maximum seconds until a namespace is dropped whose last topic was deleted after its tenant forbade the cluster."""
 
 RETRY_S = 1.0
 """Seconds until the synchronizer connects again to its own broker."""
@@ -59,12 +66,18 @@ class MetadataSync:
         self._url = service_url
         self._topic = TopicName.parse(config.metadataSyncEventTopic)
         self._local = LocalMetadata(store.holdings)
+        self._allowed = AllowedClusters(store.holdings)
+        self._stranded: list[str] = []
         self._synchronizer = Synchronizer(store, config.metadataSyncSnapshotDurationSecond)
         self._connected: ClientEventTopic | None = None
         self._failure: str | None = None
         """Reason of the end of the last connection; None while connected."""
-        self._task: asyncio.Task[None] | None = None
-        self._end_watch = environment.resources.clusters.watch(self._clusters_changed)
+        self._tasks: list[asyncio.Task[None]] = []
+        self._tenants_changed = asyncio.Event()
+        self._end_watches = [
+            environment.resources.clusters.watch(self._clusters_changed),
+            store.watch(POLICIES, self._policies_changed),
+        ]
 
     async def prepare(self) -> None:
         """Record edits that were made while the synchronizer was off, and create the namespace of the event topic."""
@@ -80,13 +93,15 @@ class MetadataSync:
 
     def start(self) -> None:
         """Start the synchronizer; ``prepare`` must have returned."""
-        self._task = start_task(self._environment.loop, self._run(), "metadata synchronizer")
+        works = {"metadata synchronizer": self._run(), "allowed clusters of tenants": self._settle()}
+        self._tasks = [start_task(self._environment.loop, work, name) for name, work in works.items()]
 
     def stop(self) -> None:
         """Stop the synchronizer; what it has not published stays in the outbox."""
-        self._end_watch()
-        if self._task is not None:
-            self._task.cancel()
+        for end in self._end_watches:
+            end()
+        for task in self._tasks:
+            task.cancel()
 
     # -- administration -------------------------------------------------------------------------------------------
 
@@ -102,6 +117,7 @@ class MetadataSync:
             local_values=sum(1 for _ in self._local.values()),
             refused_events=synchronizer.refused,
             conflicts=self._store.conflicts,
+            stranded_namespaces=self._stranded,
             newest_event_age_seconds=self._ages(),
         )
 
@@ -181,6 +197,20 @@ class MetadataSync:
             self._failure = str(reason)
             log.warning("metadata_synchronizer_disconnected", topic=str(self._topic), reason=str(reason))
             await asyncio.sleep(RETRY_S)
+
+    async def _settle(self) -> None:
+        """Apply the allowed clusters of tenants after each change of a tenant, and when topics may be gone."""
+        while True:
+            self._tenants_changed.clear()
+            self._stranded = await self._environment.slices.run(self._allowed.settle())
+            with suppress(TimeoutError):
+                async with asyncio.timeout(SETTLE_S):
+                    await self._tenants_changed.wait()
+
+    def _policies_changed(self, change: Change) -> None:
+        resource = resource_at(change.path)
+        if resource is not None and resource.kind is ResourceType.TENANTS:
+            self._tenants_changed.set()
 
     def _clusters_changed(self, _: str) -> None:
         """Replicate the event topic to all registered clusters."""

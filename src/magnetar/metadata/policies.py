@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Literal, Self
 
-from pydantic import Field
+from pydantic import Field, field_validator
 
 from magnetar.metadata.policy.description import Copies, Limit, Milliseconds, ReplicatedSubscriptionSync
 from magnetar.metadata.policy.document import Document, Int, Long
@@ -61,6 +61,12 @@ class TenantInfo(Document):
 
     adminRoles: list[str] = []
     allowedClusters: list[str] = []
+
+    @field_validator("allowedClusters")
+    @classmethod
+    def _is_a_set(cls, names: list[str]) -> list[str]:
+        """Sort the names, which are a set in Pulsar, so that clusters with the same ones have the same document."""
+        return sorted(set(names))
 
 
 AuthAction = Literal["produce", "consume", "functions", "sources", "sinks", "packages"]

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 from magnetar.metasync.timestamps import Timestamp
-from magnetar.metasync.units import ResourceType, document_of
+from magnetar.metasync.units import SETS, ResourceType, document_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -84,7 +84,9 @@ class Record:
         """Return the resource's document; None if it does not exist."""
         if not self.exists:
             return None
-        return document_of({unit: edit.value for unit, edit in self.edits.items() if edit.value is not REMOVED})
+        return document_of(
+            self.kind, {unit: edit.value for unit, edit in self.edits.items() if edit.value is not REMOVED}
+        )
 
     def merge(self, other: Record) -> Record:
         """Return the record with the edits of both."""
@@ -138,10 +140,11 @@ class Record:
 
     @classmethod
     def from_json(cls, kind: ResourceType, value: Mapping[str, Any]) -> Self:
-        """Parse the result of ``to_json``; raises ValueError."""
+        """Parse the result of ``to_json``; raises ValueError. Edits of a set as a whole are ignored, see SETS."""
         match value:
             case {"edits": dict(edits)}:
                 read = {unit: _edit_of(unit, edit) for unit, edit in edits.items()}
+                read = {unit: edit for unit, edit in read.items() if unit.removeprefix("/") not in SETS[kind]}
                 created, deleted = value.get("created"), value.get("deleted")
                 return cls(
                     kind,

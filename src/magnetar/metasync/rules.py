@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from magnetar.metasync.records import Record
 
 OF_EACH_CLUSTER: dict[ResourceType, frozenset[str]] = {
-    ResourceType.TENANTS: frozenset({"/allowedClusters"}),
+    ResourceType.TENANTS: frozenset[str](),
     ResourceType.NAMESPACES: frozenset(
         {"/replication_clusters", "/allowed_clusters", "/replicated_subscription_active_cluster"}
     ),
@@ -170,8 +170,8 @@ def without_own(record: Record) -> Record:
 
 def _place(resource: Resource) -> tuple[str, str | None]:
     """Return the tenant, and the namespace, of a resource."""
-    tenant, _, rest = (resource.name.partition("://")[2] or resource.name).partition("/")
-    return tenant, rest.partition("/")[0] or None
+    rest = (resource.name.partition("://")[2] or resource.name).partition("/")[2]
+    return resource.tenant, rest.partition("/")[0] or None
 
 
 def _pattern(text: str) -> re.Pattern[str]:

@@ -47,10 +47,20 @@ _DEPTHS: dict[ResourceType, dict[str, int]] = {
 }
 """Fields that are divided: the number of levels of keys below them. All other fields are one unit each."""
 
+SETS: dict[ResourceType, frozenset[str]] = {
+    ResourceType.TENANTS: frozenset({"allowedClusters"}),
+    ResourceType.NAMESPACES: frozenset[str](),
+    ResourceType.TOPICS: frozenset[str](),
+    ResourceType.TOPIC_POLICIES: frozenset[str](),
+}
+"""Lists of names without an order and without duplicates. Each name is a unit, whose value is true."""
+
 
 def is_divided_at(pointer: str) -> bool:
     """Return whether a document has units at or below a pointer with more than one part."""
     parts = pointer.split("/")[1:]
+    if len(parts) == 2 and any(parts[0] in sets for sets in SETS.values()):  # noqa: PLR2004 - a field and a name
+        return True
     for divided in _DEPTHS.values():
         for path, depth in divided.items():
             inside = path.split("/")
@@ -65,7 +75,7 @@ def units_of(kind: ResourceType, document: Document) -> dict[str, Any]:
     return dict(_units(kind, document))
 
 
-def document_of(units: Mapping[str, Any]) -> Document:
+def document_of(kind: ResourceType, units: Mapping[str, Any]) -> Document:
     """Return the document with these units; raises ValueError if one is inside the value of another."""
     document: Document = {}
     made = {id(document)}
@@ -84,7 +94,8 @@ def document_of(units: Mapping[str, Any]) -> Document:
             message = f"another unit is inside the value of {unit:.100}"
             raise ValueError(message)
         at[last] = value
-    return document
+    sets = {field: sorted(document[field]) for field in SETS[kind] if isinstance(document.get(field), dict)}
+    return document | sets
 
 
 def keys_of(unit: str) -> list[str]:
@@ -100,6 +111,9 @@ def unit_of(keys: Sequence[str]) -> str:
 def _units(kind: ResourceType, document: Document) -> Iterator[tuple[str, Any]]:
     divided = _DEPTHS[kind]
     for field, value in document.items():
+        if field in SETS[kind] and isinstance(value, list):
+            yield from ((f"/{_escaped(field)}/{_escaped(str(name))}", True) for name in value)
+            continue
         inside = [each for each in divided if each.partition("/")[0] == field]
         if not inside or not isinstance(value, dict):
             yield f"/{_escaped(field)}", value

@@ -40,6 +40,7 @@ def test_the_synchronizer_is_shown_and_takes_snapshots() -> None:
             "localValues": 1,
             "refusedEvents": 1,
             "conflicts": 4,
+            "strandedNamespaces": ["acme/orders"],
             "newestEventAgeSeconds": {"B": 1.5, "C": None},
         }
         (event,) = client.metadata_sync.refused()

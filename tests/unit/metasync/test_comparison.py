@@ -81,7 +81,7 @@ def test_topic_policies_that_a_cluster_lacks_have_no_fields() -> None:
 
 
 def test_fields_that_belong_to_each_cluster_may_differ() -> None:
-    (found,) = compared(a={ACME: {"allowedClusters": ["a"]}}, b={ACME: {"allowedClusters": ["b"]}})
+    (found,) = compared(a={ORDERS: {"allowed_clusters": ["a"]}}, b={ORDERS: {"allowed_clusters": ["b"]}})
     assert found.allowed == BELONGS_TO_EACH_CLUSTER
     (found,) = compared(a={ORDERS: {"replication_clusters": ["a"]}}, b={ORDERS: {"replication_clusters": ["b"]}})
     assert found.allowed == BELONGS_TO_EACH_CLUSTER

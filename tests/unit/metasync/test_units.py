@@ -46,13 +46,13 @@ def test_units_are_fields_roles_and_keys() -> None:
         "/message_ttl_in_seconds": 5,
         "/of_a_later_version": {"a": {"b": 1}},
     }
-    assert document_of(units_of(ResourceType.NAMESPACES, POLICIES)) == POLICIES
+    assert document_of(ResourceType.NAMESPACES, units_of(ResourceType.NAMESPACES, POLICIES)) == POLICIES
 
 
 @given(st.dictionaries(st.text(), st.integers()))
 def test_any_key_survives(properties: dict[str, int]) -> None:
     units = units_of(ResourceType.TOPICS, {"partitions": 1, "properties": properties})
-    assert document_of(units).get("properties", {}) == properties
+    assert document_of(ResourceType.TOPICS, units).get("properties", {}) == properties
 
 
 @pytest.mark.parametrize("kind", ResourceType)
@@ -67,5 +67,5 @@ def test_every_divided_field_exists_and_is_an_object(kind: ResourceType) -> None
 def test_a_document_without_values_of_its_own_survives(kind: ResourceType) -> None:
     model = MODELS[kind]
     document = model(partitions=3).to_json() if kind is ResourceType.TOPICS else model().to_json()
-    again = model.model_validate(document_of(units_of(kind, document)))
+    again = model.model_validate(document_of(kind, units_of(kind, document)))
     assert again.to_json() == document

@@ -88,17 +88,33 @@ class _Planner:
                 yield Change(
                     ResourceType.TENANTS.value, name, "", None, after, sending.new_tenant(name, allowed, roles)
                 )
+            else:
+                yield from self._further_clusters(resource, self._target.resources[resource])
         for each in found[ResourceType.TENANTS]:
             before = self._target.resources.get(each.resource)
             if before is not None:
                 yield from self._tenant_change(each, before)
 
+    def _further_clusters(self, resource: Resource, before: dict[str, Any]) -> Iterator[Change]:
+        known, allowed = before.get("allowedClusters", []), self._allowed(resource, before)
+        if allowed != known:
+            yield Change(
+                ResourceType.TENANTS.value,
+                resource.name,
+                "/allowedClusters",
+                known,
+                allowed,
+                sending.tenant(resource.name, allowed, self._resources[resource].get("adminRoles", [])),
+            )
+
+    def _allowed(self, resource: Resource, before: dict[str, Any]) -> list[str]:
+        """Return the clusters of both: namespaces may need further ones, and the target may need the others."""
+        known = before.get("allowedClusters", [])
+        return [*known, *(each for each in self._resources[resource].get("allowedClusters", []) if each not in known)]
+
     def _tenant_change(self, difference: Difference, before: dict[str, Any]) -> Iterator[Change | Remark]:
         resource, unit = difference.resource, difference.unit
-        wanted, known = self._resources[resource], before.get("allowedClusters", [])
-        # Namespaces may need the further clusters. The others may be needed in the target.
-        allowed = [*known, *(each for each in wanted.get("allowedClusters", []) if each not in known)]
-        roles = wanted.get("adminRoles", [])
+        roles = self._resources[resource].get("adminRoles", [])
         if unit == "/adminRoles":
             yield Change(
                 ResourceType.TENANTS.value,
@@ -106,19 +122,9 @@ class _Planner:
                 unit,
                 before.get("adminRoles"),
                 roles,
-                sending.tenant(resource.name, allowed, roles),
+                sending.tenant(resource.name, self._allowed(resource, before), roles),
             )
-        elif unit == "/allowedClusters":
-            if allowed != known:
-                yield Change(
-                    ResourceType.TENANTS.value,
-                    resource.name,
-                    unit,
-                    known,
-                    allowed,
-                    sending.tenant(resource.name, allowed, roles),
-                )
-        elif difference.values[_SOURCE] is not None:
+        elif keys_of(unit)[0] != "allowedClusters" and difference.values[_SOURCE] is not None:
             detail = f"the value is {difference.values[_SOURCE]}"
             yield Remark(Reason.NO_COUNTERPART, ResourceType.TENANTS.value, resource.name, unit, detail)
 

@@ -26,6 +26,8 @@ class MetadataSyncStatus(Model):
     """Events that could not be applied since the start of the broker."""
     conflicts: int
     """Edits since the start of the broker that lost against a concurrent edit of the same field."""
+    stranded_namespaces: list[str]
+    """Namespaces whose tenants do not allow this cluster, and which stay because they have topics here."""
     newest_event_age_seconds: dict[str, float | None]
     """By registered cluster, the seconds since its newest event that arrived here; None if none ever arrived.
 

@@ -177,6 +177,16 @@ def ended(
     return returned(unmarked, given), Record(held.resource.kind)
 
 
+def dropped(held: Holding, given: Circumstances) -> Holding:
+    """Drop a resource whose tenant does not allow this cluster, without a deletion in the others.
+
+    What the others do not have stays: it would be lost.
+    """
+    if held.document is None or held.is_local or not held.record.exists or not given.rules.includes(held.resource):
+        return held
+    return replace(held, document=None, marks={WHOLE: Mark(given.now_ms, Reason.DROPPED)})
+
+
 def returned(held: Holding, given: Circumstances) -> Holding:
     """Return a resource to the common state, where neither a rule nor a mark forbids it.
 
@@ -242,5 +252,5 @@ def _count(value: object) -> int:
 
 
 def _valid(resource: Resource, units: dict[str, Any]) -> Document:
-    document: Document = normal(resource.kind, document_of(units))
+    document: Document = normal(resource.kind, document_of(resource.kind, units))
     return document
