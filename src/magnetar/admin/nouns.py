@@ -380,6 +380,10 @@ class MetadataSync(Noun):
         """Return what is local in this cluster although its rules do not say so."""
         return list(self._http.get(f"{_METADATA_SYNC}/local"))
 
+    def unknown(self) -> list[Json]:
+        """Return the fields that the version of the cluster does not know."""
+        return list(self._http.get(f"{_METADATA_SYNC}/unknown"))
+
     def remove_local(self, resource: str, field: str = "") -> None:
         """Give a resource, or one of its fields, the values of the other clusters."""
         self._http.delete(f"{_METADATA_SYNC}/local", resource=resource, field=field)

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     from magnetar.admin.log_service import DynamicSettings, LogOperations
     from magnetar.admin.metrics.options import MetricsOptions
-    from magnetar.admin.models.metadata_sync import LocalValue, MetadataSyncStatus, RefusedEvent
+    from magnetar.admin.models.metadata_sync import LocalValue, MetadataSyncStatus, RefusedEvent, UnknownField
     from magnetar.admin.models.protection import SubscriptionProtection
     from magnetar.admin.models.topics import MessageId
     from magnetar.admin.schema_service import SchemaOperations
@@ -159,6 +159,10 @@ class MetadataSync(Protocol):
 
     def local(self) -> Sequence[LocalValue]:
         """Return what is local in this cluster although its rules do not say so, by resource."""
+        ...
+
+    async def unknown(self) -> Sequence[UnknownField]:
+        """Return the fields that this version does not know, by resource."""
         ...
 
     async def remove_local(self, resource: str, field: str) -> None:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import structlog
 
-from magnetar.admin.models.metadata_sync import LocalValue, MetadataSyncStatus, RefusedEvent
+from magnetar.admin.models.metadata_sync import LocalValue, MetadataSyncStatus, RefusedEvent, UnknownField
 from magnetar.admin.models.model import iso_time
 from magnetar.base.errors import AdminError, InvalidTopicNameError, MagnetarError, RequestError
 from magnetar.base.names import TopicName
@@ -19,6 +19,7 @@ from magnetar.metadata.policies import DEFAULT_NUMBER_OF_NAMESPACE_BUNDLES, Bund
 from magnetar.metadata.resources import POLICIES
 from magnetar.metasync.event_topic import ClientEventTopic
 from magnetar.metasync.local.allowed import AllowedClusters
+from magnetar.metasync.local.unknown import find_unknown
 from magnetar.metasync.local.values import LocalMetadata
 from magnetar.metasync.places import resource_at, resources_named
 from magnetar.metasync.rules import Rules, parse_rules
@@ -145,6 +146,20 @@ class MetadataSync:
                 common=each.common,
             )
             for each in self._local.values()
+        ]
+
+    async def unknown(self) -> list[UnknownField]:
+        """Return the fields that this version does not know, by resource."""
+        return [
+            UnknownField(
+                resource_type=each.resource.kind.value,
+                resource_name=each.resource.name,
+                field=each.pointer.removeprefix("/"),
+                value=each.value,
+                set_by=None if each.edit is None else each.edit.timestamp.cluster,
+                set_at=None if each.edit is None else iso_time(each.edit.timestamp.time_ms),
+            )
+            for each in await self._environment.slices.run(find_unknown(self._store.holdings))
         ]
 
     async def remove_local(self, resource: str, field: str) -> None:

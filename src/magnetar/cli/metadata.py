@@ -42,6 +42,13 @@ def remove_local(
     session.note(f"{field or 'all fields'} of {resource}: as in the other clusters")
 
 
+@command(app, "unknown")
+def unknown(session: Session) -> None:
+    """List the fields that the version of the cluster does not know. It keeps them without an effect."""
+    found = session.client.metadata_sync.unknown()
+    session.rows({**each, "setBy": each.get("setBy"), "setAt": each.get("setAt")} for each in found)
+
+
 @command(app, "refused")
 def refused(session: Session) -> None:
     """List the newest events that could not be applied, with the reasons."""

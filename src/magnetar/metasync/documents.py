@@ -4,10 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from pydantic import BaseModel
+
 from magnetar.metadata.policies import PartitionedTopicMetadata, Policies, TenantInfo, TopicPolicies
-from magnetar.metasync.units import ResourceType, units_of
+from magnetar.metasync.units import ResourceType, escaped, units_of
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from magnetar.metadata.policy.document import Document as Model
     from magnetar.metasync.units import Document
 
@@ -38,3 +42,26 @@ def own_units(kind: ResourceType, document: Document) -> dict[str, Any]:
 def normal(kind: ResourceType, document: Document | None) -> Any:  # noqa: ANN401 - JSON has no narrower type
     """Return a document in the form in which it is stored, with the defaults of its fields; raises ValueError."""
     return None if document is None else MODELS[kind].model_validate(document).to_json()
+
+
+def unknown_fields(kind: ResourceType, document: Document) -> dict[str, Any]:
+    """Return the values of the fields that this version does not know, by pointer; also of those inside other fields.
+
+    A document of a later version has them. They are kept without an effect. Raises ValueError if it is not valid.
+    """
+    return dict(_unknown("", MODELS[kind].model_validate(document)))
+
+
+def _unknown(pointer: str, value: object) -> Iterator[tuple[str, Any]]:
+    match value:
+        case BaseModel():
+            for name, extra in (value.model_extra or {}).items():
+                yield f"{pointer}/{escaped(name)}", extra
+            for name in type(value).model_fields:
+                yield from _unknown(f"{pointer}/{escaped(name)}", getattr(value, name))
+        case dict():
+            for key, each in value.items():
+                yield from _unknown(f"{pointer}/{escaped(str(key))}", each)
+        case list():
+            for index, each in enumerate(value):
+                yield from _unknown(f"{pointer}/{index}", each)

@@ -105,24 +105,24 @@ def keys_of(unit: str) -> list[str]:
 
 def unit_of(keys: Sequence[str]) -> str:
     """Return the unit with this field and these keys below it."""
-    return "".join(f"/{_escaped(key)}" for key in keys)
+    return "".join(f"/{escaped(key)}" for key in keys)
 
 
 def _units(kind: ResourceType, document: Document) -> Iterator[tuple[str, Any]]:
     divided = _DEPTHS[kind]
     for field, value in document.items():
         if field in SETS[kind] and isinstance(value, list):
-            yield from ((f"/{_escaped(field)}/{_escaped(str(name))}", True) for name in value)
+            yield from ((f"/{escaped(field)}/{escaped(str(name))}", True) for name in value)
             continue
         inside = [each for each in divided if each.partition("/")[0] == field]
         if not inside or not isinstance(value, dict):
-            yield f"/{_escaped(field)}", value
+            yield f"/{escaped(field)}", value
         elif inside == [field]:
-            yield from _keys(f"/{_escaped(field)}", value, divided[field])
+            yield from _keys(f"/{escaped(field)}", value, divided[field])
         else:
             for name, part in value.items():
                 depth = divided.get(f"{field}/{name}", 0)
-                yield from _keys(f"/{_escaped(field)}/{_escaped(name)}", part, depth)
+                yield from _keys(f"/{escaped(field)}/{escaped(name)}", part, depth)
 
 
 def _keys(unit: str, value: Any, depth: int) -> Iterator[tuple[str, Any]]:  # noqa: ANN401 - JSON has no narrower type
@@ -131,10 +131,11 @@ def _keys(unit: str, value: Any, depth: int) -> Iterator[tuple[str, Any]]:  # no
         yield unit, value
         return
     for key, part in value.items():
-        yield from _keys(f"{unit}/{_escaped(key)}", part, depth - 1)
+        yield from _keys(f"{unit}/{escaped(key)}", part, depth - 1)
 
 
-def _escaped(name: str) -> str:
+def escaped(name: str) -> str:
+    """Return a name as a part of a pointer."""
     return name.replace("~", "~0").replace("/", "~1")
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from magnetar.admin.models.metadata_sync import LocalValue, MetadataSyncStatus, RefusedEvent
+from magnetar.admin.models.metadata_sync import LocalValue, MetadataSyncStatus, RefusedEvent, UnknownField
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -46,6 +46,18 @@ class FakeSynchronizer:
                 reason="edit",
                 here=5,
                 common=None,
+            )
+        ]
+
+    async def unknown(self) -> Sequence[UnknownField]:
+        return [
+            UnknownField(
+                resource_type="Namespaces",
+                resource_name="nyc/flights",
+                field="of_tomorrow",
+                value={"a": 1},
+                set_by="B",
+                set_at="2026-01-01T00:00:00.000Z",
             )
         ]
 

@@ -14,15 +14,18 @@ from magnetar.admin.models.protection import SubscriptionProtection
 from magnetar.base.position import LATEST, Position
 from magnetar.cli import session, subscriptions
 from magnetar.cli.main import ExitCode, main
+from magnetar.metadata.policies import Policies, TenantInfo
 from magnetar.metasync.local.scope import is_local
 from tests.unit.admin.fake_metadata_sync import FakeSynchronizer
 from tests.unit.admin.fake_service import AppTransport, FakeAdminService, FakeSubscription
 from tests.unit.cli.fake_cluster import OBS, TOPIC
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
 
-    from magnetar.base.names import TopicName
+    from magnetar.base.names import NamespaceName, TopicName
+    from magnetar.metadata.awaiting import Commit
     from tests.unit.cli.fake_cluster import Run
 
 
@@ -361,9 +364,12 @@ def test_local_changes(service: FakeAdminService, run: Run, monkeypatch: pytest.
     service.metadata_sync = synchronizer = FakeSynchronizer()
     scopes: list[bool] = []
     update = service.resources.namespaces.update
-    monkeypatch.setattr(
-        service.resources.namespaces, "update", lambda *given: (scopes.append(is_local()), update(*given))[1]
-    )
+
+    def update_noting_the_scope(key: NamespaceName, change: Callable[[Policies], Policies]) -> Commit:
+        scopes.append(is_local())
+        return update(key, change)
+
+    monkeypatch.setattr(service.resources.namespaces, "update", update_noting_the_scope)
     run("namespaces set-message-ttl nyc/flights -ttl 5 --local")
     run("namespaces set-message-ttl nyc/flights -ttl 6")
     run("namespaces set-property nyc/flights -k a -v b --local")
@@ -374,3 +380,20 @@ def test_local_changes(service: FakeAdminService, run: Run, monkeypatch: pytest.
     assert (value["field"], value["here"], value["common"]) == ("message_ttl_in_seconds", 5, None)
     run("metadata remove-local nyc/flights --field message_ttl_in_seconds")
     assert synchronizer.removed == [("nyc/flights", "message_ttl_in_seconds")]
+
+
+def test_unknown_fields_are_shown(service: FakeAdminService, run: Run) -> None:
+    service.metadata_sync = FakeSynchronizer()
+    (found,) = run("metadata unknown")
+    assert (found["resourceName"], found["field"], found["value"]) == ("nyc/flights", "of_tomorrow", {"a": 1})
+    assert (found["setBy"], found["setAt"]) == ("B", "2026-01-01T00:00:00.000Z")
+
+
+def test_an_update_of_a_tenant_keeps_the_fields_that_it_does_not_name(service: FakeAdminService, run: Run) -> None:
+    """A cluster with a later version may have set them."""
+    tenant = TenantInfo.model_validate({"allowedClusters": ["A"], "ofTomorrow": 1, "other": 2})
+    service.resources.tenants.create("t", tenant)
+    run("tenants update t -r admin")
+    found = service.resources.tenants.get("t")
+    assert found is not None
+    assert found.to_json() == {"adminRoles": ["admin"], "allowedClusters": ["A"], "ofTomorrow": 1, "other": 2}

@@ -6,7 +6,7 @@ from http import HTTPStatus
 from typing import TYPE_CHECKING, Any
 
 from magnetar.admin.exchange import AdminRoute, Context, query_text, route
-from magnetar.admin.models.metadata_sync import LocalValue, MetadataSyncStatus, RefusedEvent
+from magnetar.admin.models.metadata_sync import LocalValue, MetadataSyncStatus, RefusedEvent, UnknownField
 from magnetar.base.errors import AdminError
 
 if TYPE_CHECKING:
@@ -28,6 +28,7 @@ def routes(context: Context) -> list[AdminRoute]:
     return [
         route("GET", f"{root}/status", handlers.status, gives=MetadataSyncStatus, refuses=_OFF),
         route("GET", f"{root}/refused", handlers.refused, gives=list[RefusedEvent], refuses=_OFF),
+        route("GET", f"{root}/unknown", handlers.unknown, gives=list[UnknownField], refuses=_OFF),
         route("GET", f"{root}/local", handlers.local, gives=list[LocalValue], refuses=_OFF),
         route("DELETE", f"{root}/local", handlers.remove_local, query=["resource", "field"], refuses=[400, 404, *_OFF]),
         route("POST", f"{root}/snapshot", handlers.snapshot, refuses=_OFF),
@@ -46,6 +47,9 @@ class _MetadataSync:
 
     def local(self, _: Request) -> list[dict[str, Any]]:
         return [value.to_json() for value in self._synchronizer.local()]
+
+    async def unknown(self, _: Request) -> list[dict[str, Any]]:
+        return [field.to_json() for field in await self._synchronizer.unknown()]
 
     async def remove_local(self, request: Request) -> None:
         resource = query_text(request, "resource")

@@ -65,7 +65,7 @@ class _Tenants:
         ]
         if in_use:
             raise AdminError(HTTPStatus.CONFLICT, f"Active namespaces use the removed clusters: {', '.join(in_use)}")
-        await self._tenants.update(name, lambda _: info)
+        await self._tenants.update(name, lambda old: _with_unknown(info, old))
 
     async def delete(self, request: Request) -> None:
         name = entity_name(request, "tenant")
@@ -87,3 +87,8 @@ class _Tenants:
             raise AdminError(HTTPStatus.PRECONDITION_FAILED, "Clusters do not exist")
         remove_last_edit(info)
         return info
+
+
+def _with_unknown(info: TenantInfo, old: TenantInfo) -> TenantInfo:
+    """Return a tenant with the fields of the old one that this version does not know, as other clusters may."""
+    return info.model_copy(update={**(old.model_extra or {}), **(info.model_extra or {})})

@@ -61,3 +61,17 @@ class LocalValue(Model):
     """The value in this cluster, absent if it is not set; without a field, whether the resource exists here."""
     common: Any
     """The value in the other clusters."""
+
+
+@dataclass(slots=True, kw_only=True)
+class UnknownField(Model):
+    """A field of a later version, which is kept and synchronized without an effect here."""
+
+    resource_type: str
+    resource_name: str
+    field: str
+    """Its name, behind the names of the fields that it is in, separated by slashes."""
+    value: Any
+    set_by: str | None
+    """The cluster that set it; absent if it is not recorded."""
+    set_at: str | None
