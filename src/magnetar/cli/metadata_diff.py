@@ -17,19 +17,26 @@ from magnetar.cli.global_options import OutputForm
 from magnetar.cli.output import Output, say, show_json, show_table
 from magnetar.cli.profile_store import load_profiles
 from magnetar.cli.session import names
-from magnetar.metasync.comparison import EXISTENCE, belongs_to_each_cluster, differences, renamed
+from magnetar.metasync.comparison import EXISTENCE, belongs_to_each_cluster, differences, permitted, renamed
+from magnetar.metasync.rules import Rules, parse_rules
 from magnetar.metasync.units import ResourceType
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from magnetar.admin.cluster_metadata.document import ClusterMetadata
-    from magnetar.metasync.comparison import Difference
+    from magnetar.metasync.comparison import Difference, Exemption
     from magnetar.metasync.places import Resource
     from magnetar.metasync.units import Document
 
 EVENT_TOPIC = "belongs to the event topic"
 """The reason why the namespace of the event topic may differ."""
+
+EXCLUDED = "excluded by a rule"
+"""The reason why a field that the rules of a cluster name may differ."""
+
+LOCAL = {"edit": "local", "dropped": "not allowed by the tenant"}
+"""Reasons why something may differ, by those that the cluster gives."""
 
 KINDS = {
     ResourceType.TENANTS: "tenant",
@@ -53,8 +60,8 @@ Rename = Annotated[
 def diff(clusters: Clusters, *, only: Only = "", rename: Rename = "", output: OutputForm = Output.TEXT) -> None:
     """Compare the tenants, namespaces, policies, partitions and policies of topics of clusters, field by field.
 
-    Fields that belong to each cluster are shown, and may differ. Exit codes are those of diff(1): 0 no differences, 1
-    differences, 2 trouble. Works with Apache Pulsar, too.
+    Fields that belong to each cluster, or differ by its rules or local changes, are shown, and may differ. Exit codes
+    are those of diff(1): 0 no differences, 1 differences, 2 trouble. Works with Apache Pulsar, too.
     """
     try:
         found = _found(clusters, selection_of(only), _renames(rename))
@@ -75,17 +82,22 @@ def _found(clusters: Sequence[str], selection: Selection, renames: Mapping[str, 
         raise ConfigurationError(message)
     read: dict[str, dict[Resource, Document]] = {}
     own: set[NamespaceName] = set()
+    exemptions: dict[str, Exemption] = {}
     with ExitStack() as opened:
         for text in clusters:
             client = opened.enter_context(AdminClient(admin_url_of(text)))
             metadata = read_metadata(client, selection)
-            read[_name(text, metadata, read)] = renamed(metadata.resources, renames)
-            own |= _event_namespaces(client)
+            name = _name(text, metadata, read)
+            read[name] = renamed(metadata.resources, renames)
+            topic = _event_topic(client)
+            if topic is not None:
+                own.add(topic.namespace_name)
+                exemptions[name] = _exemption(client, topic)
 
     def allowed(resource: Resource, unit: str) -> str | None:
         return EVENT_TOPIC if _is_in(resource, own) else belongs_to_each_cluster(resource, unit)
 
-    return list(differences(read, allowed))
+    return [permitted(each, exemptions) for each in differences(read, allowed)]
 
 
 def admin_url_of(cluster: str) -> str:
@@ -99,13 +111,39 @@ def _name(text: str, metadata: ClusterMetadata, taken: Mapping[str, object]) -> 
     return text if name in taken else name
 
 
-def _event_namespaces(client: AdminClient) -> set[NamespaceName]:
-    """Return the namespace of the event topic, if the metadata synchronizer is on."""
+def _event_topic(client: AdminClient) -> TopicName | None:
+    """Return the event topic, if the metadata synchronizer is on."""
     try:
         status = if_present(client.metadata_sync.status)
     except AdminError:
-        return set()  # it is off
-    return {TopicName.parse(status["eventTopic"]).namespace_name} if status else set()
+        return None  # it is off
+    return TopicName.parse(status["eventTopic"]) if status else None
+
+
+def _exemption(client: AdminClient, topic: TopicName) -> Exemption:
+    """Return what tells why a unit differs in a cluster: by its rules, or by a local change."""
+    settings = client.brokers.runtime_configuration()
+    rules = Rules(
+        topic.namespace_name,
+        parse_rules(settings.get("metadataSyncIncludedResources", "")),
+        parse_rules(settings.get("metadataSyncExcludedResources", "")),
+    )
+    local = {
+        (each["resourceType"], each["resourceName"], f"/{each['field']}" if each["field"] else EXISTENCE): each[
+            "reason"
+        ]
+        for each in client.metadata_sync.local()
+    }
+
+    def exemption(resource: Resource, unit: str) -> str | None:
+        shares = rules.includes(resource) if unit == EXISTENCE else rules.shares(resource, unit)
+        if not shares:
+            return EXCLUDED
+        key = resource.kind.value, resource.name
+        reason = local.get((*key, unit)) or local.get((*key, EXISTENCE))
+        return LOCAL.get(reason, reason) if reason else None
+
+    return exemption
 
 
 def _is_in(resource: Resource, namespaces: set[NamespaceName]) -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from magnetar.metasync.documents import normal, own_units
@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
     Metadata = Mapping[Resource, Document]
     """The documents of one cluster."""
+    Exemption = Callable[[Resource, str], str | None]
 
 EXISTENCE = ""
 """The unit of a difference in whether a resource exists."""
@@ -68,6 +69,22 @@ def differences(
             first, *others = map(_comparable, values.values())
             if any(other != first for other in others):
                 yield Difference(resource, unit, values, allowed(resource, unit))
+
+
+def permitted(found: Difference, exemptions: Mapping[str, Exemption]) -> Difference:
+    """Return a difference as an allowed one if the clusters without an exemption agree.
+
+    ``exemptions`` has a function for each cluster. It returns the reason why a unit of a resource differs there.
+    """
+    reasons = {
+        name: reason
+        for name, exemption in exemptions.items()
+        if name in found.values and (reason := exemption(found.resource, found.unit)) is not None
+    }
+    rest = [_comparable(value) for name, value in found.values.items() if name not in reasons]
+    if found.allowed is not None or not reasons or any(value != rest[0] for value in rest):
+        return found
+    return replace(found, allowed=", ".join(f"{reason} in {name}" for name, reason in reasons.items()))
 
 
 def renamed(metadata: Metadata, names: Mapping[str, str]) -> dict[Resource, Document]:

@@ -11,6 +11,7 @@ from magnetar.base.names import NamespaceName, TopicName
 from magnetar.cli import metadata_diff
 from magnetar.cli.main import main
 from magnetar.metadata.policies import PartitionedTopicMetadata, Policies, TenantInfo
+from tests.unit.admin.fake_metadata_sync import FakeSynchronizer
 from tests.unit.admin.fake_service import AppTransport, FakeAdminService, FakeTopic, new_service
 
 if TYPE_CHECKING:
@@ -121,3 +122,45 @@ def test_the_table_names_the_clusters(
     assert "tenant acme" in captured.out
     assert "is missing" in captured.out
     assert "1 differences" in captured.err
+
+
+@pytest.mark.parametrize(
+    ("name", "rules", "reason"),
+    [
+        ("B", "*#message_ttl_in_seconds", "excluded by a rule in B"),
+        ("B", "nyc/flights", "excluded by a rule in B"),
+        ("B", "*#properties", None),
+        ("A", "*#message_ttl_in_seconds", None),
+    ],
+)
+def test_what_a_rule_excludes_may_differ(
+    run: Callable[..., Any],
+    services: dict[str, FakeAdminService],
+    monkeypatch: pytest.MonkeyPatch,
+    name: str,
+    rules: str,
+    reason: str | None,
+) -> None:
+    """B differs from A and C."""
+    for url, cluster in zip(services, "ABC", strict=True):
+        service = services[url]
+        service.cluster_name = cluster
+        service.metadata_sync = synchronizer = FakeSynchronizer()
+        monkeypatch.setattr(synchronizer, "local", list)
+        settings = service.runtime_configuration() | {"metadataSyncExcludedResources": rules if cluster == name else ""}
+        monkeypatch.setattr(service, "runtime_configuration", lambda settings=settings: settings)
+    namespaces = services["http://b:1"].resources.namespaces
+    namespaces.update(FLIGHTS, lambda old: old.model_copy(update={"message_ttl_in_seconds": 60}))
+    code, found = run(*services)
+    assert code == (1 if reason is None else 0)
+    assert [each["allowed"] for each in found["differences"]] == [reason]
+
+
+def test_local_changes_may_differ(run: Callable[..., Any], services: dict[str, FakeAdminService]) -> None:
+    services["http://a:1"].metadata_sync = FakeSynchronizer()
+    namespaces = services["http://a:1"].resources.namespaces
+    namespaces.update(FLIGHTS, lambda old: old.model_copy(update={"message_ttl_in_seconds": 60}))
+    code, found = run(*services)
+    assert (code, [each["allowed"] for each in found["differences"]]) == (0, ["local in A"])
+    namespaces.update(FLIGHTS, lambda old: old.model_copy(update={"max_producers_per_topic": 1}))
+    assert run(*services)[0] == 1
