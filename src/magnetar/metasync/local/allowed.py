@@ -33,8 +33,7 @@ class AllowedClusters:
     def settle(self) -> Generator[None, None, list[str]]:
         """Drop and restore what the tenants ask for now, in steps of one namespace or resource.
 
-        Returns the namespaces that stay because they have topics, although their tenants do not allow this cluster, and
-        those that only this cluster has.
+        Returns the namespaces that stay because they have topics, although their tenants do not allow this cluster.
         """
         for namespace in self._forbidden():
             if not self._holdings.has_topics(namespace):
@@ -43,7 +42,7 @@ class AllowedClusters:
         for resource in self._holdings.marked():
             self._restore(resource)
             yield
-        return [namespace.name for namespace in self._forbidden()]
+        return [namespace.name for namespace in self._forbidden() if self._holdings.has_topics(namespace)]
 
     def _forbidden(self) -> Iterator[Resource]:
         """Yield the namespaces here whose tenants do not allow this cluster; anything may be stored meanwhile."""
