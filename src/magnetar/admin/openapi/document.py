@@ -23,7 +23,9 @@ Paths, parameters, bodies and answers are those of Apache Pulsar if it has the p
 
 In a path, a slash in a name is encoded.
 
-A boolean parameter is true if its value is `true`; each other value is false."""
+A boolean parameter is true if its value is `true`; each other value is false.
+
+A request with the header `Magnetar-Scope: local` changes this cluster only, although its metadata are synchronized."""
 
 _NO_EFFECT = "The broker stores the value and returns it. Nothing else depends on it."
 
