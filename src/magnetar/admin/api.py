@@ -12,7 +12,6 @@ from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
 from starlette.requests import ClientDisconnect
 
-from magnetar.admin.connection import LOCAL, SCOPE
 from magnetar.admin.exchange import AdminRoute, Context, refusal
 from magnetar.admin.handlers import (
     backlog_quotas,
@@ -44,7 +43,7 @@ from magnetar.admin.handlers.operations import (
 )
 from magnetar.admin.pulsar_api.routes import specificity
 from magnetar.base.errors import AdminError, BadVersionError, MagnetarError
-from magnetar.metasync.local.scope import local_changes
+from magnetar.metasync.local.scope import LOCAL, SCOPE, local_changes
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Self
 
 from magnetar.admin.connection import TIMEOUT_SECONDS, Connection
-from magnetar.admin.nouns import Brokers, Clusters, MetadataSync, Namespaces, Policies, Subscriptions, Tenants, Topics
+from magnetar.admin.metadata_noun import MetadataSync
+from magnetar.admin.nouns import Brokers, Clusters, Namespaces, Policies, Subscriptions, Tenants, Topics
 from magnetar.admin.owner_nouns import Permissions, Placement, Properties, PulsarResources, TopicDocuments
 from magnetar.admin.schema_noun import Schemas
 

@@ -8,15 +8,10 @@ from typing import Any
 import httpx
 
 from magnetar.base.errors import AdminError, ClusterUnreachableError
+from magnetar.metasync.local.scope import LOCAL, SCOPE
 
 TIMEOUT_SECONDS = 60.0
 """Timeout of a request (``readTimeoutMs`` of Pulsar's admin client)."""
-
-SCOPE = "Magnetar-Scope"
-"""Header of a request: the clusters that its changes are for; absent: all of them."""
-
-LOCAL = "local"
-"""The value of SCOPE for this cluster only."""
 
 
 class Connection:

@@ -6,6 +6,7 @@ from http import HTTPStatus
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
+from magnetar.admin.models.peeked_entry import PeekedEntry
 from magnetar.admin.paths import (
     cluster_path,
     namespace_path,
@@ -15,7 +16,6 @@ from magnetar.admin.paths import (
     tenant_path,
     topic_path,
 )
-from magnetar.admin.peeked_entry import PeekedEntry
 from magnetar.base.errors import AdminError
 from magnetar.base.names import PERSISTENT, NamespaceName, TopicName
 from magnetar.base.position import EARLIEST, LATEST, Position
@@ -31,9 +31,6 @@ if TYPE_CHECKING:
 Json = dict[str, Any]
 
 _BEYOND_THE_END = "Message not found"
-
-
-_METADATA_SYNC = "/admin/v2/metadata-sync"
 
 
 class Noun:
@@ -367,34 +364,6 @@ class Brokers(Noun):
     def metrics(self) -> str:
         """Return the metrics as Prometheus text."""
         return self._http.send("GET", "/metrics/").text
-
-
-class MetadataSync(Noun):
-    """The metadata synchronizer of the cluster."""
-
-    def status(self) -> Json:
-        """Return its state."""
-        return dict(self._http.get(f"{_METADATA_SYNC}/status"))
-
-    def local(self) -> list[Json]:
-        """Return what is local in this cluster although its rules do not say so."""
-        return list(self._http.get(f"{_METADATA_SYNC}/local"))
-
-    def unknown(self) -> list[Json]:
-        """Return the fields that the version of the cluster does not know."""
-        return list(self._http.get(f"{_METADATA_SYNC}/unknown"))
-
-    def remove_local(self, resource: str, field: str = "") -> None:
-        """Give a resource, or one of its fields, the values of the other clusters."""
-        self._http.delete(f"{_METADATA_SYNC}/local", resource=resource, field=field)
-
-    def refused(self) -> list[Json]:
-        """Return the newest refused events, the oldest first."""
-        return list(self._http.get(f"{_METADATA_SYNC}/refused"))
-
-    def snapshot(self) -> None:
-        """Publish all metadata to the event topic."""
-        self._http.post(f"{_METADATA_SYNC}/snapshot")
 
 
 def level_of(owner: NamespaceName | TopicName, policy: Policy) -> Level:

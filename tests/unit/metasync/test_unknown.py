@@ -50,7 +50,7 @@ def test_unknown_fields_survive_merges_edits_snapshots_and_restarts() -> None:
     exchange(ewr, jfk)
     assert {name: document(jfk)[name] for name in LATER} == LATER
     assert jfk.documents() == ewr.documents()
-    back = MetadataChangeEvent.decode(jfk.store.snapshot()[0])
+    back = MetadataChangeEvent.decode(next(jfk.store.snapshot()))
     assert {unit: edit.value for unit, edit in back.record.edits.items()} == {
         "/of_tomorrow": {"a": [1, 2]},
         "/retention_policies": LATER["retention_policies"],

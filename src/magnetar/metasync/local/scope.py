@@ -11,6 +11,13 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 
+SCOPE = "Magnetar-Scope"
+"""Header of a request: the clusters that its changes are for; absent: all of them."""
+
+LOCAL = "local"
+"""The value of SCOPE for this cluster only."""
+
+
 @dataclass(slots=True)
 class _Scope:
     is_open: bool = True

@@ -1,0 +1,39 @@
+"""The noun of the client for the metadata synchronizer."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from magnetar.admin.nouns import Noun
+
+Json = dict[str, Any]
+
+_ROOT = "/admin/v2/metadata-sync"
+
+
+class MetadataSync(Noun):
+    """The metadata synchronizer of the cluster."""
+
+    def status(self) -> Json:
+        """Return its state."""
+        return dict(self._http.get(f"{_ROOT}/status"))
+
+    def local(self) -> list[Json]:
+        """Return what is local in this cluster although its rules do not say so."""
+        return list(self._http.get(f"{_ROOT}/local"))
+
+    def unknown(self) -> list[Json]:
+        """Return the fields that the version of the cluster does not know."""
+        return list(self._http.get(f"{_ROOT}/unknown"))
+
+    def remove_local(self, resource: str, field: str = "") -> None:
+        """Give a resource, or one of its fields, the values of the other clusters."""
+        self._http.delete(f"{_ROOT}/local", resource=resource, field=field)
+
+    def refused(self) -> list[Json]:
+        """Return the newest refused events, the oldest first."""
+        return list(self._http.get(f"{_ROOT}/refused"))
+
+    def snapshot(self) -> None:
+        """Publish all metadata to the event topic."""
+        self._http.post(f"{_ROOT}/snapshot")
