@@ -206,8 +206,8 @@ def _shared(held: Holding, after: Document, given: Circumstances) -> tuple[Holdi
     if before is not None:
         new = units_of(resource.kind, after)
         units = {unit: new.get(unit, REMOVED) for unit in _changed(resource.kind, before, after)}
-    elif is_new:
-        # Known edits were made concurrently with the deletion before.
+    elif is_new and known.deleted is not None:
+        # Known edits were made concurrently with the deletion before. Without one, the creation has not arrived.
         units = {**dict.fromkeys(known.edits, REMOVED), **units}
     else:
         # The other clusters have it already. What is not given here has their values.
@@ -222,7 +222,8 @@ def _shared(held: Holding, after: Document, given: Circumstances) -> tuple[Holdi
         replaced = {unit: edit.timestamp for unit, edit in known.edits.items()}
         published.edits = {unit: Edit(timestamp, value, replaced.get(unit)) for unit, value in units.items()}
         changed = replace(changed, record=known.merge(published))
-    return (applied(changed, given) if before is None and not is_new else changed), published
+    is_completed = before is None and (known.exists or (known.deleted is None and bool(known.edits)))
+    return (applied(changed, given) if is_completed else changed), published
 
 
 def _has(record: Record, unit: str, value: object) -> bool:
