@@ -210,6 +210,8 @@ class _Handlers:
     def _of_namespace(self, policy: Policy, policies: Policies) -> Any:  # noqa: ANN401 - of any policy
         if policy.namespace is None:
             return None
+        if policy is Policy.OFFLOAD_DELETION_LAG and policies.offload_policies is not None:
+            return policies.offload_policies.managedLedgerOffloadDeletionLagInMillis
         value = getattr(policies, policy.namespace.field)
         return value.get(self._owners.cluster) if policy.value.is_per_cluster else value
 
@@ -222,6 +224,8 @@ class _Handlers:
         if policy in OFFLOAD_FIELDS:
             offload = policies.offload_policies or OffloadPolicies()
             fields["offload_policies"] = offload.model_copy(update={OFFLOAD_FIELDS[policy]: value})
+        if policy is Policy.OFFLOAD_DELETION_LAG:
+            fields[level.field] = None  # Pulsar stores it in the offload policies only
         await self._owners.set(request, **fields)
 
     def _applied(self, policy: Policy, level: Level, topic: TopicName) -> Any:  # noqa: ANN401 - of any policy
