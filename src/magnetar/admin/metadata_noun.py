@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from typing import Any
+from urllib.parse import quote
 
 from magnetar.admin.nouns import Noun
 
@@ -18,6 +19,10 @@ class MetadataSync(Noun):
         """Return its state."""
         return dict(self._http.get(f"{_ROOT}/status"))
 
+    def refused(self) -> list[Json]:
+        """Return the newest refused events, the oldest first."""
+        return list(self._http.get(f"{_ROOT}/refused"))
+
     def local(self) -> list[Json]:
         """Return what is local in this cluster although its rules do not say so."""
         return list(self._http.get(f"{_ROOT}/local"))
@@ -30,10 +35,18 @@ class MetadataSync(Noun):
         """Give a resource, or one of its fields, the values of the other clusters."""
         self._http.delete(f"{_ROOT}/local", resource=resource, field=field)
 
-    def refused(self) -> list[Json]:
-        """Return the newest refused events, the oldest first."""
-        return list(self._http.get(f"{_ROOT}/refused"))
-
     def snapshot(self) -> None:
         """Publish all metadata to the event topic."""
         self._http.post(f"{_ROOT}/snapshot")
+
+    def history(self, resource: str) -> list[Json]:
+        """Return the newest edits of a tenant, a namespace, or a topic and its policies, the oldest first."""
+        return list(self._http.get(f"{_ROOT}/history/{quote(resource, safe='')}"))
+
+    def undo(self, resource: str, edit: str | None = None, *, force: bool = False) -> Json:
+        """Restore the former values of what an edit changed, by default the newest; return them.
+
+        ``force`` also replaces the values of later edits.
+        """
+        path = f"{_ROOT}/history/{quote(resource, safe='')}/{quote(edit or 'newest', safe='')}/undo"
+        return dict(self._http.send("POST", path, params={"force": str(force).lower()}).json())

@@ -14,7 +14,14 @@ if TYPE_CHECKING:
 
     from magnetar.admin.log_service import DynamicSettings, LogOperations
     from magnetar.admin.metrics.options import MetricsOptions
-    from magnetar.admin.models.metadata_sync import LocalValue, MetadataSyncStatus, RefusedEvent, UnknownField
+    from magnetar.admin.models.metadata_sync import (
+        HistoryEdit,
+        LocalValue,
+        MetadataSyncStatus,
+        RefusedEvent,
+        UndoneEdit,
+        UnknownField,
+    )
     from magnetar.admin.models.protection import SubscriptionProtection
     from magnetar.admin.models.topics import MessageId
     from magnetar.admin.schema_service import SchemaOperations
@@ -178,6 +185,21 @@ class MetadataSync(Protocol):
 
     async def snapshot(self) -> None:
         """Publish all metadata to the event topic; raises AdminError while it is not connected."""
+        ...
+
+    def history(self, name: str) -> Sequence[HistoryEdit]:
+        """Return the kept edits of a tenant, a namespace, or a topic and its policies, the oldest first.
+
+        Refuses an invalid name with 412, and a resource without edits with 404.
+        """
+        ...
+
+    async def undo(self, name: str, edit: str | None, *, force: bool) -> UndoneEdit:
+        """Restore the former values of what an edit changed, by default the newest one.
+
+        Refusals as in ``history``; 409 if later edits changed the same fields, unless ``force`` replaces their values;
+        412 if the edit cannot be undone.
+        """
         ...
 
 

@@ -9,11 +9,19 @@ from typing import TYPE_CHECKING
 
 import structlog
 
-from magnetar.admin.models.metadata_sync import LocalValue, MetadataSyncStatus, RefusedEvent, UnknownField
+from magnetar.admin.models.metadata_sync import (
+    HistoryEdit,
+    LocalValue,
+    MetadataSyncStatus,
+    RefusedEvent,
+    UndoneEdit,
+    UnknownField,
+)
 from magnetar.admin.models.model import iso_time
 from magnetar.base.errors import AdminError, InvalidTopicNameError, MagnetarError, RequestError
 from magnetar.base.names import TopicName
 from magnetar.base.tasks import start_task
+from magnetar.broker.metadata_history import MetadataHistory
 from magnetar.client.client import PulsarClient
 from magnetar.metadata.policies import DEFAULT_NUMBER_OF_NAMESPACE_BUNDLES, BundlesData, Policies, TenantInfo
 from magnetar.metadata.resources import POLICIES
@@ -65,6 +73,7 @@ class MetadataSync:
         self._environment = environment
         self._store = store
         self._url = service_url
+        self._history = MetadataHistory(store)
         self._topic = TopicName.parse(config.metadataSyncEventTopic)
         self._local = LocalMetadata(store.holdings)
         self._allowed = AllowedClusters(store.holdings)
@@ -193,6 +202,14 @@ class MetadataSync:
         except (OSError, RequestError) as error:
             message = f"the connection to the event topic was lost: {error}"
             raise AdminError(HTTPStatus.SERVICE_UNAVAILABLE, message) from error
+
+    def history(self, name: str) -> list[HistoryEdit]:
+        """Return the kept edits of a tenant, a namespace, or a topic and its policies, the oldest first."""
+        return self._history.of(name)
+
+    async def undo(self, name: str, edit: str | None, *, force: bool) -> UndoneEdit:
+        """Restore the former values of what an edit changed; see MetadataSync of the admin API."""
+        return await self._history.undo(name, edit, force=force)
 
     # -- the connection -------------------------------------------------------------------------------------------
 

@@ -17,6 +17,7 @@ _UNAUTHENTICATED: Final = (HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN)
 
 _NEXT: Final = (
     # status, words of the reason, and the next command with its purpose; the first row that applies
+    (404, "no edit", "list the edits with", "metadata history {resource}"),
     (404, "subscription", "list the subscriptions with", "topics subscriptions {topic}"),
     (404, "tenant", "list the tenants with", "tenants list"),
     (404, "cluster", "list the registered clusters with", "clusters list"),
@@ -24,6 +25,7 @@ _NEXT: Final = (
     (404, "namespace", "list the namespaces with", "namespaces list {tenant}"),
     (404, "schema", "show the topic with", "topics stats {topic}"),
     (409, "subscription already exist", "show it with", "subscriptions stats {topic}"),
+    (409, "later edits", "replace their values with", "metadata undo {resource} {edit} --force"),
     (409, "topic already exist", "show it with", "topics stats {topic}"),
     (409, "namespace already exist", "show it with", "namespaces policies {namespace}"),
     (409, "tenant already exist", "show it with", "tenants get {tenant}"),
@@ -60,7 +62,15 @@ def _names(arguments: Mapping[str, Any]) -> dict[str, Any]:
     topic = next((each for each in arguments.values() if isinstance(each, TopicName)), None)
     found = next((each for each in arguments.values() if isinstance(each, NamespaceName)), None)
     namespace = topic.namespace_name if topic is not None else found
-    names = {"subscription": None, "cluster": None, "tenant": None, **arguments, "topic": topic, "namespace": namespace}
+    names = {
+        "subscription": None,
+        "cluster": None,
+        "tenant": None,
+        "edit": None,
+        **arguments,
+        "topic": topic,
+        "namespace": namespace,
+    }
     if namespace is not None:
         names["tenant"] = namespace.tenant
     return {name: name.upper() if value is None else value for name, value in names.items()}

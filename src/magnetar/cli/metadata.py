@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+import json
+from typing import Annotated, Any
 
 import typer
 
 from magnetar.cli.global_options import noun
 from magnetar.cli.metadata_diff import diff
 from magnetar.cli.metadata_import import import_metadata
-from magnetar.cli.session import Session, command
+from magnetar.cli.session import Session, change, command
 
 app = noun("The metadata that the clusters share (PIP-136).")
 app.command("diff")(diff)
@@ -60,3 +61,58 @@ def snapshot(session: Session) -> None:
     """Publish all metadata of the cluster, which completes those of the other clusters."""
     session.client.metadata_sync.snapshot()
     session.note("published a snapshot")
+
+
+Resource = Annotated[str, typer.Argument(metavar="RESOURCE", help="A tenant, tenant/namespace, or a topic.")]
+
+
+@command(app, "history")
+def history(session: Session, resource: Resource) -> None:
+    """List the newest edits of a tenant, a namespace, or a topic and its policies, the oldest first.
+
+    Each row is the change of one field: the edit, the cluster, the time, and whether the edit counts, was replaced by a
+    later one, or lost against a concurrent one.
+    """
+    found = session.client.metadata_sync.history(resource)
+    session.rows(found if session.is_json else [row for edit in found for row in _rows(edit)])
+
+
+@change(app, "undo")
+def undo(
+    session: Session,
+    resource: Resource,
+    edit: Annotated[
+        str | None, typer.Argument(metavar="[EDIT]", help="As in the history; default: the newest.")
+    ] = None,
+    *,
+    force: Annotated[
+        bool, typer.Option("--force", "-f", help="Also replace the values of later edits of the same fields.")
+    ] = False,
+) -> None:
+    """Restore the former values of what an edit changed, with a new edit for all clusters.
+
+    It is refused if later edits changed the same fields. The deletion of a tenant or a namespace can be undone: its
+    policies come back, its topics do not.
+    """
+    found = session.client.metadata_sync.undo(resource, edit, force=force)
+    if session.is_json:
+        session.fields(found)
+    else:
+        restored = ", ".join(f"{name}={json.dumps(value)}" for name, value in found["restored"].items())
+        session.note(f"undid edit {found['edit']} of {found['resource']}: {restored}")
+
+
+def _rows(edit: dict[str, Any]) -> list[dict[str, Any]]:
+    """Return a row for each changed field; one for an edit without any."""
+    what = {"edit": edit["edit"], "time": edit["editedAt"], "cluster": edit["cluster"], "change": edit["change"]}
+    nothing = {"field": "", "before": None, "after": None, "state": ""}
+    fields = [
+        {
+            "field": each["field"],
+            "before": each.get("before"),
+            "after": each.get("after"),
+            "state": f"lost to {each['lostTo']}" if "lostTo" in each else each["state"],
+        }
+        for each in edit["fields"]
+    ]
+    return [what | each for each in fields or [nothing]]

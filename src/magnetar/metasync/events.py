@@ -13,7 +13,7 @@ from typing import Any, Self
 from magnetar.base.errors import InvalidTopicNameError
 from magnetar.metasync.places import Resource
 from magnetar.metasync.records import Record
-from magnetar.metasync.timestamps import TIME_MS_MAX
+from magnetar.metasync.timestamps import TIME_MS_MAX, is_cluster_name
 from magnetar.metasync.units import ResourceType
 
 FORMAT_VERSION = 1
@@ -101,7 +101,7 @@ class MetadataChangeEvent:
                 "sourceCluster": str(cluster),
                 "updateTime": int(update_time_ms),
                 "data": dict(record),
-            } if cluster and 0 <= update_time_ms <= TIME_MS_MAX:
+            } if is_cluster_name(cluster) and 0 <= update_time_ms <= TIME_MS_MAX:
                 try:
                     resource = Resource.parse(ResourceType(resource_type), name)
                     read = Record.from_json(resource.kind, record)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple, Self
+from typing import TYPE_CHECKING, NamedTuple, Self
 from urllib.parse import unquote_plus
 
 from magnetar.base.errors import InvalidTopicNameError
@@ -10,11 +10,16 @@ from magnetar.base.names import NamespaceName, TopicName, is_named_entity, shown
 from magnetar.metadata.resources import PARTITIONED_TOPICS, POLICIES, TOPIC_POLICIES, topic_path
 from magnetar.metasync.units import ResourceType
 
+if TYPE_CHECKING:
+    from magnetar.metasync.timestamps import Timestamp
+
 ROOT = "/magnetar/metadata-sync"
 RECORDS = f"{ROOT}/records"
 """Root of the records, each at the path of its resource."""
 OUTBOX = f"{ROOT}/outbox"
 """Root of the events that are not published yet, by their number."""
+HISTORY = f"{ROOT}/history"
+"""Root of the past edits, by kind, path and timestamp."""
 REFUSED = f"{ROOT}/refused"
 """Root of the newest refused events, by number."""
 ARRIVALS = f"{ROOT}/arrivals"
@@ -69,6 +74,17 @@ class Resource(NamedTuple):
         return topic_path(_ROOT_OF[self.kind], TopicName.parse(self.name))
 
     @property
+    def parent(self) -> Resource | None:
+        """The resource that must exist for this one to exist; None for a tenant."""
+        match self.kind:
+            case ResourceType.TENANTS:
+                return None
+            case ResourceType.NAMESPACES:
+                return Resource(ResourceType.TENANTS, self.name.partition("/")[0])
+            case _:
+                return Resource(ResourceType.NAMESPACES, str(TopicName.parse(self.name).namespace_name))
+
+    @property
     def record_path(self) -> str:
         """The path of its record."""
         return f"{RECORDS}{self.path}"
@@ -102,6 +118,14 @@ def resource_at(path: str) -> Resource | None:
 def event_path(number: int) -> str:
     """Return the path of an event in the outbox; paths sort like numbers."""
     return f"{OUTBOX}/{number:020d}"
+
+
+def history_path(resource: Resource, timestamp: Timestamp | None = None) -> str:
+    """Return the path of the past edits of a resource, or of one of them; paths sort like timestamps."""
+    root = f"{HISTORY}/{resource.kind.value}{resource.path}"
+    if timestamp is None:
+        return root
+    return f"{root}/{timestamp.time_ms:016d}.{timestamp.counter:010d}.{timestamp.cluster}"
 
 
 def refused_path(number: int) -> str:

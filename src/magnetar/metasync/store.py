@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any
 from magnetar.metadata.awaiting import Commit
 from magnetar.metadata.store import Delete, Put
 from magnetar.metasync.arrivals import Arrivals
-from magnetar.metasync.conflicts import lost_edits
 from magnetar.metasync.events import EventType, MetadataChangeEvent
+from magnetar.metasync.history import History
 from magnetar.metasync.local.decisions import adopted, edited, merged
 from magnetar.metasync.local.holdings import Holdings, compact, next_number
 from magnetar.metasync.local.scope import is_local
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from magnetar.base.histogram import Histogram
     from magnetar.base.world import Clock
     from magnetar.metadata.store import Change, MetadataStore, OnDurable, Versioned
+    from magnetar.metasync.local.decisions import Holding
     from magnetar.metasync.places import Resource
     from magnetar.metasync.records import Record
 
@@ -57,6 +58,7 @@ class SynchronizedStore:
         self._cluster = cluster
         self.holdings = Holdings(inner, cluster, clock, rules)
         self.arrivals = Arrivals(inner)
+        self.history = History(inner)
         self.conflicts = 0
         """Number of edits that lost against a concurrent one."""
         self.commit_times: Histogram = inner.commit_times
@@ -115,7 +117,8 @@ class SynchronizedStore:
         held = self.holdings.held(resource)
         document = json.loads(operation.value) if isinstance(operation, Put) else None
         after, published = edited(held, document, self.holdings.circumstances(resource), is_local=is_local())
-        return self.holdings.operations(replace(held, document=document), after, published)
+        written = self.holdings.operations(replace(held, document=document), after, published)
+        return [*written, *self._kept(held, published)]
 
     def apply(self, event: MetadataChangeEvent, on_durable: OnDurable) -> bool:
         """Merge the edits of an event; return whether any is new. ``on_durable`` is told when they are durable.
@@ -129,7 +132,7 @@ class SynchronizedStore:
         if self._rules.covers(resource):
             after = merged(held, event.record, self.holdings.circumstances(resource))
             arrived = event.record if held.document is None else without_own(event.record)
-            self.conflicts += len(lost_edits(held.record, arrived))
+            operations += self._kept(held, arrived)
         is_news = after.record != held.record
         if is_news:
             for timestamp in event.record.timestamps():
@@ -141,6 +144,14 @@ class SynchronizedStore:
         else:
             self._inner.barrier(on_durable)
         return is_news
+
+    def _kept(self, before: Holding, edits: Record) -> list[Put | Delete]:
+        """Return the operations that keep edits in the history of a resource."""
+        operations, lost_count = self.history.recorded(
+            before.resource, before.record, edits, before.document, self.holdings.now_ms()
+        )
+        self.conflicts += lost_count
+        return operations
 
     # -- the outbox -----------------------------------------------------------------------------------------------
 
@@ -177,7 +188,9 @@ class SynchronizedStore:
                 yield MetadataChangeEvent(EventType.SNAPSHOT, resource, self._cluster, now_ms, shared).encode()
         outdated = sorted(deleted)[: max(0, len(deleted) - DELETED_MAX)]
         if outdated:
-            self._inner.commit([Delete(resource.record_path) for _, resource in outdated])
+            operations: list[Put | Delete] = [Delete(resource.record_path) for _, resource in outdated]
+            operations += [each for _, resource in outdated for each in self.history.forgotten(resource)]
+            self._inner.commit(operations)
 
     # -- refused events -------------------------------------------------------------------------------------------
 
@@ -242,4 +255,4 @@ class SynchronizedStore:
         after, published = adopted(held, previous, self.holdings.created(resource), given)
         for timestamp in published.timestamps():
             self.holdings.clock.observe(timestamp)
-        return self.holdings.operations(held, after, published)
+        return [*self.holdings.operations(held, after, published), *self._kept(held, published)]

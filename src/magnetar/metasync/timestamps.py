@@ -14,6 +14,8 @@ from functools import total_ordering
 from typing import Self
 
 from magnetar.base.errors import RequestError, ServerError
+from magnetar.base.limits import CLUSTER_NAME_LENGTH_MAX
+from magnetar.base.names import is_longer, is_named_entity
 
 FUTURE_MAX_S = 3_600.0
 """Maximum seconds by which a timestamp of another cluster may be ahead of the own clock. Later ones are refused.
@@ -43,6 +45,20 @@ class Timestamp:
         """Return whether ``other`` wins."""
         return (self.time_ms, self.counter, other.cluster) < (other.time_ms, other.counter, self.cluster)
 
+    def __str__(self) -> str:
+        """Return the text that names the edit: time, counter and cluster."""
+        return f"{self.time_ms}.{self.counter}.{self.cluster}"
+
+    @classmethod
+    def parse(cls, text: str) -> Self:
+        """Parse the result of ``str``; raises ValueError."""
+        time_ms, _, rest = text.partition(".")
+        counter, _, cluster = rest.partition(".")
+        if not (time_ms.isdecimal() and counter.isdecimal() and time_ms.isascii() and counter.isascii()):
+            message = f"{text!r:.100} names no edit: expected time.counter.cluster, as the history shows it"
+            raise ValueError(message)
+        return cls.from_json([int(time_ms), int(counter), cluster])
+
     def to_json(self) -> list[int | str]:
         """Return time, counter and cluster."""
         return [self.time_ms, self.counter, self.cluster]
@@ -52,10 +68,15 @@ class Timestamp:
         """Parse the result of ``to_json``; raises ValueError."""
         match value:
             case [int(time_ms), int(counter), str(cluster)] if not isinstance(time_ms, bool):
-                if 0 <= time_ms <= TIME_MS_MAX and 0 <= counter <= COUNTER_MAX and cluster:
+                if 0 <= time_ms <= TIME_MS_MAX and 0 <= counter <= COUNTER_MAX and is_cluster_name(cluster):
                     return cls(time_ms, counter, cluster)
         message = f"{value!r:.100} is not the timestamp of an edit: expected time, counter and cluster"
         raise ValueError(message)
+
+
+def is_cluster_name(text: str) -> bool:
+    """Return whether ``text`` can be the name of a cluster."""
+    return is_named_entity(text) and not is_longer(text, CLUSTER_NAME_LENGTH_MAX)
 
 
 class HybridClock:

@@ -2,9 +2,19 @@
 
 from __future__ import annotations
 
+from http import HTTPStatus
 from typing import TYPE_CHECKING
 
-from magnetar.admin.models.metadata_sync import LocalValue, MetadataSyncStatus, RefusedEvent, UnknownField
+from magnetar.admin.models.metadata_sync import (
+    EditedField,
+    HistoryEdit,
+    LocalValue,
+    MetadataSyncStatus,
+    RefusedEvent,
+    UndoneEdit,
+    UnknownField,
+)
+from magnetar.base.errors import AdminError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -66,6 +76,33 @@ class FakeSynchronizer:
 
     def refused(self) -> Sequence[RefusedEvent]:
         return [RefusedEvent(refused_at="2026-01-01T00:00:00.000Z", reason="not JSON", event="{")]
+
+    def history(self, name: str) -> Sequence[HistoryEdit]:
+        if name != "nyc/flights":
+            raise AdminError(HTTPStatus.NOT_FOUND, f"no edit of {name} is known")
+        fields = [
+            EditedField(field="message_ttl_in_seconds", before=None, after=60, state="lost", lost_to="1006.0.B"),
+            EditedField(field="properties/team", before="x", after=None, state="current", lost_to=None),
+        ]
+        return [
+            HistoryEdit(
+                edit=f"{1_005 + index}.0.A",
+                resource_type="Namespaces",
+                change="Modified" if shown else "Created",
+                cluster="A",
+                edited_at="1970-01-01T00:00:01.005Z",
+                arrived_at="1970-01-01T00:00:01.005Z",
+                is_complete=True,
+                fields=shown,
+            )
+            for index, shown in enumerate(([], fields))
+        ]
+
+    async def undo(self, name: str, edit: str | None, *, force: bool) -> UndoneEdit:
+        if not force:
+            raise AdminError(HTTPStatus.CONFLICT, "later edits changed the same fields: properties/team by 1007.0.B")
+        restored = {"message_ttl_in_seconds": None, "properties/team": "x"}
+        return UndoneEdit(edit=edit or "1006.0.A", resource_type="Namespaces", resource=name, restored=restored)
 
     async def snapshot(self) -> None:
         self.snapshots += 1

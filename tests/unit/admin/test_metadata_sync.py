@@ -145,3 +145,22 @@ def test_a_scope_that_makes_no_sense_is_refused(is_on: bool, value: str, status:
     assert answer.status_code == status
     assert answer.json()["reason"].startswith(reason)
     assert not service.resources.tenants.exists("t")
+
+
+def test_the_history_of_a_resource_and_its_undo() -> None:
+    service = new_service()
+    service.metadata_sync = FakeSynchronizer()
+    with client_of(service) as client:
+        created, edited = client.metadata_sync.history("nyc/flights")
+        assert (created["change"], created["fields"]) == ("Created", [])
+        assert edited["fields"][0] == {
+            "field": "message_ttl_in_seconds",
+            "after": 60,
+            "state": "lost",
+            "lostTo": "1006.0.B",
+        }
+        with pytest.raises(AdminError, match="later edits changed") as refused:
+            client.metadata_sync.undo("nyc/flights")
+        assert refused.value.status == HTTPStatus.CONFLICT
+        undone = client.metadata_sync.undo("persistent://nyc/flights/t", "1005.0.A", force=True)
+        assert (undone["resource"], undone["edit"]) == ("persistent://nyc/flights/t", "1005.0.A")

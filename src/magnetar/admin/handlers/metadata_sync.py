@@ -5,8 +5,15 @@ from __future__ import annotations
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Any
 
-from magnetar.admin.exchange import AdminRoute, Context, query_text, route
-from magnetar.admin.models.metadata_sync import LocalValue, MetadataSyncStatus, RefusedEvent, UnknownField
+from magnetar.admin.exchange import AdminRoute, Context, flag, path_text, query_text, route
+from magnetar.admin.models.metadata_sync import (
+    HistoryEdit,
+    LocalValue,
+    MetadataSyncStatus,
+    RefusedEvent,
+    UndoneEdit,
+    UnknownField,
+)
 from magnetar.base.errors import AdminError
 
 if TYPE_CHECKING:
@@ -32,6 +39,15 @@ def routes(context: Context) -> list[AdminRoute]:
         route("GET", f"{root}/local", handlers.local, gives=list[LocalValue], refuses=_OFF),
         route("DELETE", f"{root}/local", handlers.remove_local, query=["resource", "field"], refuses=[400, 404, *_OFF]),
         route("POST", f"{root}/snapshot", handlers.snapshot, refuses=_OFF),
+        route("GET", f"{root}/history/{{resource}}", handlers.history, gives=list[HistoryEdit], refuses=_OFF),
+        route(
+            "POST",
+            f"{root}/history/{{resource}}/{{edit}}/undo",
+            handlers.undo,
+            query=["force"],
+            gives=UndoneEdit,
+            refuses=[HTTPStatus.CONFLICT, *_OFF],
+        ),
     ]
 
 
@@ -59,6 +75,13 @@ class _MetadataSync:
 
     async def snapshot(self, _: Request) -> None:
         await self._synchronizer.snapshot()
+
+    def history(self, request: Request) -> list[dict[str, Any]]:
+        return [edit.to_json() for edit in self._synchronizer.history(path_text(request, "resource"))]
+
+    async def undo(self, request: Request) -> UndoneEdit:
+        name, edit = path_text(request, "resource"), path_text(request, "edit")
+        return await self._synchronizer.undo(name, None if edit == "newest" else edit, force=flag(request, "force"))
 
     @property
     def _synchronizer(self) -> MetadataSync:

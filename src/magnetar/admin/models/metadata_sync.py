@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 from magnetar.admin.models.model import Model
 
@@ -75,3 +75,48 @@ class UnknownField(Model):
     set_by: str | None
     """The cluster that set it; absent if it is not recorded."""
     set_at: str | None
+
+
+@dataclass(slots=True, kw_only=True)
+class EditedField(Model):
+    """The change of one field by an edit."""
+
+    field: str
+    """Name; keys of a divided field follow after slashes, as in a JSON pointer."""
+    before: Any
+    """Value that was known in this cluster; None if the field was not set."""
+    after: Any
+    """Value that the edit gave; None if it removed the field."""
+    state: Literal["current", "replaced", "lost"]
+    """Whether the edit counts, a later one replaced it, or a concurrent one counts instead."""
+    lost_to: str | None
+    """The concurrent edit that counts."""
+
+
+@dataclass(slots=True, kw_only=True)
+class HistoryEdit(Model):
+    """An edit of a resource."""
+
+    edit: str
+    """Names the edit in all clusters: time, counter and cluster."""
+    resource_type: str
+    change: Literal["Created", "Modified", "Deleted"]
+    cluster: str
+    """The cluster in which it was made."""
+    edited_at: str
+    arrived_at: str
+    """Time of its arrival in this cluster."""
+    is_complete: bool
+    """Whether its values were kept; those of very large edits are not."""
+    fields: list[EditedField]
+
+
+@dataclass(slots=True, kw_only=True)
+class UndoneEdit(Model):
+    """An edit that was undone by a new one."""
+
+    edit: str
+    resource_type: str
+    resource: str
+    restored: dict[str, Any]
+    """The former values by field; None: the field is not set."""

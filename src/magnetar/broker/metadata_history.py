@@ -1,0 +1,124 @@
+"""Past edits of metadata for the admin API: shows and undoes them."""
+
+from __future__ import annotations
+
+from http import HTTPStatus
+from typing import TYPE_CHECKING, Any, Literal
+
+from magnetar.admin.models.metadata_sync import EditedField, HistoryEdit, UndoneEdit
+from magnetar.admin.models.model import iso_time
+from magnetar.base.errors import AdminError, BadVersionError, InvalidTopicNameError
+from magnetar.metadata.awaiting import Commit
+from magnetar.metadata.store import ABSENT, Put
+from magnetar.metasync.documents import MODELS
+from magnetar.metasync.places import resources_named
+from magnetar.metasync.timestamps import Timestamp
+from magnetar.metasync.undo import OverriddenError, UndoError, undone
+
+if TYPE_CHECKING:
+    from magnetar.metasync.history import Change, PastEdit
+    from magnetar.metasync.places import Resource
+    from magnetar.metasync.records import Record
+    from magnetar.metasync.store import SynchronizedStore
+
+
+class MetadataHistory:
+    """The past edits of all resources."""
+
+    def __init__(self, store: SynchronizedStore) -> None:
+        """Show and undo the edits in ``store``."""
+        self._store = store
+
+    def of(self, name: str) -> list[HistoryEdit]:
+        """See MetadataSync."""
+        return [self._model(resource, edit) for resource, edit in self._edits(name)]
+
+    async def undo(self, name: str, edit: str | None, *, force: bool) -> UndoneEdit:
+        """See MetadataSync."""
+        resource, past = self._chosen(name, edit)
+        stored = self._store.get(resource.path)
+        document = None if stored is None else MODELS[resource.kind].from_json(stored.value).to_json()
+        try:
+            value = undone(resource, past, self._store.record(resource), document, force=force)
+        except OverriddenError as error:
+            raise AdminError(HTTPStatus.CONFLICT, str(error)) from error
+        except UndoError as error:
+            raise AdminError(HTTPStatus.PRECONDITION_FAILED, str(error)) from error
+        parent = resource.parent
+        if parent is not None and self._store.get(parent.path) is None:
+            message = f"{parent.name} does not exist: restore it before {resource.name}"
+            raise AdminError(HTTPStatus.PRECONDITION_FAILED, message)
+        put = Put(
+            resource.path,
+            MODELS[resource.kind].model_validate(value).to_bytes(),
+            ABSENT if stored is None else stored.version,
+        )
+        try:
+            await Commit(self._store, [put])
+        except BadVersionError as error:
+            raise AdminError(HTTPStatus.CONFLICT, "the resource was changed meanwhile: repeat the request") from error
+        restored = {_field(unit): each.before for unit, each in past.changes.items() if each.lost_to is None}
+        return UndoneEdit(
+            edit=str(past.timestamp), resource_type=resource.kind.value, resource=resource.name, restored=restored
+        )
+
+    def _edits(self, name: str) -> list[tuple[Resource, PastEdit]]:
+        try:
+            resources = resources_named(name)
+        except InvalidTopicNameError as error:
+            raise AdminError(HTTPStatus.PRECONDITION_FAILED, str(error)) from error
+        found = [(resource, edit) for resource in resources for edit in self._store.history.of(resource)]
+        if not found:
+            raise AdminError(HTTPStatus.NOT_FOUND, f"no edit of {name} is known")
+        return sorted(found, key=lambda each: each[1].timestamp)
+
+    def _chosen(self, name: str, edit: str | None) -> tuple[Resource, PastEdit]:
+        edits = self._edits(name)
+        if edit is None:
+            return edits[-1]
+        try:
+            timestamp = Timestamp.parse(edit)
+        except ValueError as error:
+            raise AdminError(HTTPStatus.PRECONDITION_FAILED, str(error)) from error
+        for resource, past in edits:
+            if past.timestamp == timestamp:
+                return resource, past
+        raise AdminError(HTTPStatus.NOT_FOUND, f"no edit {edit} of {name} is kept")
+
+    def _model(self, resource: Resource, edit: PastEdit) -> HistoryEdit:
+        record = self._store.record(resource)
+        change: Literal["Created", "Modified", "Deleted"] = "Modified"
+        if edit.is_creation or edit.is_deletion:
+            change = "Created" if edit.is_creation else "Deleted"
+        return HistoryEdit(
+            edit=str(edit.timestamp),
+            resource_type=resource.kind.value,
+            change=change,
+            cluster=edit.timestamp.cluster,
+            edited_at=iso_time(edit.timestamp.time_ms),
+            arrived_at=iso_time(edit.arrived_ms),
+            is_complete=edit.is_complete,
+            fields=[
+                EditedField(
+                    field=_field(unit),
+                    before=each.before,
+                    after=each.value,
+                    state=_state(edit, unit, each, record),
+                    lost_to=None if each.lost_to is None else str(each.lost_to),
+                )
+                for unit, each in sorted(edit.changes.items())
+            ],
+        )
+
+
+def _state(edit: PastEdit, unit: str, change: Change, record: Record) -> Literal["current", "replaced", "lost"]:
+    if change.lost_to is not None:
+        return "lost"
+    if edit.is_deletion:
+        return "current" if record.deleted == edit.timestamp and not record.exists else "replaced"
+    newest: Any = record.edits.get(unit)
+    return "current" if newest is not None and newest.timestamp == edit.timestamp else "replaced"
+
+
+def _field(unit: str) -> str:
+    return unit.removeprefix("/")

@@ -1,0 +1,52 @@
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+import pytest
+
+from magnetar.cli.main import ExitCode, main
+from tests.unit.admin.fake_metadata_sync import FakeSynchronizer
+
+if TYPE_CHECKING:
+    from tests.unit.admin.fake_service import FakeAdminService
+    from tests.unit.cli.fake_cluster import Run
+
+
+@pytest.fixture(autouse=True)
+def synchronizer(service: FakeAdminService) -> FakeSynchronizer:
+    service.metadata_sync = FakeSynchronizer()
+    return service.metadata_sync
+
+
+def test_status_and_refused_events(run: Run) -> None:
+    assert run("metadata status")["conflicts"] == 4
+    assert run("metadata refused")[0]["reason"] == "not JSON"
+
+
+def test_a_snapshot(synchronizer: FakeSynchronizer) -> None:
+    assert main(["metadata", "snapshot"]) is ExitCode.DONE
+    assert synchronizer.snapshots == 1
+
+
+def test_the_history_has_a_row_for_each_field(run: Run, capsys: pytest.CaptureFixture[str]) -> None:
+    assert len(run("metadata history nyc/flights")) == 2
+    assert main(["metadata", "history", "nyc/flights"]) is ExitCode.DONE
+    lines = capsys.readouterr().out.splitlines()
+    assert sum("1006.0.A" in line for line in lines) == 2
+    assert any("message_ttl_in_seconds" in line and "lost to 1006.0.B" in line for line in lines)
+
+
+def test_the_history_of_an_unknown_resource(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["metadata", "history", "nyc"]) is ExitCode.FAILED
+    assert "no edit of nyc is known" in capsys.readouterr().err
+
+
+def test_undo(run: Run, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["metadata", "undo", "nyc/flights", "-o", "json"]) is ExitCode.FAILED
+    error = json.loads(capsys.readouterr().err)
+    assert "later edits changed the same fields" in error["error"]
+    assert "--force" in error["hint"]
+    assert run("metadata undo nyc/flights 1005.0.A --force")["edit"] == "1005.0.A"
+    assert main(["metadata", "undo", "nyc/flights", "--force"]) is ExitCode.DONE
+    assert 'message_ttl_in_seconds=null, properties/team="x"' in capsys.readouterr().err
