@@ -76,6 +76,7 @@ def _of_synchronizer() -> list[tuple[str, str, str]]:
         local_values=0,
         refused_events=0,
         conflicts=0,
+        stranded_topics=0,
         stranded_namespaces=[],
         newest_event_age_seconds={},
     )

@@ -46,6 +46,11 @@ class AdminClient:
         """Keep the changes of further calls in this cluster, although its metadata are synchronized with others."""
         self._connection.keep_changes_local()
 
+    @property
+    def keeps_changes_local(self) -> bool:
+        """Whether the changes of calls stay in this cluster."""
+        return self._connection.keeps_changes_local
+
     def __enter__(self) -> Self:
         """Close at the end of the block."""
         return self

@@ -60,6 +60,11 @@ class Connection:
         """Ask for changes in this cluster only with each further request."""
         self._http.headers[SCOPE] = LOCAL
 
+    @property
+    def keeps_changes_local(self) -> bool:
+        """Whether each request asks for changes in this cluster only."""
+        return SCOPE in self._http.headers
+
     def close(self) -> None:
         """Close the connections."""
         self._http.close()

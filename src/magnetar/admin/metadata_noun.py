@@ -35,6 +35,14 @@ class MetadataSync(Noun):
         """Give a resource, or one of its fields, the values of the other clusters."""
         self._http.delete(f"{_ROOT}/local", resource=resource, field=field)
 
+    def stranded(self) -> dict[str, Json]:
+        """Return the topics whose namespace does not exist, by name."""
+        return dict(self._http.get(f"{_ROOT}/stranded"))
+
+    def delete_stranded(self, topic: str) -> None:
+        """Delete a topic whose namespace does not exist, with its messages."""
+        self._http.delete(f"{_ROOT}/stranded/{quote(topic, safe='')}")
+
     def snapshot(self) -> None:
         """Publish all metadata to the event topic."""
         self._http.post(f"{_ROOT}/snapshot")

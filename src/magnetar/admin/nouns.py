@@ -125,7 +125,7 @@ class Namespaces(Noun):
         return list(self._http.get(f"{namespace_path(namespace)}/replication"))
 
     def set_clusters(self, namespace: NamespaceName, clusters: Sequence[str]) -> None:
-        """Set the clusters that replicate a namespace; a cluster that is not among them deletes its copy."""
+        """Set the clusters that replicate a namespace; others get no further messages."""
         self._http.post(f"{namespace_path(namespace)}/replication", list(clusters))
 
     def bundles(self, namespace: NamespaceName) -> Json:

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from magnetar.admin.models.protection import SubscriptionProtection
     from magnetar.admin.models.topics import MessageId
     from magnetar.admin.schema_service import SchemaOperations
-    from magnetar.admin.topic_service import NonPersistentOperations
+    from magnetar.admin.topic_service import NonPersistentOperations, StrandedOperations
     from magnetar.base.histogram import Histogram, RecentDurations
     from magnetar.base.limits import Limit
     from magnetar.base.memory_share import Share
@@ -218,6 +218,11 @@ class Durations(NamedTuple):
 
 class AdminService(Protocol):
     """Operations of a broker."""
+
+    @property
+    def stranded(self) -> StrandedOperations:
+        """Operations on topics whose namespace does not exist."""
+        ...
 
     metadata_sync: MetadataSync | None
     """The metadata synchronizer; None if it is off."""

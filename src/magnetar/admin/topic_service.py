@@ -9,6 +9,7 @@ if TYPE_CHECKING:
     from collections.abc import Generator, Iterator, Mapping, Sequence
 
     from magnetar.admin.models.internal import PersistentTopicInternalStats
+    from magnetar.admin.models.metadata_sync import StrandedTopic
     from magnetar.admin.models.topics import TopicStats
     from magnetar.base.names import NamespaceName, TopicName
 
@@ -117,4 +118,19 @@ class NonPersistentOperations(DomainTopicOperations, Protocol):
 
     def delete_subscription(self, topic: TopicName, subscription: str) -> None:
         """Disconnect the consumers of a subscription, which ends it; refuses with ``subscription_not_found``."""
+        ...
+
+
+class StrandedOperations(Protocol):
+    """Topics whose namespace does not exist: another cluster deleted it, and the deletion arrived here.
+
+    Clients cannot use them, and their messages are kept.
+    """
+
+    def all(self) -> Generator[None, None, Mapping[str, StrandedTopic]]:
+        """Return the topics by name, in steps."""
+        ...
+
+    async def delete(self, topic: TopicName) -> None:
+        """Delete a topic with its messages; refuses with ``topic_not_found`` unless it is stranded."""
         ...

@@ -21,6 +21,7 @@ from magnetar.admin.models.model import iso_time
 from magnetar.base.errors import AdminError, InvalidTopicNameError, MagnetarError, RequestError
 from magnetar.base.names import TopicName
 from magnetar.base.tasks import start_task
+from magnetar.broker.admin.stranded import stranded_topics
 from magnetar.broker.metadata_history import MetadataHistory
 from magnetar.client.client import PulsarClient
 from magnetar.metadata.policies import DEFAULT_NUMBER_OF_NAMESPACE_BUNDLES, BundlesData, Policies, TenantInfo
@@ -127,6 +128,7 @@ class MetadataSync:
             local_values=sum(1 for _ in self._local.values()),
             refused_events=synchronizer.refused,
             conflicts=self._store.conflicts,
+            stranded_topics=sum(1 for _ in stranded_topics(self._environment)),
             stranded_namespaces=self._stranded,
             newest_event_age_seconds=self._ages(),
         )
@@ -243,6 +245,8 @@ class MetadataSync:
         resource = resource_at(change.path)
         if resource is not None and resource.kind is ResourceType.TENANTS:
             self._tenants_changed.set()
+        elif resource is not None and change.after is None and self._store.holdings.has_topics(resource):
+            log.warning("topics_stranded", namespace=resource.name)
 
     def _clusters_changed(self, _: str) -> None:
         """Replicate the event topic to all registered clusters."""

@@ -7,6 +7,9 @@ from typing import Annotated, Any
 
 import typer
 
+from magnetar.base.names import NamespaceName, TopicName
+from magnetar.cli.consent import Force
+from magnetar.cli.failures import ExitCode, FailedError, Failure
 from magnetar.cli.global_options import noun
 from magnetar.cli.metadata_diff import diff
 from magnetar.cli.metadata_import import import_metadata
@@ -63,6 +66,43 @@ def snapshot(session: Session) -> None:
     session.note("published a snapshot")
 
 
+@command(app, "stranded")
+def stranded(session: Session) -> None:
+    """List the topics whose namespace does not exist, because another cluster deleted it.
+
+    Clients cannot use them, and their messages are kept. They return if the namespace is created again.
+    """
+    found = session.client.metadata_sync.stranded()
+    session.rows({"topic": topic, **each} for topic, each in found.items())
+
+
+@command(app, "delete-stranded")
+def delete_stranded(
+    session: Session,
+    topics: Annotated[
+        list[str], typer.Argument(metavar="TOPIC...", help="Topics, or namespaces for all their topics.")
+    ],
+    *,
+    force: Force = False,
+) -> None:
+    """Delete topics whose namespace does not exist, with their messages."""
+    found = session.client.metadata_sync.stranded()
+    chosen = [each for each in found if each in topics or TopicName.parse(each).namespace_name in _namespaces(topics)]
+    missing = [each for each in topics if each not in chosen and not any(f"/{each}/" in topic for topic in chosen)]
+    if missing:
+        hint = "list the stranded topics with: magnetar metadata stranded"
+        raise FailedError(Failure(ExitCode.FAILED, f"{', '.join(missing)}: no such topic is stranded", hint))
+    if not force:
+        effects = [f"{each}: {found[each]['storageSize']:,} bytes, {_words(found[each])}" for each in chosen]
+        session.require_consent(f"delete {len(chosen)} stranded topics", effects)
+    for each in chosen:
+        session.client.metadata_sync.delete_stranded(each)
+    if session.is_json:
+        session.names(chosen)
+    else:
+        session.note(f"deleted {len(chosen)} stranded topics")
+
+
 Resource = Annotated[str, typer.Argument(metavar="RESOURCE", help="A tenant, tenant/namespace, or a topic.")]
 
 
@@ -100,6 +140,15 @@ def undo(
     else:
         restored = ", ".join(f"{name}={json.dumps(value)}" for name, value in found["restored"].items())
         session.note(f"undid edit {found['edit']} of {found['resource']}: {restored}")
+
+
+def _namespaces(texts: list[str]) -> set[NamespaceName]:
+    return {NamespaceName.parse(text) for text in texts if text.count("/") == 1}
+
+
+def _words(topic: dict[str, Any]) -> str:
+    names = topic["subscriptions"]
+    return f"with the subscriptions {', '.join(names)}" if names else "without subscriptions"
 
 
 def _rows(edit: dict[str, Any]) -> list[dict[str, Any]]:

@@ -13,6 +13,7 @@ from magnetar.cli.global_options import noun
 from magnetar.cli.permissions import add_permission_verbs
 from magnetar.cli.policies import Enabled, add_verbs
 from magnetar.cli.session import Namespace, Session, change, command, names
+from magnetar.cli.stranding import stranded_in, synchronized_with
 
 app = noun("Namespaces and their policies.")
 
@@ -52,6 +53,7 @@ def delete(session: Session, namespace: Namespace, force: Force = False) -> None
     if not force:
         count = len(session.client.topics.of_namespace(namespace))
         effects = ["its policies are deleted", f"it has {count} topics; it must have none"]
+        effects += stranded_in(session.client, synchronized_with(session.client), [namespace])
         session.require_consent(f"delete namespace {namespace}", effects)
     session.client.namespaces.delete(namespace)
     session.deleted("namespace", namespace, before)
@@ -65,11 +67,12 @@ def get_clusters(session: Session, namespace: Namespace) -> None:
 
 @change(app, "set-clusters")
 def set_clusters(session: Session, namespace: Namespace, clusters: Clusters, force: Force = False) -> None:
-    """Set the clusters that replicate a namespace; a cluster that is removed deletes its copy."""
+    """Set the clusters that replicate a namespace; a cluster that is removed receives no further messages."""
     before, wanted = session.client.namespaces.clusters(namespace), names(clusters)
     removed = [each for each in before if each not in wanted]
     if removed and not force:
-        effects = [f"{each} deletes its copy, and receives no further messages" for each in removed]
+        effects = [f"{each} receives no further messages; Apache Pulsar deletes its copy" for each in removed]
+        effects += stranded_in(session.client, removed, [namespace])
         session.require_consent(f"remove {', '.join(removed)} from the clusters of {namespace}", effects)
     session.client.namespaces.set_clusters(namespace, wanted)
     session.changed(namespace, "clusters", before, session.client.namespaces.clusters(namespace))

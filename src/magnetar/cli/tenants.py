@@ -9,6 +9,7 @@ import typer
 from magnetar.cli.consent import Force
 from magnetar.cli.global_options import noun
 from magnetar.cli.session import Session, change, command, names
+from magnetar.cli.stranding import namespaces_in, stranded_in, synchronized_with
 
 app = noun("Tenants, their clusters and their roles.")
 
@@ -58,6 +59,11 @@ def delete(session: Session, tenant: Tenant, force: Force = False) -> None:
     before = session.client.tenants.get(tenant)
     if not force:
         count = len(session.client.namespaces.of_tenant(tenant))
-        session.require_consent(f"delete tenant {tenant}", [f"it has {count} namespaces; it must have none"])
+        others = synchronized_with(session.client)
+        elsewhere = namespaces_in(session.client, others, tenant)
+        effects = [f"it has {count} namespaces; it must have none"]
+        effects += [f"namespace {each} of another cluster has no tenant any more" for each in elsewhere]
+        effects += stranded_in(session.client, others if elsewhere else [], elsewhere)
+        session.require_consent(f"delete tenant {tenant}", effects)
     session.client.tenants.delete(tenant)
     session.deleted("tenant", tenant, before)

@@ -39,6 +39,7 @@ class FakeSynchronizer:
             local_values=1,
             refused_events=1,
             conflicts=4,
+            stranded_topics=6,
             stranded_namespaces=["acme/orders"],
             newest_event_age_seconds={"B": 1.5, "C": None},
         )

@@ -53,6 +53,7 @@ from magnetar.schema.strategy import SchemaCompatibilityStrategy
 if TYPE_CHECKING:
     from collections.abc import Collection, Generator, Iterator, Mapping, Sequence
 
+    from magnetar.admin.models.metadata_sync import StrandedTopic
     from magnetar.admin.service import MetadataSync
     from magnetar.admin.topic_service import StatsOptions
     from magnetar.base.limits import Limit
@@ -437,6 +438,19 @@ class FakeSchemaOperations:
         return None if force else len(deleted)
 
 
+class FakeStrandedOperations:
+    def __init__(self) -> None:
+        self.topics: dict[str, StrandedTopic] = {}
+
+    def all(self) -> Generator[None, None, Mapping[str, StrandedTopic]]:
+        yield
+        return self.topics
+
+    async def delete(self, topic: TopicName) -> None:
+        if self.topics.pop(str(topic), None) is None:
+            raise topic_not_found(topic)
+
+
 class FakeAdminService:
     """An AdminService with ledger 3 only."""
 
@@ -456,6 +470,7 @@ class FakeAdminService:
         self.logs = FakeLogOperations(self.topics)
         self.dynamic = FakeDynamicSettings()
         self.schemas = FakeSchemaOperations()
+        self.stranded = FakeStrandedOperations()
         self.healthy = True
         self.unloadable: dict[TopicName, str] = {}
         self.hits = LimitHits()

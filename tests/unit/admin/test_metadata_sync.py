@@ -40,6 +40,7 @@ def test_the_synchronizer_is_shown_and_takes_snapshots() -> None:
             "localValues": 1,
             "refusedEvents": 1,
             "conflicts": 4,
+            "strandedTopics": 6,
             "strandedNamespaces": ["acme/orders"],
             "newestEventAgeSeconds": {"B": 1.5, "C": None},
         }

@@ -78,6 +78,7 @@ def samples() -> list[Sample]:
         ("pulsar_replication_delay_in_seconds", LINK, 0),
         ("magnetar_metadata_sync_connected", BROKER, 0),
         ("magnetar_metadata_sync_unpublished_events", BROKER, 2),
+        ("magnetar_metadata_sync_stranded_topics", BROKER, 6),
         ("magnetar_metadata_sync_applied_events_total", BROKER, 3),
         ("magnetar_metadata_sync_refused_events_total", BROKER, 1),
         ("magnetar_metadata_sync_conflicts_total", BROKER, 4),

@@ -5,19 +5,22 @@ from __future__ import annotations
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Any
 
-from magnetar.admin.exchange import AdminRoute, Context, flag, path_text, query_text, route
+from magnetar.admin.exchange import AdminRoute, Context, flag, large_answer, path_text, query_text, route
 from magnetar.admin.models.metadata_sync import (
     HistoryEdit,
     LocalValue,
     MetadataSyncStatus,
     RefusedEvent,
+    StrandedTopic,
     UndoneEdit,
     UnknownField,
 )
-from magnetar.base.errors import AdminError
+from magnetar.base.errors import AdminError, InvalidTopicNameError
+from magnetar.base.names import TopicName
 
 if TYPE_CHECKING:
     from starlette.requests import Request
+    from starlette.responses import Response
 
     from magnetar.admin.service import MetadataSync
 
@@ -38,6 +41,8 @@ def routes(context: Context) -> list[AdminRoute]:
         route("GET", f"{root}/unknown", handlers.unknown, gives=list[UnknownField], refuses=_OFF),
         route("GET", f"{root}/local", handlers.local, gives=list[LocalValue], refuses=_OFF),
         route("DELETE", f"{root}/local", handlers.remove_local, query=["resource", "field"], refuses=[400, 404, *_OFF]),
+        route("GET", f"{root}/stranded", handlers.stranded, gives=dict[str, StrandedTopic]),
+        route("DELETE", f"{root}/stranded/{{resource}}", handlers.delete_stranded),
         route("POST", f"{root}/snapshot", handlers.snapshot, refuses=_OFF),
         route("GET", f"{root}/history/{{resource}}", handlers.history, gives=list[HistoryEdit], refuses=_OFF),
         route(
@@ -53,6 +58,7 @@ def routes(context: Context) -> list[AdminRoute]:
 
 class _MetadataSync:
     def __init__(self, context: Context) -> None:
+        self._context = context
         self._service = context.service
 
     def status(self, _: Request) -> MetadataSyncStatus:
@@ -75,6 +81,17 @@ class _MetadataSync:
 
     async def snapshot(self, _: Request) -> None:
         await self._synchronizer.snapshot()
+
+    @large_answer
+    async def stranded(self, _: Request) -> Response:
+        return await self._context.answer(await self._service.in_slices(self._service.stranded.all()))
+
+    async def delete_stranded(self, request: Request) -> None:
+        try:
+            topic = TopicName.parse(path_text(request, "resource"))
+        except InvalidTopicNameError as error:
+            raise AdminError(HTTPStatus.PRECONDITION_FAILED, str(error)) from error
+        await self._service.stranded.delete(topic)
 
     def history(self, request: Request) -> list[dict[str, Any]]:
         return [edit.to_json() for edit in self._synchronizer.history(path_text(request, "resource"))]

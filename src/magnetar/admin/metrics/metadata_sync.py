@@ -18,6 +18,11 @@ def metadata_sync_metrics(cluster: str, status: MetadataSyncStatus) -> Iterator[
     """Yield the metrics of the synchronizer of ``cluster``."""
     gauges = (
         ("connected", "1 while the metadata synchronizer is connected to its event topic", status.connected),
+        (
+            "stranded_topics",
+            "Topics whose namespace another cluster deleted",
+            status.stranded_topics,
+        ),
         ("unpublished_events", "Changes made here that are not in the event topic yet", status.unpublished_events),
         ("local_values", "Fields and resources that are local although the rules do not say so", status.local_values),
     )

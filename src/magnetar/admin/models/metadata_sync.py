@@ -26,6 +26,8 @@ class MetadataSyncStatus(Model):
     """Events that could not be applied since the start of the broker."""
     conflicts: int
     """Edits since the start of the broker that lost against a concurrent edit of the same field."""
+    stranded_topics: int
+    """Topics here whose namespace does not exist: another cluster deleted it. Their messages are kept."""
     stranded_namespaces: list[str]
     """Namespaces whose tenants do not allow this cluster, and which stay because they have topics here."""
     newest_event_age_seconds: dict[str, float | None]
@@ -44,6 +46,15 @@ class RefusedEvent(Model):
     reason: str
     event: str
     """Its beginning, as text."""
+
+
+@dataclass(slots=True, kw_only=True)
+class StrandedTopic(Model):
+    """A topic whose namespace does not exist. Clients cannot use it, and its messages are kept."""
+
+    storage_size: int
+    """Bytes of its messages."""
+    subscriptions: list[str]
 
 
 @dataclass(slots=True, kw_only=True)

@@ -13,6 +13,7 @@ from magnetar.broker.admin.dynamic import DynamicSettings
 from magnetar.broker.admin.logs import LogOperations
 from magnetar.broker.admin.non_persistent import NonPersistentOperations
 from magnetar.broker.admin.schemas import SchemaOperations
+from magnetar.broker.admin.stranded import StrandedTopics
 from magnetar.broker.admin.subscriptions import SubscriptionOperations
 from magnetar.broker.admin.topics import TopicOperations
 from magnetar.broker.housekeeping.maintenance import RATE_INTERVAL_S
@@ -51,6 +52,7 @@ class Administration:
         self._admin_url = admin_url
         self.topics = TopicOperations(environment, topics)
         self.non_persistent = NonPersistentOperations(environment, domains.non_persistent)
+        self.stranded = StrandedTopics(environment, topics)
         self.subscriptions = SubscriptionOperations(environment, topics)
         self.dynamic = DynamicSettings(environment)
         self.logs = LogOperations(environment, topics)

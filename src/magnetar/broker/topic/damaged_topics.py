@@ -1,4 +1,4 @@
-"""Deletion of a topic that cannot be loaded, by request of an operator (ADR 14)."""
+"""Deletion of a topic that is not loaded, by request of an operator: it cannot be loaded (ADR 14), or is stranded."""
 
 from __future__ import annotations
 
@@ -22,8 +22,10 @@ if TYPE_CHECKING:
 log = structlog.get_logger(__name__)
 
 
-def delete_damaged(environment: Environment, name: TopicName, done: OnDurable) -> None:
-    """Delete a topic that exists and cannot be loaded, with subscriptions, schemas, and all ledgers that it lists.
+def delete_unloaded(environment: Environment, name: TopicName, done: OnDurable, *, event: str) -> None:
+    """Delete a topic that exists and is not loaded, with subscriptions, schemas, and all ledgers that it lists.
+
+    It is logged as ``event``.
 
     The deletion is one transaction; ``done`` is called when it is durable, or with the reason why nothing is deleted.
     The topic's log is not read. A ledger that only an unreadable record names stays in the log. The next start deletes
@@ -45,7 +47,7 @@ def delete_damaged(environment: Environment, name: TopicName, done: OnDurable) -
 
     def deleted(error: StorageError | None) -> None:
         if error is None:
-            log.warning("damaged_topic_deleted", topic=str(name), ledgers=len(doomed), ledgers_unknown_of=unreadable)
+            log.warning(event, topic=str(name), ledgers=len(doomed), ledgers_unknown_of=unreadable)
             environment.sliced.start(object(), deletion_steps(store, metadata, doomed), lambda _: None)
             environment.delayed.do(lambda each: each.forget(str(name)), lambda _, late: _delayed_forgotten(name, late))
         done(error)

@@ -9,7 +9,7 @@ from magnetar.base.errors import InvalidTopicNameError, RequestError, ServerErro
 from magnetar.base.limits import Limit
 from magnetar.base.names import is_longer, too_long
 from magnetar.broker.environment import settle
-from magnetar.broker.topic.damaged_topics import delete_damaged
+from magnetar.broker.topic.damaged_topics import delete_unloaded
 from magnetar.broker.topic.linked_topics import LinkedTopics
 from magnetar.broker.topic.loader import TopicLoader
 from magnetar.broker.topic.partitioned_topics import PartitionedTopics, partitions_to_create
@@ -256,7 +256,7 @@ class TopicRegistry:
         try:
             topic = self.find(name)
         except TopicLoadError:
-            delete_damaged(self.environment, name, done)
+            delete_unloaded(self.environment, name, done, event="damaged_topic_deleted")
         else:
             yield from self._loader.deletion(topic, done)
         return future
