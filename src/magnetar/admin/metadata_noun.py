@@ -43,6 +43,14 @@ class MetadataSync(Noun):
         """Delete a topic whose namespace does not exist, with its messages."""
         self._http.delete(f"{_ROOT}/stranded/{quote(topic, safe='')}")
 
+    def events(self) -> list[Json]:
+        """Return the events that a snapshot would publish now."""
+        return list(self._http.get(f"{_ROOT}/snapshot")["events"])
+
+    def preview(self, event: Json) -> list[Json]:
+        """Return what an event would change, without a change."""
+        return list(self._http.send("POST", f"{_ROOT}/preview", json=event).json())
+
     def snapshot(self) -> None:
         """Publish all metadata to the event topic."""
         self._http.post(f"{_ROOT}/snapshot")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from http import HTTPStatus
 from types import MappingProxyType
-from typing import TYPE_CHECKING, NamedTuple, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar
 
 from magnetar.admin.topic_service import DomainTopicOperations
 from magnetar.base.errors import AdminError
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
         HistoryEdit,
         LocalValue,
         MetadataSyncStatus,
+        PreviewedChange,
         RefusedEvent,
         UndoneEdit,
         UnknownField,
@@ -185,6 +186,14 @@ class MetadataSync(Protocol):
 
     async def snapshot(self) -> None:
         """Publish all metadata to the event topic; raises AdminError while it is not connected."""
+        ...
+
+    def events(self) -> Generator[None, None, Sequence[bytes]]:
+        """Return the events that a snapshot would publish now, as JSON; in steps."""
+        ...
+
+    def preview(self, event: Mapping[str, Any]) -> Sequence[PreviewedChange]:
+        """Return what an event would change here, without a change; refuses one that would be refused with 400."""
         ...
 
     def history(self, name: str) -> Sequence[HistoryEdit]:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from contextlib import suppress
 from http import HTTPStatus
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import structlog
 
@@ -13,6 +14,7 @@ from magnetar.admin.models.metadata_sync import (
     HistoryEdit,
     LocalValue,
     MetadataSyncStatus,
+    PreviewedChange,
     RefusedEvent,
     UndoneEdit,
     UnknownField,
@@ -27,7 +29,9 @@ from magnetar.client.client import PulsarClient
 from magnetar.metadata.policies import DEFAULT_NUMBER_OF_NAMESPACE_BUNDLES, BundlesData, Policies, TenantInfo
 from magnetar.metadata.resources import POLICIES
 from magnetar.metasync.event_topic import ClientEventTopic
+from magnetar.metasync.events import EventError, MetadataChangeEvent
 from magnetar.metasync.local.allowed import AllowedClusters
+from magnetar.metasync.local.preview import preview
 from magnetar.metasync.local.unknown import find_unknown
 from magnetar.metasync.local.values import LocalMetadata
 from magnetar.metasync.places import resource_at, resources_named
@@ -37,6 +41,8 @@ from magnetar.metasync.synchronizer import Synchronizer
 from magnetar.metasync.units import ResourceType
 
 if TYPE_CHECKING:
+    from collections.abc import Generator, Mapping
+
     from magnetar.base.world import Clock
     from magnetar.broker.environment import Environment
     from magnetar.broker.settings.config import BrokerConfig
@@ -204,6 +210,32 @@ class MetadataSync:
         except (OSError, RequestError) as error:
             message = f"the connection to the event topic was lost: {error}"
             raise AdminError(HTTPStatus.SERVICE_UNAVAILABLE, message) from error
+
+    def events(self) -> Generator[None, None, list[bytes]]:
+        """Return the events that a snapshot would publish now, as JSON; in steps."""
+        found = []
+        for event in self._store.snapshot():
+            found.append(event)
+            yield
+        return found
+
+    def preview(self, event: Mapping[str, Any]) -> list[PreviewedChange]:
+        """Return what an event would change here; raises AdminError for an event that would be refused."""
+        try:
+            read = MetadataChangeEvent.decode(json.dumps(event).encode())
+            changes = preview(self._store.holdings, read)
+        except (EventError, RequestError, ValueError, RecursionError) as error:
+            raise AdminError(HTTPStatus.BAD_REQUEST, f"the event would be refused: {error}") from error
+        return [
+            PreviewedChange(
+                resource_type=read.resource.kind.value,
+                resource=read.resource.name,
+                field=each.unit.removeprefix("/"),
+                here=each.before,
+                after=each.after,
+            )
+            for each in changes
+        ]
 
     def history(self, name: str) -> list[HistoryEdit]:
         """Return the kept edits of a tenant, a namespace, or a topic and its policies, the oldest first."""

@@ -12,12 +12,14 @@ from magnetar.cli.consent import Force
 from magnetar.cli.failures import ExitCode, FailedError, Failure
 from magnetar.cli.global_options import noun
 from magnetar.cli.metadata_diff import diff
+from magnetar.cli.metadata_exchange import sync
 from magnetar.cli.metadata_import import import_metadata
 from magnetar.cli.session import Session, change, command
 
 app = noun("The metadata that the clusters share (PIP-136).")
 app.command("diff")(diff)
 command(app, "import")(import_metadata)
+command(app, "sync")(sync)
 
 
 @command(app, "status")

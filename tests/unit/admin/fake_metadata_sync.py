@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import json
 from http import HTTPStatus
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from magnetar.admin.models.metadata_sync import (
     EditedField,
     HistoryEdit,
     LocalValue,
     MetadataSyncStatus,
+    PreviewedChange,
     RefusedEvent,
     UndoneEdit,
     UnknownField,
@@ -17,7 +19,7 @@ from magnetar.admin.models.metadata_sync import (
 from magnetar.base.errors import AdminError
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Generator, Mapping, Sequence
 
     from magnetar.metasync.places import Resource
     from magnetar.metasync.timestamps import Timestamp
@@ -77,6 +79,18 @@ class FakeSynchronizer:
 
     def refused(self) -> Sequence[RefusedEvent]:
         return [RefusedEvent(refused_at="2026-01-01T00:00:00.000Z", reason="not JSON", event="{")]
+
+    def events(self) -> Generator[None, None, list[bytes]]:
+        yield
+        return [json.dumps({"resourceType": "Tenants", "resourceName": name}).encode() for name in ("nyc", "sfo", "x")]
+
+    def preview(self, event: Mapping[str, Any]) -> Sequence[PreviewedChange]:
+        if event["resourceName"] == "x":
+            raise AdminError(HTTPStatus.BAD_REQUEST, "the event would be refused: not JSON")
+        if event["resourceName"] == "nyc":
+            return []
+        here = {"resource_type": event["resourceType"], "resource": event["resourceName"]}
+        return [PreviewedChange(**here, field="adminRoles", here=None, after=["r"])]
 
     def history(self, name: str) -> Sequence[HistoryEdit]:
         if name != "nyc/flights":

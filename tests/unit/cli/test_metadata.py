@@ -5,8 +5,11 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from magnetar.admin.client import AdminClient
+from magnetar.cli import metadata_exchange
 from magnetar.cli.main import ExitCode, main
 from tests.unit.admin.fake_metadata_sync import FakeSynchronizer
+from tests.unit.admin.fake_service import AppTransport, new_service
 
 if TYPE_CHECKING:
     from tests.unit.admin.fake_service import FakeAdminService
@@ -50,3 +53,24 @@ def test_undo(run: Run, capsys: pytest.CaptureFixture[str]) -> None:
     assert run("metadata undo nyc/flights 1005.0.A --force")["edit"] == "1005.0.A"
     assert main(["metadata", "undo", "nyc/flights", "--force"]) is ExitCode.DONE
     assert 'message_ttl_in_seconds=null, properties/team="x"' in capsys.readouterr().err
+
+
+def test_a_dry_run_shows_what_the_metadata_of_another_cluster_would_change(
+    run: Run, service: FakeAdminService, synchronizer: FakeSynchronizer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    other = new_service()
+    other.metadata_sync = FakeSynchronizer()
+
+    def connect(url: str) -> AdminClient:
+        assert url == "http://other:8080"
+        return AdminClient(url, transport=AppTransport(other))
+
+    monkeypatch.setattr(metadata_exchange, "AdminClient", connect)
+    changed, refused = run("metadata sync http://other:8080 --dry-run")
+    assert (changed["resource"], changed["field"], changed["after"]) == ("sfo", "adminRoles", ["r"])
+    assert (refused["resource"], refused["refused"]) == ("x", "the event would be refused: not JSON")
+    assert (synchronizer.snapshots, other.metadata_sync.snapshots) == (0, 0)
+    assert main(["metadata", "sync", "http://other:8080"]) is ExitCode.DONE
+    assert (synchronizer.snapshots, other.metadata_sync.snapshots) == (0, 1)
+    service.metadata_sync = None
+    assert main(["metadata", "sync", "http://other:8080", "--dry-run"]) is ExitCode.FAILED

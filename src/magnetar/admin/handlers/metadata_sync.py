@@ -5,11 +5,15 @@ from __future__ import annotations
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Any
 
-from magnetar.admin.exchange import AdminRoute, Context, flag, large_answer, path_text, query_text, route
+from pydantic import TypeAdapter
+from starlette.responses import Response
+
+from magnetar.admin.exchange import AdminRoute, Context, body, flag, large_answer, path_text, query_text, route
 from magnetar.admin.models.metadata_sync import (
     HistoryEdit,
     LocalValue,
     MetadataSyncStatus,
+    PreviewedChange,
     RefusedEvent,
     StrandedTopic,
     UndoneEdit,
@@ -20,13 +24,14 @@ from magnetar.base.names import TopicName
 
 if TYPE_CHECKING:
     from starlette.requests import Request
-    from starlette.responses import Response
 
     from magnetar.admin.service import MetadataSync
 
 
 IS_OFF = "the metadata synchronizer is off: set metadataSyncEventTopic in the configuration of the broker"
 """The reason of a refusal."""
+
+_EVENT: TypeAdapter[dict[str, Any]] = TypeAdapter(dict[str, Any])
 
 _OFF = [HTTPStatus.PRECONDITION_FAILED]
 
@@ -43,6 +48,8 @@ def routes(context: Context) -> list[AdminRoute]:
         route("DELETE", f"{root}/local", handlers.remove_local, query=["resource", "field"], refuses=[400, 404, *_OFF]),
         route("GET", f"{root}/stranded", handlers.stranded, gives=dict[str, StrandedTopic]),
         route("DELETE", f"{root}/stranded/{{resource}}", handlers.delete_stranded),
+        route("GET", f"{root}/snapshot", handlers.events, gives=dict[str, list[dict[str, Any]]], refuses=_OFF),
+        route("POST", f"{root}/preview", handlers.preview, takes=_EVENT, gives=list[PreviewedChange], refuses=_OFF),
         route("POST", f"{root}/snapshot", handlers.snapshot, refuses=_OFF),
         route("GET", f"{root}/history/{{resource}}", handlers.history, gives=list[HistoryEdit], refuses=_OFF),
         route(
@@ -92,6 +99,15 @@ class _MetadataSync:
         except InvalidTopicNameError as error:
             raise AdminError(HTTPStatus.PRECONDITION_FAILED, str(error)) from error
         await self._service.stranded.delete(topic)
+
+    @large_answer
+    async def events(self, _: Request) -> Response:
+        events = await self._service.in_slices(self._synchronizer.events())
+        return Response(b'{"events":[%b]}' % b",".join(events), media_type="application/json")
+
+    async def preview(self, request: Request) -> list[dict[str, Any]]:
+        event = await body(request, _EVENT)
+        return [change.to_json() for change in self._synchronizer.preview(event)]
 
     def history(self, request: Request) -> list[dict[str, Any]]:
         return [edit.to_json() for edit in self._synchronizer.history(path_text(request, "resource"))]

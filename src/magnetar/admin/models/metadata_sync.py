@@ -89,6 +89,20 @@ class UnknownField(Model):
 
 
 @dataclass(slots=True, kw_only=True)
+class PreviewedChange(Model):
+    """A change that an event would make in this cluster."""
+
+    resource_type: str
+    resource: str
+    field: str
+    """Its name, with a key behind a slash; empty: whether the resource exists."""
+    here: Any
+    """The value now; absent if it is not set."""
+    after: Any
+    """The value after the event; absent if it would not be set."""
+
+
+@dataclass(slots=True, kw_only=True)
 class EditedField(Model):
     """The change of one field by an edit."""
 
