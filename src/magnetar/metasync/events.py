@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass
 from enum import Enum
+from math import isfinite
 from typing import Any, Self
 
 from magnetar.base.errors import InvalidTopicNameError
@@ -48,6 +49,15 @@ class EventError(ValueError):
     """An event that cannot be read; the text states the reason."""
 
 
+def _finite(text: str) -> float:
+    """Read a number; raises ValueError for those that JSON does not have, such as NaN."""
+    number = float(text)
+    if not isfinite(number):
+        message = f"{text:.20} is no number of JSON"
+        raise ValueError(message)
+    return number
+
+
 @dataclass(frozen=True, slots=True)
 class MetadataChangeEvent:
     """A change of one resource, or its complete record in a snapshot."""
@@ -81,7 +91,7 @@ class MetadataChangeEvent:
             message = f"an event of {len(data)} bytes, at most {EVENT_BYTES_MAX} are allowed"
             raise EventError(message)
         try:
-            found = json.loads(data)
+            found = json.loads(data, parse_float=_finite, parse_constant=_finite)
         except (ValueError, RecursionError) as error:
             message = _OF_APACHE_PULSAR if _PULSAR_PATH in data[:_PULSAR_PATH_WITHIN] else f"not JSON: {error}"
             raise EventError(message) from None

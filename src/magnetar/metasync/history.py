@@ -176,4 +176,4 @@ def _encoded(edit: PastEdit) -> bytes:
 
 
 def _json(edit: PastEdit) -> bytes:
-    return json.dumps(edit.to_json(), separators=(",", ":"), ensure_ascii=False).encode(errors="surrogatepass")
+    return json.dumps(edit.to_json(), separators=(",", ":")).encode()

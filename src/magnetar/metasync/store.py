@@ -38,6 +38,9 @@ REFUSED_MAX = 100
 REFUSED_BYTES_MAX = 4_096
 """Maximum number of bytes of a refused event that are kept."""
 
+REASON_LENGTH_MAX = 1_000
+"""Maximum number of characters of the reason that are kept."""
+
 DELETED_MAX = 10_000
 """Maximum number of deleted resources whose records are kept.
 
@@ -199,7 +202,7 @@ class SynchronizedStore:
         numbers = self._inner.children(REFUSED)
         kept = {
             "time": self.holdings.now_ms(),
-            "reason": reason,
+            "reason": reason[:REASON_LENGTH_MAX],
             "event": event[:REFUSED_BYTES_MAX].decode(errors="replace"),
         }
         outdated = numbers[: max(0, len(numbers) + 1 - REFUSED_MAX)]

@@ -16,6 +16,7 @@ from magnetar.base.errors import MagnetarError, RequestError
 from magnetar.base.tasks import start_task
 from magnetar.metasync.events import EventError, MetadataChangeEvent
 from magnetar.metasync.places import OUTBOX
+from magnetar.metasync.store import REASON_LENGTH_MAX
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Coroutine, Iterable
@@ -125,7 +126,7 @@ class Synchronizer:
             self.applied += self._store.apply(event, durable)
         except (EventError, RequestError, ValueError, RecursionError) as error:
             self.refused += 1
-            log.warning("metadata_event_refused", error=str(error))
+            log.warning("metadata_event_refused", error=f"{error!s:.{REASON_LENGTH_MAX}}")
             self._store.keep_refused(data, str(error), durable)
 
     async def _take_snapshots(self, topic: EventTopic) -> None:
