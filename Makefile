@@ -53,8 +53,9 @@ test-hostile: java setup ## hostile clients and faults, and their effect on anot
 interop: java setup ## tests with Apache Pulsar, which Maven downloads the first time, and its clients; 32 minutes
 	@$(BIN)/python -m pytest tests/interop -m interop -rP $(ARGS)
 
-sim: setup ## 10,000 simulated runs of 2 to 5 clusters, then every mutant of the core (SEEDS=0:1000 JOBS=1)
+sim: setup ## 10,000 simulated runs of 2 to 5 clusters, 1,000 of their metadata, then every mutant of the core (SEEDS=0:1000 JOBS=1)
 	@$(BIN)/magnetar simulate --seeds $(or $(SEEDS),0:10000) --jobs $(or $(JOBS),$(shell nproc))
+	@$(BIN)/magnetar simulate --metadata --seeds $(or $(SEEDS),0:1000) --jobs $(or $(JOBS),$(shell nproc))
 	@$(BIN)/python -m pytest tests/sim -m long $(ARGS)
 
 transcripts: java setup ## record the golden transcripts of Apache Pulsar again (ARGS="seek_by_id": only this one)

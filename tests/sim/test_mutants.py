@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from magnetar.sim.metasync.run import judge as judge_metadata
 from magnetar.sim.run import judge
-from tests.sim.mutants import MUTANTS, mutated
+from tests.sim.mutants import METADATA_MUTANTS, MUTANTS, mutated
 
 SEEDS_MAX = 50
 
@@ -33,8 +34,9 @@ QUICKLY_FOUND = [
 
 def first_found(name: str, seeds: int) -> int | None:
     """Return the first seed that finds a mutant."""
+    judged = judge_metadata if name in METADATA_MUTANTS else judge
     with mutated(name):
-        return next((seed for seed in range(seeds) if judge(seed).violation), None)
+        return next((seed for seed in range(seeds) if judged(seed).violation), None)
 
 
 @pytest.mark.parametrize("name", QUICKLY_FOUND)
@@ -44,6 +46,6 @@ def test_mutants_are_found_within_a_few_seeds(name: str) -> None:
 
 @pytest.mark.long
 @pytest.mark.timeout(1800)
-@pytest.mark.parametrize("name", sorted(MUTANTS))
+@pytest.mark.parametrize("name", sorted(MUTANTS | METADATA_MUTANTS))
 def test_every_mutant_is_found(name: str) -> None:
     assert first_found(name, SEEDS_MAX) is not None

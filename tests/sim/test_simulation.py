@@ -5,12 +5,14 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from importlib import import_module
 
 import pytest
 
+from magnetar.sim.metasync.run import judge as judge_metadata
 from magnetar.sim.run import judge, simulate
 
-FINGERPRINT = "from magnetar.sim.run import judge; print(judge(7, steps=60).fingerprint)"
+FINGERPRINT = "from {} import judge; print(judge(7, steps=60).fingerprint)"
 
 
 @pytest.mark.parametrize("seed", range(5))
@@ -19,16 +21,23 @@ def test_nothing_that_was_promised_is_broken(seed: int) -> None:
     assert not verdict.violation, verdict.command
 
 
+@pytest.mark.parametrize("seed", range(5))
+def test_metadata_agree_with_the_oracle(seed: int) -> None:
+    verdict = judge_metadata(seed)
+    assert not verdict.violation, verdict.command
+
+
 def test_a_message_that_is_refused_for_long_makes_no_flood() -> None:
     """In this run a producer moved to a cluster that refuses one of its messages, and resends all of them."""
     assert judge(6758).entries < 10_000
 
 
-def test_the_same_seed_is_the_same_run_in_every_process() -> None:
-    fingerprints = {judge(7, steps=60).fingerprint}
+@pytest.mark.parametrize("run", ["magnetar.sim.run", "magnetar.sim.metasync.run"])
+def test_the_same_seed_is_the_same_run_in_every_process(run: str) -> None:
+    fingerprints = {import_module(run).judge(7, steps=60).fingerprint}
     for hash_seed in ("1", "4711"):
         finished = subprocess.run(
-            [sys.executable, "-c", FINGERPRINT],
+            [sys.executable, "-c", FINGERPRINT.format(run)],
             env={**os.environ, "PYTHONHASHSEED": hash_seed},
             check=True,
             capture_output=True,

@@ -6,7 +6,7 @@ import re
 from dataclasses import asdict
 from functools import partial
 from multiprocessing import get_context
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Protocol
 
 import typer
 
@@ -16,10 +16,11 @@ from magnetar.cli.output import Output, say, show_fields, show_json, show_lines
 from magnetar.cli.progress import progress
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
 
     from magnetar.sim.coverage import Coverage
     from magnetar.sim.run import Verdict
+    from magnetar.sim.trace import Trace
 
 app = typer.Typer()
 
@@ -39,6 +40,9 @@ def simulate(
         int | None,
         typer.Option(min=1, help="Number of events before faults stop; default: drawn from the seed."),
     ] = None,
+    metadata: Annotated[
+        bool, typer.Option("--metadata", help="Only changes of metadata, with the metadata synchronizer.")
+    ] = False,
     jobs: Annotated[int, typer.Option(min=1, help="Number of processes.")] = 1,
     story: Annotated[bool, typer.Option("--story", help="With --seed: print all events.")] = False,
     diagram: Annotated[
@@ -54,15 +58,20 @@ def simulate(
     clusters must agree, and every unacknowledged message must be delivered. A seed that breaks a promise is printed
     with its world and the command that repeats it. Equal seeds give equal runs. A table counts how often, and in how
     many worlds, each event and state occurred. The exit code is 1 if a promise was broken.
+
+    With --metadata, the worlds contain only changes of tenants, namespaces, policies and partitions in all clusters,
+    which the metadata synchronizer exchanges. Clusters also join, leave and return, the clocks are off by up to ten
+    minutes, and hostile events are published. At the end all clusters must have the metadata of an oracle.
     """
     from magnetar.sim.coverage import Coverage  # noqa: PLC0415 - see the top
 
     if seed is not None:
-        return _print_run(seed, clusters, steps, output, _Form(lines=story, diagram=diagram))
-    chosen = _range(seeds)
+        run_seed = partial(_runs(metadata=metadata).simulate, seed, clusters, steps)
+        return _print_run(run_seed, output, _Form(lines=story, diagram=diagram))
+    chosen, judge = _range(seeds), partial(_judge, clusters=clusters, steps=steps, metadata=metadata)
     coverage, broken, last = Coverage(), [], chosen.start - 1
     try:
-        for verdict in _watched(_judge_all(chosen, clusters, steps, jobs), len(chosen)):
+        for verdict in _watched(_judge_all(chosen, judge, jobs), len(chosen)):
             last = verdict.seed
             coverage.add(dict(verdict.counts))
             if verdict.violation:
@@ -91,6 +100,14 @@ def _table(coverage: Coverage) -> Iterator[str]:
         yield f"{name:<{width}}  {worlds:>6} {times:>8}{'' if times else '  never'}"
 
 
+class _Runs(Protocol):
+    """A module that runs seeds."""
+
+    def judge(self, seed: int, clusters: int | None, steps: int | None) -> Verdict: ...
+
+    def simulate(self, seed: int, clusters: int | None, steps: int | None) -> tuple[Verdict, Trace]: ...
+
+
 class _Form:
     """The formats in which a run is printed."""
 
@@ -99,10 +116,20 @@ class _Form:
         self.diagram = diagram
 
 
-def _print_run(seed: int, clusters: int | None, steps: int | None, output: Output, form: _Form) -> int:
-    from magnetar.sim.run import simulate as run_seed  # noqa: PLC0415 - see the top
+def _runs(*, metadata: bool) -> _Runs:
+    """Return the module that runs seeds."""
+    from magnetar.sim import run  # noqa: PLC0415 - see the top
+    from magnetar.sim.metasync import run as metadata_run  # noqa: PLC0415 - see the top
 
-    verdict, story = run_seed(seed, clusters, steps)
+    return metadata_run if metadata else run
+
+
+def _judge(seed: int, clusters: int | None, steps: int | None, *, metadata: bool) -> Verdict:
+    return _runs(metadata=metadata).judge(seed, clusters, steps)
+
+
+def _print_run(run_seed: Callable[[], tuple[Verdict, Trace]], output: Output, form: _Form) -> int:
+    verdict, story = run_seed()
     if form.lines:
         show_lines(story.lines())
     if form.diagram:
@@ -124,10 +151,7 @@ def _range(seeds: str) -> range:
     return range(int(match[1]), int(match[2]))
 
 
-def _judge_all(seeds: range, clusters: int | None, steps: int | None, jobs: int) -> Iterator[Verdict]:
-    from magnetar.sim.run import judge  # noqa: PLC0415 - see the top
-
-    one = partial(judge, clusters=clusters, steps=steps)
+def _judge_all(seeds: range, one: Callable[[int], Verdict], jobs: int) -> Iterator[Verdict]:
     if jobs == 1:
         yield from map(one, seeds)
         return

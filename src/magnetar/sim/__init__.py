@@ -26,6 +26,9 @@ How to extend the simulator:
   logs and cursors with the model.
 * **A mutant** proves each of them (``tests/sim/mutants``): the simulator must find the mutant within 50 seeds.
 
+``magnetar simulate --metadata`` runs other worlds, which contain only changes of metadata: see ``metasync``. A separate
+mode keeps these worlds cheap, and existing seeds as they were. Actions, invariants and mutants extend the same classes.
+
 Simulated code never reads the real clock and never iterates over a set, so that a seed gives the same run in any
 process.
 """

@@ -58,11 +58,14 @@ class Verdict:
     """The scenario in one line."""
     counts: tuple[tuple[str, int], ...] = ()
     """The occurrences of each event and each state, by name, sorted."""
+    mode: str = ""
+    """The option that selects the worlds of metadata; empty for the others."""
 
     @property
     def command(self) -> str:
         """The command that repeats this run and prints its trace."""
-        return f"magnetar simulate --seed {self.seed} --clusters {self.clusters} --steps {self.steps} --story"
+        mode = f"{self.mode} " if self.mode else ""
+        return f"magnetar simulate {mode}--seed {self.seed} --clusters {self.clusters} --steps {self.steps} --story"
 
 
 def judge(seed: int, clusters: int | None = None, steps: int | None = None) -> Verdict:
@@ -110,7 +113,7 @@ def _run(simulation: Simulation) -> None:
         if simulation.checks.violation:
             return
     workload.heal()
-    _wait(simulation, lambda: _missing(simulation))
+    wait(simulation, lambda: missing(simulation))
     _consume(simulation)
 
 
@@ -140,11 +143,11 @@ def _consume(simulation: Simulation) -> None:
     for topic in scenario.topics:
         producer = next(each for each in simulation.producers if each.topic == topic)
         producer.publish(Draft(int(simulation.sites[producer.cluster].clock.now() * 1000)))
-    _wait(simulation, left)
+    wait(simulation, left)
     if scenario.markers is not None and scenario.replicated:
         _consume_in_one(simulation, last, left)
-    _wait(simulation, lambda: _missing(simulation))
-    _wait(simulation, lambda: _first(invariant.at_end for invariant in simulation.invariants))
+    wait(simulation, lambda: missing(simulation))
+    wait(simulation, lambda: _first(invariant.at_end for invariant in simulation.invariants))
 
 
 def _consume_in_one(simulation: Simulation, consumers: list[SimConsumer], left_with: Callable[[str], str]) -> None:
@@ -164,7 +167,7 @@ def _consume_in_one(simulation: Simulation, consumers: list[SimConsumer], left_w
             consumer.held.clear()
     _publish(simulation, [cluster for cluster in simulation.sites if cluster != away])
     simulation.note(chosen, "is the only cluster with consumers from now on")
-    _wait(simulation, lambda: _missing(simulation) or left())
+    wait(simulation, lambda: missing(simulation) or left())
     _acknowledge_while_one_hangs(simulation, simulation.sites[others[0]], left)
 
 
@@ -174,14 +177,14 @@ def _acknowledge_while_one_hangs(simulation: Simulation, site: Site, left: Calla
     All snapshots are complete before, so that each cluster gets one update, and none from a later snapshot.
     """
     _publish(simulation, simulation.sites)
-    _wait(simulation, lambda: _missing(simulation))
+    wait(simulation, lambda: missing(simulation))
     simulation.run(SNAPSHOTS_S)
     simulation.note(site.name, "hangs")
     site.loop.stopped_until = simulation.scheduler.now + 2 * HANGS_S  # the broker is killed before that
     left()
     simulation.run(HANGS_S)
     simulation.kill(site, AWAY_S)
-    _wait(simulation, lambda: _missing(simulation) or left())
+    wait(simulation, lambda: missing(simulation) or left())
 
 
 def _publish(simulation: Simulation, clusters: Collection[str]) -> None:
@@ -191,7 +194,8 @@ def _publish(simulation: Simulation, clusters: Collection[str]) -> None:
             producer.publish(Draft(int(simulation.sites[producer.cluster].clock.now() * 1000)))
 
 
-def _missing(simulation: Simulation) -> str:
+def missing(simulation: Simulation) -> str:
+    """Return a reason why the liveness phase is not complete, or an empty string."""
     return _first(invariant.missing for invariant in simulation.invariants)
 
 
@@ -199,7 +203,7 @@ def _first(questions: Iterable[Callable[[], str]]) -> str:
     return next(filter(None, (question() for question in questions)), "")
 
 
-def _wait(simulation: Simulation, wanting: Callable[[], str]) -> None:
+def wait(simulation: Simulation, wanting: Callable[[], str]) -> None:
     """Run until ``wanting`` returns an empty string; report a violation after the time limit."""
     deadline = max(simulation.scheduler.now, simulation.last_repair_s) + LIVENESS_S
     while not simulation.checks.violation:

@@ -121,6 +121,11 @@ class Scenario:
             policies.max_at_risk_messages, policies.at_risk_copies = self.lag.messages, self.lag.copies
         return policies
 
+    @property
+    def all_features(self) -> Iterable[str]:
+        """Return all names that ``features`` can yield."""
+        return FEATURES
+
     def weight(self, group: str) -> float:
         """Return the factor of a group of actions; 0 if it is not enabled."""
         return dict(self.weights).get(group, 0.0)

@@ -21,7 +21,6 @@ from magnetar.sim.clients.consumer import SimConsumer
 from magnetar.sim.clients.producer import SimProducer
 from magnetar.sim.clients.reader import SimReader
 from magnetar.sim.pipeline import Pipeline
-from magnetar.sim.scenario import FEATURES
 from magnetar.sim.site import Site
 from magnetar.sim.trace import Trace
 from magnetar.sim.virtual.network import Network
@@ -129,12 +128,9 @@ class Simulation:
         self.trace = Trace()
         self.checks = SimulationChecks(scenario, self.scheduler, self.trace)
         self.network = Network(self.chance, self._arrived)
-        names = scenario.clusters
-        self.sites = {name: Site(name, scenario, self.scheduler, self.network, self.checks) for name in names}
-        self.pipelines = [
-            Pipeline(name, [other for other in names if other != name], self.scheduler, self.network, self.chance)
-            for name in names
-        ]
+        self.sites: dict[str, Site] = {}
+        self.pipelines: list[Pipeline] = []
+        self._create_clusters()
         self.producers: list[SimProducer] = []
         self.consumers: list[SimConsumer] = []
         self.readers: list[SimReader] = []
@@ -155,9 +151,21 @@ class Simulation:
         for site in self.sites.values():
             site.peers = self.sites
             site.clock.jumped_s = self.chance.uniform(-2.0, 2.0)
-            site.start()
+            self._start_first(site)
         for pipeline in self.pipelines:
             pipeline.hand_over()
+
+    def _create_clusters(self) -> None:
+        """Create the clusters and the pipelines, which are started later."""
+        names = self.scenario.clusters
+        for name in names:
+            others = [other for other in names if other != name]
+            self.sites[name] = Site(name, self.scenario, self.scheduler, self.network, self.checks)
+            self.pipelines.append(Pipeline(name, others, self.scheduler, self.network, self.chance))
+
+    def _start_first(self, site: Site) -> None:
+        """Start a new cluster."""
+        site.start()
 
     # -- time -------------------------------------------------------------------------------------------------------
 
@@ -354,7 +362,7 @@ class Simulation:
 
     def _names_counted(self) -> Iterator[str]:
         """Yield the names of all events and states of the coverage table, enabled or not."""
-        yield from FEATURES
+        yield from self.scenario.all_features
         for group in self.action_groups:
             yield from (action.name for action in group.actions())
             yield from group.counted

@@ -46,14 +46,15 @@ if TYPE_CHECKING:
     from random import Random
 
     from magnetar.base.names import TopicName
-    from magnetar.broker.session.session import Session
     from magnetar.broker.topic.lifecycle import Event, State
     from magnetar.broker.topic.topic import Topic
     from magnetar.ledger.shared_log.log import Log, Operation, Report
     from magnetar.metadata.policies import Policies
+    from magnetar.metadata.store import MetadataStore
     from magnetar.sim.scenario import Scenario
     from magnetar.sim.virtual.network import Network
     from magnetar.sim.virtual.scheduler import Scheduler
+    from magnetar.sim.virtual.tap import Tap
 
 PORT = 6650
 
@@ -68,26 +69,10 @@ _LEDGERS = ManagedLedgerConfig(max_entries_per_ledger=8, min_rollover_ms=0)
 _LINKS = LinkOptions(interval_s=0.05, full_state_interval_s=5.0)
 
 
-class Tap:
-    """An observer of the frames of brokers; each method is called right before the broker acts on the data."""
-
-    def received(self, site: Site, session: Session, data: bytes) -> Callable[[], None]:
-        """Observe bytes from a client; the result is called after the broker handled them, or when it ended."""
-        raise NotImplementedError
-
-    def sent(self, site: Site, session: Session, frame: bytes) -> None:
-        """Observe a frame to a client."""
-        raise NotImplementedError
-
-    def committed(self, site: Site) -> None:
-        """Observe that a group has become durable and was reported."""
-        raise NotImplementedError
-
-
 class Site:
     """A cluster with one broker. The disk and the metadata survive the broker."""
 
-    def __init__(self, name: str, scenario: Scenario, scheduler: Scheduler, network: Network, tap: Tap) -> None:
+    def __init__(self, name: str, scenario: Scenario, scheduler: Scheduler, network: Network, tap: Tap[Site]) -> None:
         """Create the namespace of ``scenario``; ``start`` starts the broker."""
         self.name = name
         self.scenario = scenario
@@ -158,14 +143,14 @@ class Site:
         self.metadata.serve(loop)
         self.unswept = set() if named.unreadable is None else set(self.store.list())
         self._delayed = HandThread(self._delayed_store, loop)
-        config = _config(self.name, self.scenario, self.max_message_size)
+        config = self._config()
         self.environment = Environment(
             config=config,
             clock=self.clock,
             loop=loop,
             store=self.store,
             metadata=self.metadata,
-            resources=Resources.over(self.metadata),
+            resources=Resources.over(self._documents(config)),
             links=ProgressLinks(self.name, lambda peer: f"pulsar://{peer}:{PORT}", self.clock, link_options),
             ledger_config=_LEDGERS,
             delayed=self._delayed,
@@ -178,6 +163,13 @@ class Site:
         self.maintenance = Maintenance(self.environment, self.topics)
         loop.create_task(self._serve())
         self.running = True
+
+    def _config(self) -> BrokerConfig:
+        return _config(self.name, self.scenario, self.max_message_size)
+
+    def _documents(self, _: BrokerConfig) -> MetadataStore:
+        """Return the store that administration uses."""
+        return self.metadata
 
     def crash(self, chance: Random) -> None:
         """Lose the process, and unsynced data of the disk."""

@@ -11,6 +11,7 @@ from tests.sim.mutants import (
     dispatch,
     durability,
     expiry,
+    metasync,
     policies,
     progress,
     publishing,
@@ -41,10 +42,13 @@ MUTANTS: dict[str, Mutant] = {
     **bit_rot.MUTANTS,
 }
 
+METADATA_MUTANTS: dict[str, Mutant] = metasync.MUTANTS
+"""Bugs in the metadata synchronizer, which the worlds of metadata must find."""
+
 
 @contextmanager
 def mutated(name: str) -> Iterator[None]:
     """Run with the given bug."""
-    owner, attribute, make = MUTANTS[name]
+    owner, attribute, make = (MUTANTS | METADATA_MUTANTS)[name]
     with patch.object(owner, attribute, make(getattr(owner, attribute))):
         yield

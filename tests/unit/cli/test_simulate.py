@@ -19,6 +19,13 @@ def test_one_seed_can_be_run_and_told(capsys: pytest.CaptureFixture[str]) -> Non
     assert {"publish", "crash"} <= told["counts"].keys()
 
 
+def test_worlds_of_metadata_are_another_mode(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["simulate", "--metadata", "--seed", "5", "--steps", "9", "--output", "json"]) == ExitCode.DONE
+    told = json.loads(capsys.readouterr().out)
+    assert told["command"] == f"magnetar simulate --metadata --seed 5 --clusters {told['clusters']} --steps 9 --story"
+    assert {"policies changed", "hostile event published"} <= told["counts"].keys()
+
+
 def test_a_violation_is_printed_with_the_command_that_repeats_it(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

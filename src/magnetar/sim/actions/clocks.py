@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 from magnetar.sim.simulation import Action, ActionGroup
 
@@ -21,6 +21,7 @@ class Clocks(ActionGroup):
 
     name = "clocks"
     share = 0.8
+    jump_s: ClassVar[float] = JUMP_S
 
     def actions(self) -> Iterable[Action]:
         """See ActionGroup."""
@@ -38,7 +39,7 @@ class Clocks(ActionGroup):
         if not running:
             return False
         site = self.chance.choice(running)
-        site.set_clock(self.chance.uniform(-JUMP_S, JUMP_S))
+        site.set_clock(self.chance.uniform(-self.jump_s, self.jump_s))
         self.simulation.note(site.name, f"its clock is off by {site.clock.jumped_s:.1f} s")
         return True
 

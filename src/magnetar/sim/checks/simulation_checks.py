@@ -10,7 +10,7 @@ from magnetar.broker.replication.progress.progress_producer import ProgressProdu
 from magnetar.broker.replication.receiver import ReplicatedProducer
 from magnetar.broker.subscription.subscription import Subscription
 from magnetar.sim.checks.topic_checks import TopicChecks
-from magnetar.sim.site import Tap
+from magnetar.sim.virtual.tap import Tap
 from magnetar.wire.frame import FrameDecoder
 from magnetar.wire.message_id import position_of
 from magnetar.wire.proto import pulsar_api_pb2 as pb
@@ -38,7 +38,7 @@ _CONFIRMED = frozenset(
 )
 
 
-class SimulationChecks(Tap):
+class SimulationChecks(Tap["Site"]):
     """The checks of all topics. The first violation ends the run."""
 
     def __init__(self, scenario: Scenario, scheduler: Scheduler, trace: Trace) -> None:
