@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import pulsar
 import pytest
 
+from magnetar.cli.main import main
 from tests.geo.helpers import REPLICATION_TIMEOUT_S
 from tests.geo.metadata_edits import EVENT_TOPIC, Edits, at_the_same_time, disagreements, register, timestamps, winner
 from tests.kit.clusters import UP_TIMEOUT_S, LocalClusters
@@ -26,6 +27,7 @@ RECEIVE_TIMEOUT_MS = 30_000
 SEED = secrets.randbelow(10**6)
 NAMES = ("ewr", "jfk", "lga")
 NAMESPACE = "acme/orders"
+HISTORY = "metadata-sync/history/acme%2Forders"
 SNAPSHOT_S = 3
 SETTINGS = {
     "metadataSyncEventTopic": EVENT_TOPIC,
@@ -94,6 +96,23 @@ def test_a_partitioned_topic_exists_in_all_clusters(clusters: LocalClusters) -> 
         wait_until(partial(partitions, name), REPLICATION_TIMEOUT_S, what=f"three partitions in {name}")
 
 
+def test_the_history_is_the_same_in_all_clusters_and_an_edit_can_be_undone_in_any(clusters: LocalClusters) -> None:
+    clusters.rest("ewr").post(f"namespaces/{NAMESPACE}/messageTTL", 7200)
+    wait_for(clusters, lambda found: found.get("message_ttl_in_seconds") == 7200, REPLICATION_TIMEOUT_S)
+    newest = [clusters.rest(name).get(HISTORY)[-1] for name in NAMES]
+    assert [(each["edit"], each["cluster"]) for each in newest] == [(newest[0]["edit"], "ewr")] * 3
+    assert [(each["before"], each["after"]) for each in newest[1]["fields"]] == [(3600, 7200)]
+    clusters.rest("jfk").post(f"{HISTORY}/{newest[0]['edit']}/undo")
+    wait_for(clusters, lambda found: found.get("message_ttl_in_seconds") == 3600, REPLICATION_TIMEOUT_S)
+    assert clusters.rest("lga").get(f"namespaces/{NAMESPACE}")["lastUpdatedBy"] == "jfk"
+
+
+def test_clusters_that_agree_have_no_differences(clusters: LocalClusters) -> None:
+    urls = [clusters.members[name].admin_url for name in NAMES]
+    assert main(["metadata", "diff", *urls]) == 0
+    assert main(["metadata", "sync", urls[1], "--dry-run", "--admin-url", urls[0]]) == 0
+
+
 def test_the_status_shows_the_newest_event_of_each_cluster(clusters: LocalClusters) -> None:
     for name in NAMES:
         status = clusters.rest(name).get("metadata-sync/status")
@@ -127,6 +146,21 @@ def test_a_deleted_namespace_is_deleted_everywhere(clusters: LocalClusters) -> N
     clusters.rest("ewr").delete("namespaces/acme/short")
     for name in NAMES:
         wait_until(partial(is_absent, name), REPLICATION_TIMEOUT_S, what=f"its deletion in {name}")
+
+
+def test_a_deletion_in_another_cluster_keeps_the_messages_here(clusters: LocalClusters) -> None:
+    ewr, jfk, topic = clusters.rest("ewr"), clusters.rest("jfk"), "persistent://acme/doomed/orders"
+    jfk.put("namespaces/acme/doomed", {"replication_clusters": ["jfk"]})
+    wait_until(lambda: "acme/doomed" in ewr.get("namespaces/acme"), REPLICATION_TIMEOUT_S, what="the namespace")
+    publish(clusters.client("jfk"), topic, numbered(10))
+    ewr.delete("namespaces/acme/doomed")
+    wait_until(lambda: topic in jfk.get("metadata-sync/stranded"), REPLICATION_TIMEOUT_S, what="the deletion")
+    assert jfk.get("metadata-sync/stranded")[topic]["storageSize"] > 0
+    assert jfk.get("metadata-sync/status")["strandedTopics"] == 1
+    jfk.post("metadata-sync/history/acme%2Fdoomed/newest/undo")
+    consumer = clusters.client("jfk").subscribe(topic, "late", initial_position=pulsar.InitialPosition.Earliest)
+    assert [consumer.receive(RECEIVE_TIMEOUT_MS).data() for _ in range(10)] == numbered(10)
+    assert jfk.get("metadata-sync/stranded") == {}
 
 
 def test_edits_of_separated_clusters_meet_and_a_new_cluster_gets_all(clusters: LocalClusters) -> None:
