@@ -11,7 +11,10 @@ from typing import TYPE_CHECKING, Any
 import pulsar
 import pytest
 
+from magnetar.admin.client import AdminClient
+from magnetar.base.names import NamespaceName
 from magnetar.cli.main import main
+from magnetar.metadata.policy.table import Policy
 from tests.geo.helpers import REPLICATION_TIMEOUT_S
 from tests.geo.metadata_edits import EVENT_TOPIC, Edits, at_the_same_time, disagreements, register, timestamps, winner
 from tests.kit.clusters import UP_TIMEOUT_S, LocalClusters
@@ -198,3 +201,36 @@ def test_edits_of_separated_clusters_meet_and_a_new_cluster_gets_all(clusters: L
 
 def agreement(clusters: LocalClusters) -> bool:
     return not disagreements(clusters, clusters.members)
+
+
+def test_a_local_change_stays_in_its_cluster(clusters: LocalClusters) -> None:
+    def ttl(name: str) -> Any:  # noqa: ANN401 - any JSON
+        return (policies(clusters, name) or {}).get("message_ttl_in_seconds")
+
+    with AdminClient(clusters.members["jfk"].admin_url) as client:
+        client.keep_changes_local()
+        client.policies.set(NamespaceName.parse(NAMESPACE), Policy.MESSAGE_TTL, 5)
+        clusters.rest("ewr").post(f"namespaces/{NAMESPACE}/messageTTL", 7200)
+        wait_until(lambda: ttl("lga") == 7200, REPLICATION_TIMEOUT_S, what="the value in lga")
+        local = client.metadata_sync.local
+        wait_until(lambda: local()[0].get("common") == 7200, REPLICATION_TIMEOUT_S, what="the edit in jfk")
+        assert (ttl("ewr"), ttl("jfk")) == (7200, 5)
+        client.metadata_sync.remove_local(NAMESPACE)
+        assert (ttl("jfk"), local()) == (7200, [])
+
+
+def test_a_cluster_that_a_tenant_does_not_allow_drops_its_namespaces(clusters: LocalClusters) -> None:
+    def namespaces(name: str) -> list[str]:
+        response = clusters.rest(name).request("GET", "namespaces/roaming")
+        found: list[str] = [] if response.is_error else response.json()
+        return found
+
+    rest = clusters.rest("ewr")
+    rest.put("tenants/roaming", {"adminRoles": [], "allowedClusters": list(NAMES)})
+    rest.put("namespaces/roaming/a", {})
+    wait_until(lambda: namespaces("lga") == ["roaming/a"], REPLICATION_TIMEOUT_S, what="the namespace in lga")
+    rest.post("tenants/roaming", {"adminRoles": [], "allowedClusters": ["ewr", "jfk"]})
+    wait_until(lambda: namespaces("lga") == [], REPLICATION_TIMEOUT_S, what="no namespace in lga")
+    assert (namespaces("ewr"), namespaces("jfk")) == (["roaming/a"], ["roaming/a"])
+    rest.post("tenants/roaming", {"adminRoles": [], "allowedClusters": list(NAMES)})
+    wait_until(lambda: namespaces("lga") == ["roaming/a"], REPLICATION_TIMEOUT_S, what="the namespace in lga again")
