@@ -102,7 +102,9 @@ class _Reader:
         """Read a namespace; return its topics, and whether they may have policies."""
         client = self._client
         policies = if_present(client.namespaces.policies, namespace)
-        if policies is None or policies.get("deleted"):
+        topics = if_present(client.topics.of_namespace, namespace, includeSystemTopic=True)
+        partitioned = if_present(client.topics.partitioned_of_namespace, namespace)
+        if policies is None or policies.get("deleted") or topics is None or partitioned is None:
             return []
         self._found.resources[Resource(ResourceType.NAMESPACES, str(namespace))] = _without_former_name(policies)
         placement = {
@@ -111,8 +113,6 @@ class _Reader:
         }
         if any(placement.values()):
             self._found.placements[namespace] = {name: value for name, value in placement.items() if value}
-        topics = client.topics.of_namespace(namespace, includeSystemTopic=True)
-        partitioned = client.topics.partitioned_of_namespace(namespace)
         not_stored = if_present(client.topics.partitioned_of_namespace, namespace, NON_PERSISTENT) or []
         have_policies = self._found.is_magnetar or any(
             topic.local_name.startswith(_TOPIC_POLICIES_TOPIC) for topic in topics
@@ -126,7 +126,14 @@ class _Reader:
 
     def _topic(self, item: tuple[TopicName, bool]) -> None:
         (topic, may_have_policies), client = item, self._client
-        partitions = if_present(client.topics.partitions, topic)
+        try:
+            partitions = if_present(client.topics.partitions, topic)
+        except AdminError as error:
+            if error.status != HTTPStatus.PRECONDITION_FAILED:
+                raise
+            other = OtherResource("topic of a namespace that the cluster does not serve", str(topic), str(error))
+            self._found.others.append(other)
+            return
         if partitions is None:
             return
         properties = if_present(client.properties.of, topic) if topic.is_persistent else None

@@ -16,7 +16,7 @@ from magnetar.metadata.policy.table import Policy
 from magnetar.metadata.policy.values import DispatchRate
 from magnetar.metasync.places import Resource
 from magnetar.metasync.units import ResourceType
-from tests.unit.admin.fake_clusters import PulsarTransport, client_of
+from tests.unit.admin.fake_clusters import MagnetarTransport, PulsarTransport, client_of
 from tests.unit.admin.fake_service import FLIGHTS, FakeAdminService, FakeSubscription, FakeTopic, new_service
 
 OBS = TopicName.parse("persistent://nyc/flights/obs")
@@ -129,3 +129,27 @@ def test_a_topic_that_cannot_be_loaded_is_noted(service: FakeAdminService) -> No
     assert topic_policies(found, OBS) == {"replicationClusters": ["A"]}
     detail = "the source cannot list them: cannot be opened"
     assert found.others == [OtherResource("subscriptions of a topic", str(OBS), detail)]
+
+
+def answering(service: FakeAdminService, path_end: str, status: int, reason: str) -> AdminClient:
+    class Other(MagnetarTransport):
+        def handle_request(self, request: httpx.Request) -> httpx.Response:
+            if request.url.path.endswith(path_end):
+                return httpx.Response(status, json={"reason": reason})
+            return super().handle_request(request)
+
+    return AdminClient(service.admin_url, transport=Other(service))
+
+
+def test_a_namespace_that_is_deleted_meanwhile_is_left_out(service: FakeAdminService) -> None:
+    client = answering(service, "/persistent/nyc/flights/partitioned", 404, "Namespace does not exist")
+    assert {each.kind for each in read_metadata(client).resources} == {ResourceType.TENANTS}
+
+
+def test_a_topic_that_the_cluster_does_not_serve_is_noted(service: FakeAdminService) -> None:
+    client = answering(service, "/flights/obs/partitions", 412, "nyc/flights is not served here")
+    found = read_metadata(client)
+    assert topic_policies(found, OBS) is None
+    assert topic_policies(found, PARTS) is not None
+    kind = "topic of a namespace that the cluster does not serve"
+    assert found.others == [OtherResource(kind, str(OBS), "nyc/flights is not served here")]
