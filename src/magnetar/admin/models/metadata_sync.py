@@ -68,9 +68,9 @@ class LocalValue(Model):
     since: str
     reason: str
     """``edit``: a local edit; ``dropped``: the tenant does not allow this cluster."""
-    here: Any
+    here: Any | None
     """The value in this cluster, absent if it is not set; without a field, whether the resource exists here."""
-    common: Any
+    common: Any | None
     """The value in the other clusters."""
 
 
@@ -82,7 +82,7 @@ class UnknownField(Model):
     resource_name: str
     field: str
     """Its name, behind the names of the fields that it is in, separated by slashes."""
-    value: Any
+    value: Any | None
     set_by: str | None
     """The cluster that set it; absent if it is not recorded."""
     set_at: str | None
@@ -96,9 +96,9 @@ class PreviewedChange(Model):
     resource: str
     field: str
     """Its name, with a key behind a slash; empty: whether the resource exists."""
-    here: Any
+    here: Any | None
     """The value now; absent if it is not set."""
-    after: Any
+    after: Any | None
     """The value after the event; absent if it would not be set."""
 
 
@@ -108,9 +108,9 @@ class EditedField(Model):
 
     field: str
     """Name; keys of a divided field follow after slashes, as in a JSON pointer."""
-    before: Any
+    before: Any | None
     """Value that was known in this cluster; None if the field was not set."""
-    after: Any
+    after: Any | None
     """Value that the edit gave; None if it removed the field."""
     state: Literal["current", "replaced", "lost"]
     """Whether the edit counts, a later one replaced it, or a concurrent one counts instead."""
