@@ -148,7 +148,7 @@ class Connection:
 
     @property
     def peer_is_magnetar(self) -> bool:
-        """Whether the peer supports Magnetar's additions to the protocol: links, leases and progress."""
+        """Whether the peer is Magnetar. If it is a broker, it supports links, leases and progress."""
         return self.peer_version.startswith(MAGNETAR_VERSION_PREFIX)
 
     def receive(self, data: bytes, now: float) -> list[Frame]:

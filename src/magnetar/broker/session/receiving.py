@@ -30,7 +30,11 @@ log = structlog.get_logger(__name__)
 SERVER_VERSION = f"Magnetar {magnetar.__version__}"
 """Name of the broker; peers that recognize it may send progress markers."""
 
-_FEATURES = pb.FeatureFlags(supports_get_partitioned_metadata_without_auto_creation=True, supports_link_watches=True)
+_FEATURES = pb.FeatureFlags(supports_get_partitioned_metadata_without_auto_creation=True)
+_FEATURES_FOR_MAGNETAR = pb.FeatureFlags(
+    supports_get_partitioned_metadata_without_auto_creation=True, supports_link_watches=True
+)
+"""Features for clients of Magnetar. Other clients get what Apache Pulsar sends."""
 
 _NOTHING: Final[list[Received]] = []
 """No remaining frames."""
@@ -108,7 +112,7 @@ def _connect(session: Session, command: pb.BaseCommand) -> None:
             server_version=SERVER_VERSION,
             protocol_version=version,
             max_message_size=session.environment.config.maxMessageSize,
-            feature_flags=_FEATURES,
+            feature_flags=_FEATURES_FOR_MAGNETAR if session.connection.peer_is_magnetar else _FEATURES,
             life=None if life is None else str(life),
         )
     )
