@@ -89,6 +89,10 @@ class Edits(MetadataGroup):
             self._start(site, self._change_policies)
         return site
 
+    def delete_one(self) -> None:
+        """Delete a namespace in a random cluster, if there is one without topics."""
+        self._in_one(self._delete_namespace)
+
     def _in_one(self, edit: Edit) -> bool:
         site = self.some_site()
         if site is not None:

@@ -65,6 +65,25 @@ class Links(Networks):
         return (action for action in super().actions() if not action.name.startswith("clients"))
 
 
+class Trims(MetadataGroup):
+    """Brokers trim the event topic, so that a new link does not send old events again, and finish deletions."""
+
+    name = "trims"
+
+    def actions(self) -> Iterable[Action]:
+        """See ActionGroup."""
+        return (Action("trim", 3, self._trim),)
+
+    def _trim(self) -> bool:
+        site = self.some_site()
+        if site is None:
+            return False
+        self.simulation.note(site.name, "trims")
+        site.loop.create_task(site.maintenance.trim())
+        site.loop.create_task(self.simulation.finish_deletions(site))
+        return True
+
+
 class Stores(Metadata):
     """See Metadata."""
 
@@ -138,7 +157,16 @@ class LateMembers(MetadataGroup):
         self.world.set_members(tuple(name for name in members if name != site.name))
         self.world.history.left(site)
         self.simulation.kill(site)
+        for after_s in (0.5, 1.0, 2.0):
+            self.simulation.later(after_s, self._delete)
         return True
+
+    def _delete(self) -> None:
+        """Delete a namespace that the cluster that has left still has, and trim the event of the deletion."""
+        if not self.simulation.is_healed:
+            self.simulation.group(Edits).delete_one()
+            for site in self.world.running_members():
+                site.loop.create_task(site.maintenance.trim())
 
 
 class HostileEvents(MetadataGroup):

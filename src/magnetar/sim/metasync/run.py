@@ -10,7 +10,16 @@ from magnetar.metasync import store
 from magnetar.sim.actions.pipelines import Pipelines
 from magnetar.sim.actions.storage.disks import Disks
 from magnetar.sim.metasync.edits import Edits
-from magnetar.sim.metasync.faults import Brokers, HostileEvents, LateMembers, Links, LostDisks, SkewedClocks, Stores
+from magnetar.sim.metasync.faults import (
+    Brokers,
+    HostileEvents,
+    LateMembers,
+    Links,
+    LostDisks,
+    SkewedClocks,
+    Stores,
+    Trims,
+)
 from magnetar.sim.metasync.invariants import Agreement, Bounds
 from magnetar.sim.metasync.scenario import draw
 from magnetar.sim.metasync.simulation import MetadataSimulation
@@ -25,6 +34,7 @@ if TYPE_CHECKING:
 
 ACTION_GROUPS = (
     Edits,
+    Trims,
     Brokers,
     Links,
     Disks,
