@@ -62,6 +62,8 @@ class SynchronizedStore:
         self.holdings = Holdings(inner, cluster, clock, rules)
         self.arrivals = Arrivals(inner)
         self.history = History(inner)
+        self._forgotten: Timestamp | None = None
+        """The newest deletion that the last snapshot forgot."""
         self.conflicts = 0
         """Number of edits that lost against a concurrent one."""
         self.commit_times: Histogram = inner.commit_times
@@ -177,7 +179,7 @@ class SynchronizedStore:
         """Yield the events of a snapshot: all records that are shared, including those of deleted resources.
 
         Anything may be stored between two events. A record may not be durable when it is yielded; see ``durable``. At
-        the end, the oldest deleted resources beyond DELETED_MAX are forgotten.
+        the end, the oldest deleted resources beyond DELETED_MAX are forgotten. The next snapshots do not contain them.
         """
         deleted: list[tuple[Timestamp, Resource]] = []
         for resource in self.holdings.recorded():
@@ -186,11 +188,14 @@ class SynchronizedStore:
                 continue  # it was forgotten meanwhile
             if record.deleted is not None and not record.exists:
                 deleted.append((record.deleted, resource))
+                if self._forgotten is not None and record.deleted <= self._forgotten:
+                    continue  # an event of the last snapshot brought it back
             if self._rules.includes(resource):
                 shared = self._rules.shared(resource, record, is_new=True)
                 yield MetadataChangeEvent(EventType.SNAPSHOT, resource, self._cluster, now_ms, shared).encode()
         outdated = sorted(deleted)[: max(0, len(deleted) - DELETED_MAX)]
         if outdated:
+            self._forgotten = outdated[-1][0]
             operations: list[Put | Delete] = [Delete(resource.record_path) for _, resource in outdated]
             operations += [each for _, resource in outdated for each in self.history.forgotten(resource)]
             self._inner.commit(operations)

@@ -326,6 +326,24 @@ def test_the_oldest_deleted_resources_are_forgotten(monkeypatch: pytest.MonkeyPa
     assert [resource.name for resource, _ in ewr.store.records()] == ["a", "b", "kept"]
 
 
+def test_forgotten_resources_do_not_come_back_with_every_snapshot(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A cluster receives its own events as well, and those of others that have not forgotten them yet."""
+    monkeypatch.setattr(store, "DELETED_MAX", 1)
+    ewr, jfk = Cluster("ewr"), Cluster("jfk")
+    for name in ("a", "b"):
+        ewr.resources.tenants.create(name, TenantInfo())
+        ewr.resources.tenants.delete(name)
+    for _ in range(2):
+        for source in (ewr, jfk):
+            found = [MetadataChangeEvent.decode(each) for each in source.store.snapshot()]
+            for target in (ewr, jfk):
+                target.receive(*found)
+    for cluster in (ewr, jfk):
+        names = [MetadataChangeEvent.decode(each).resource.name for each in cluster.store.snapshot()]
+        assert names == ["b"]
+        assert [resource.name for resource, _ in cluster.store.records()] == ["b"]
+
+
 def test_published_events_leave_the_outbox() -> None:
     ewr = Cluster("ewr")
     for name in ("a", "b", "c"):
