@@ -321,5 +321,12 @@ def _has(record: Record, change: Change) -> bool:
     created = record.get("created")
     if change.created and (created is None or Stamp(*created).order < change.stamp.order):
         return False
-    edits = [record["edits"].get(unit) for unit in change.units]
-    return all(edit is not None and Stamp(*edit[1:4]).order >= change.stamp.order for edit in edits)
+    return all(_has_unit(record["edits"].get(unit), unit, value, change.stamp) for unit, value in change.units.items())
+
+
+def _has_unit(edit: list[Any] | None, unit: str, value: Any, stamp: Stamp) -> bool:
+    if edit is None:
+        return False
+    if unit == PARTITIONS:  # a later edit with fewer partitions replaces none
+        return bool(edit[0] >= value)
+    return Stamp(*edit[1:4]).order >= stamp.order
