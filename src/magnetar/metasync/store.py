@@ -11,6 +11,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from magnetar.metadata.awaiting import Commit
+from magnetar.metadata.forwarding import ForwardingMetadataStore
 from magnetar.metadata.store import Delete, Put
 from magnetar.metasync.arrivals import Arrivals
 from magnetar.metasync.events import EventType, MetadataChangeEvent
@@ -23,11 +24,10 @@ from magnetar.metasync.rules import Rules, without_own
 from magnetar.metasync.timestamps import Timestamp, check_time
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+    from collections.abc import Generator, Iterable, Iterator, Sequence
 
-    from magnetar.base.histogram import Histogram
     from magnetar.base.world import Clock
-    from magnetar.metadata.store import Change, MetadataStore, OnDurable, Versioned
+    from magnetar.metadata.store import MetadataStore, OnDurable
     from magnetar.metasync.local.decisions import Holding
     from magnetar.metasync.places import Resource
     from magnetar.metasync.records import Record
@@ -51,12 +51,12 @@ ADOPTED_AT_ONCE = 100
 """Maximum number of resources whose first records are written in one transaction."""
 
 
-class SynchronizedStore:
+class SynchronizedStore(ForwardingMetadataStore):
     """See MetadataStore. Used on the event loop's thread."""
 
     def __init__(self, inner: MetadataStore, cluster: str, clock: Clock, rules: Rules) -> None:
         """Record edits of ``cluster`` in ``inner``, at the times of ``clock``; ``rules`` decides which are shared."""
-        self._inner = inner
+        super().__init__(inner)
         self._rules = rules
         self._cluster = cluster
         self.holdings = Holdings(inner, cluster, clock, rules)
@@ -66,37 +66,6 @@ class SynchronizedStore:
         """The newest deletion that the last snapshot forgot."""
         self.conflicts = 0
         """Number of edits that lost against a concurrent one."""
-        self.commit_times: Histogram = inner.commit_times
-
-    # -- as any store ---------------------------------------------------------------------------------------------
-
-    def get(self, path: str) -> Versioned | None:
-        """See MetadataStore."""
-        return self._inner.get(path)
-
-    def children(self, path: str) -> list[str]:
-        """See MetadataStore."""
-        return self._inner.children(path)
-
-    def each_child(self, path: str) -> Iterator[str]:
-        """See MetadataStore."""
-        return self._inner.each_child(path)
-
-    def below(self, path: str) -> Iterator[tuple[str, bytes]]:
-        """See MetadataStore."""
-        return self._inner.below(path)
-
-    def barrier(self, on_durable: OnDurable) -> None:
-        """See MetadataStore."""
-        self._inner.barrier(on_durable)
-
-    def watch(self, prefix: str, callback: Callable[[Change], None]) -> Callable[[], None]:
-        """See MetadataStore."""
-        return self._inner.watch(prefix, callback)
-
-    def close(self) -> None:
-        """See MetadataStore."""
-        self._inner.close()
 
     def commit(self, operations: Sequence[Put | Delete], on_durable: OnDurable | None = None) -> list[int]:
         """See MetadataStore. Changes of synchronized resources are recorded as edits made in this cluster now.

@@ -4,23 +4,24 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from magnetar.metadata.forwarding import ForwardingMetadataStore
+
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Sequence
 
     from magnetar.base.errors import StorageError
-    from magnetar.metadata.store import Change, Delete, MetadataStore, OnDurable, Put, Versioned
+    from magnetar.metadata.store import Delete, MetadataStore, OnDurable, Put
     from magnetar.sim.metasync.history import Cluster, History
 
 
-class ObservedStore:
+class ObservedStore(ForwardingMetadataStore):
     """See MetadataStore. The synchronizer itself uses the store below."""
 
     def __init__(self, inner: MetadataStore, site: Cluster, history: History) -> None:
         """Record the changes that ``site`` makes in ``inner``."""
-        self._inner = inner
+        super().__init__(inner)
         self._site = site
         self._history = history
-        self.commit_times = inner.commit_times
 
     def commit(self, operations: Sequence[Put | Delete], on_durable: OnDurable | None = None) -> list[int]:
         """See MetadataStore."""
@@ -36,31 +37,3 @@ class ObservedStore:
         for draft in drafts:
             self._history.made(draft)
         return versions
-
-    def get(self, path: str) -> Versioned | None:
-        """See MetadataStore."""
-        return self._inner.get(path)
-
-    def children(self, path: str) -> list[str]:
-        """See MetadataStore."""
-        return self._inner.children(path)
-
-    def each_child(self, path: str) -> Iterator[str]:
-        """See MetadataStore."""
-        return self._inner.each_child(path)
-
-    def below(self, path: str) -> Iterator[tuple[str, bytes]]:
-        """See MetadataStore."""
-        return self._inner.below(path)
-
-    def barrier(self, on_durable: OnDurable) -> None:
-        """See MetadataStore."""
-        self._inner.barrier(on_durable)
-
-    def watch(self, prefix: str, callback: Callable[[Change], None]) -> Callable[[], None]:
-        """See MetadataStore."""
-        return self._inner.watch(prefix, callback)
-
-    def close(self) -> None:
-        """See MetadataStore."""
-        self._inner.close()
