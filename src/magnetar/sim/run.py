@@ -5,7 +5,7 @@ from __future__ import annotations
 import gc
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from magnetar.sim.actions import ACTION_GROUPS
 from magnetar.sim.content import Draft
@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     from magnetar.sim.clients.consumer import SimConsumer
     from magnetar.sim.site import Replica, Site
     from magnetar.sim.trace import Trace
+
+SimulationT = TypeVar("SimulationT", bound=Simulation)
 
 STEP_S = 0.12
 """Average virtual seconds between two actions."""
@@ -76,31 +78,42 @@ def judge(seed: int, clusters: int | None = None, steps: int | None = None) -> V
 def simulate(seed: int, clusters: int | None = None, steps: int | None = None) -> tuple[Verdict, Trace]:
     """Run one seed; ``clusters`` and ``steps`` override its scenario."""
     scenario = draw(seed, ACTION_GROUPS, clusters, steps)
+    with small_limits():
+        simulation = carried_out(lambda: Simulation(scenario, ACTION_GROUPS, INVARIANTS), _run)
+    entries = sum(len(topic.model.texts) for topic in simulation.checks.topics.values())
+    return verdict_of(simulation, seed, clusters=len(scenario.clusters), entries=entries), simulation.trace
+
+
+def carried_out(make: Callable[[], SimulationT], run: Callable[[SimulationT], None]) -> SimulationT:
+    """Make, run and close a simulation."""
     gc.disable()  # a simulation is freed as a whole
     try:
-        with small_limits():
-            simulation = Simulation(scenario, ACTION_GROUPS, INVARIANTS)
-            try:
-                with simulation.watched_log():
-                    _run(simulation)
-            finally:
-                simulation.close()
+        simulation = make()
+        try:
+            with simulation.watched_log():
+                run(simulation)
+        finally:
+            simulation.close()
     finally:
         gc.enable()
-    checks = simulation.checks
-    verdict = Verdict(
+    return simulation
+
+
+def verdict_of(simulation: Simulation, seed: int, *, clusters: int, entries: int, mode: str = "") -> Verdict:
+    """Return the verdict on a simulation that was carried out."""
+    return Verdict(
         seed=seed,
-        clusters=len(scenario.clusters),
-        steps=scenario.steps,
-        violation=checks.violation,
+        clusters=clusters,
+        steps=simulation.scenario.steps,
+        violation=simulation.checks.violation,
         fingerprint=simulation.trace.fingerprint,
-        entries=sum(len(topic.model.texts) for topic in checks.topics.values()),
-        deliveries=checks.deliveries,
+        entries=entries,
+        deliveries=simulation.checks.deliveries,
         virtual_s=simulation.scheduler.now,
-        world=str(scenario),
+        world=str(simulation.scenario),
         counts=tuple(sorted(simulation.counts.items())),
+        mode=mode,
     )
-    return verdict, simulation.trace
 
 
 def _run(simulation: Simulation) -> None:

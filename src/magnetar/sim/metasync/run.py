@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import gc
 from typing import TYPE_CHECKING, cast
 
 from magnetar.metasync import store
@@ -23,13 +22,14 @@ from magnetar.sim.metasync.faults import (
 from magnetar.sim.metasync.invariants import Agreement, Bounds
 from magnetar.sim.metasync.scenario import draw
 from magnetar.sim.metasync.simulation import MetadataSimulation
-from magnetar.sim.run import Verdict, missing, wait
+from magnetar.sim.run import carried_out, missing, verdict_of, wait
 from magnetar.sim.workload import Workload
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from magnetar.sim.metasync.scenario import MetadataScenario
+    from magnetar.sim.run import Verdict
     from magnetar.sim.trace import Trace
 
 ACTION_GROUPS = (
@@ -63,32 +63,11 @@ def judge(seed: int, clusters: int | None = None, steps: int | None = None) -> V
 def simulate(seed: int, clusters: int | None = None, steps: int | None = None) -> tuple[Verdict, Trace]:
     """Run one seed; ``clusters`` and ``steps`` override its scenario."""
     scenario = draw(seed, ACTION_GROUPS, clusters, steps)
-    gc.disable()  # a simulation is freed as a whole
-    try:
-        with _small_limits():
-            simulation = MetadataSimulation(scenario, ACTION_GROUPS, INVARIANTS)
-            try:
-                with simulation.watched_log():
-                    _run(simulation)
-            finally:
-                simulation.close()
-    finally:
-        gc.enable()
-    changes = simulation.history.changes.values()
-    verdict = Verdict(
-        seed=seed,
-        clusters=len(scenario.members),
-        steps=scenario.steps,
-        violation=simulation.checks.violation,
-        fingerprint=simulation.trace.fingerprint,
-        entries=sum(map(len, changes)),
-        deliveries=simulation.checks.deliveries,
-        virtual_s=simulation.scheduler.now,
-        world=str(scenario),
-        counts=tuple(sorted(simulation.counts.items())),
-        mode="--metadata",
-    )
-    return verdict, simulation.trace
+    with _small_limits():
+        simulation = carried_out(lambda: MetadataSimulation(scenario, ACTION_GROUPS, INVARIANTS), _run)
+    entries = sum(map(len, simulation.history.changes.values()))
+    members = len(scenario.members)
+    return verdict_of(simulation, seed, clusters=members, entries=entries, mode="--metadata"), simulation.trace
 
 
 def _run(simulation: MetadataSimulation) -> None:
