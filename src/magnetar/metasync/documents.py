@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Any
 from pydantic import BaseModel
 
 from magnetar.metadata.policies import PartitionedTopicMetadata, Policies, TenantInfo, TopicPolicies
-from magnetar.metasync.units import ResourceType, escaped, units_of
+from magnetar.metasync.units import ResourceType, document_of, escaped, units_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
 
     from magnetar.metadata.policy.document import Document as Model
     from magnetar.metasync.units import Document
@@ -42,6 +42,12 @@ def own_units(kind: ResourceType, document: Document) -> dict[str, Any]:
 def normal(kind: ResourceType, document: Document | None) -> Any:  # noqa: ANN401 - JSON has no narrower type
     """Return a document in the form in which it is stored, with the defaults of its fields; raises ValueError."""
     return None if document is None else MODELS[kind].model_validate(document).to_json()
+
+
+def document_with(kind: ResourceType, units: Mapping[str, Any]) -> Document:
+    """Return the document with these units in the form of ``normal``; raises ValueError."""
+    document: Document = normal(kind, document_of(kind, units))
+    return document
 
 
 def unknown_fields(kind: ResourceType, document: Document) -> dict[str, Any]:

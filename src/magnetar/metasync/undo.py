@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from magnetar.metasync.documents import normal
+from magnetar.metasync.documents import document_with
 from magnetar.metasync.records import PARTITIONS, REMOVED
-from magnetar.metasync.units import ResourceType, document_of, units_of
+from magnetar.metasync.units import ResourceType, units_of
 
 if TYPE_CHECKING:
     from magnetar.metasync.history import PastEdit
@@ -42,7 +42,7 @@ def undone(
         if document is not None:
             message = f"{resource.name} exists again: undo or repeat the edits since then"
             raise UndoError(message)
-        return _valid(resource, {unit: value for unit, value in former.items() if value is not REMOVED})
+        return document_with(resource.kind, {unit: value for unit, value in former.items() if value is not REMOVED})
     if document is None:
         message = f"{resource.name} does not exist: undo its deletion first"
         raise UndoError(message)
@@ -61,9 +61,4 @@ def undone(
         message = f"later edits changed the same fields: {', '.join(later)}"
         raise OverriddenError(message)
     units = units_of(resource.kind, document) | former
-    return _valid(resource, {unit: value for unit, value in units.items() if value is not REMOVED})
-
-
-def _valid(resource: Resource, units: dict[str, Any]) -> Document:
-    document: Document = normal(resource.kind, document_of(resource.kind, units))
-    return document
+    return document_with(resource.kind, {unit: value for unit, value in units.items() if value is not REMOVED})

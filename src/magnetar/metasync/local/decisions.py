@@ -11,11 +11,11 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
-from magnetar.metasync.documents import normal, own_units
+from magnetar.metasync.documents import document_with, normal, own_units
 from magnetar.metasync.local.marks import WHOLE, Mark, Marks, Reason
 from magnetar.metasync.records import PARTITIONS, REMOVED, Edit, Record
 from magnetar.metasync.rules import OF_EACH_CLUSTER, without_own
-from magnetar.metasync.units import ResourceType, document_of, units_of
+from magnetar.metasync.units import ResourceType, units_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -102,7 +102,7 @@ def merged(held: Holding, news: Record, given: Circumstances) -> Holding:
     units = {unit: edit.value for unit, edit in record.edits.items() if edit.value is not REMOVED}
     if not record.exists and held.resource.kind is ResourceType.TOPICS:
         units.setdefault(PARTITIONS, 1)
-    _valid(held.resource, units)
+    document_with(held.resource.kind, units)
     return applied(replace(held, record=record), given)
 
 
@@ -118,7 +118,7 @@ def applied(held: Holding, given: Circumstances) -> Holding:
     common = {unit: edit.value for unit, edit in record.edits.items() if edit.value is not REMOVED}
     if present is None:
         units = {unit: value for unit, value in common.items() if given.rules.copies(resource, unit)}
-        return replace(held, document=_valid(resource, units), marks={})
+        return replace(held, document=document_with(resource.kind, units), marks={})
     here, marks = units_of(resource.kind, present), _kept_marks(held, common, given)
 
     def is_common(unit: str) -> bool:
@@ -126,7 +126,7 @@ def applied(held: Holding, given: Circumstances) -> Holding:
 
     units = {unit: value for unit, value in common.items() if is_common(unit)}
     units |= {unit: value for unit, value in here.items() if not is_common(unit)}
-    return replace(held, document=_valid(resource, units), marks=marks)
+    return replace(held, document=document_with(resource.kind, units), marks=marks)
 
 
 def adopted(held: Holding, previous: Rules, created: Timestamp | None, given: Circumstances) -> tuple[Holding, Record]:
@@ -250,8 +250,3 @@ def _kept_marks(held: Holding, common: dict[str, Any], given: Circumstances) -> 
 
 def _count(value: object) -> int:
     return value if isinstance(value, int) else 0
-
-
-def _valid(resource: Resource, units: dict[str, Any]) -> Document:
-    document: Document = normal(resource.kind, document_of(resource.kind, units))
-    return document

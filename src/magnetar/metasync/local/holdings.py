@@ -96,12 +96,14 @@ class Holdings:
 
     def recorded(self) -> list[Resource]:
         """Return the resources with a record, including deleted ones."""
-        paths = [path.removeprefix(RECORDS) for path, _ in self.store.below(RECORDS)]
-        return [resource for path in paths if (resource := resource_at(path)) is not None]
+        return self._resources_below(RECORDS)
 
     def marked(self) -> list[Resource]:
         """Return the resources of which something is local."""
-        paths = [path.removeprefix(LOCAL) for path, _ in self.store.below(LOCAL)]
+        return self._resources_below(LOCAL)
+
+    def _resources_below(self, root: str) -> list[Resource]:
+        paths = [path.removeprefix(root) for path, _ in self.store.below(root)]
         return [resource for path in paths if (resource := resource_at(path)) is not None]
 
     # -- circumstances --------------------------------------------------------------------------------------------
