@@ -10,6 +10,7 @@ from magnetar.admin.models.metadata_sync import StrandedTopic
 from magnetar.admin.service import topic_not_found
 from magnetar.base.names import NamespaceName
 from magnetar.broker.environment import settle
+from magnetar.broker.subscription.names import is_of_a_subscription
 from magnetar.broker.topic.damaged_topics import delete_unloaded
 from magnetar.cursor.store import cursor_ledgers
 from magnetar.ledger.ledger_list import listed_ledgers
@@ -22,9 +23,6 @@ if TYPE_CHECKING:
     from magnetar.base.names import TopicName
     from magnetar.broker.environment import Environment
     from magnetar.broker.topic.registry import TopicRegistry
-
-INTERNAL = ("magnetar.", "pulsar.")
-"""Beginnings of the names of cursors that are no subscriptions."""
 
 
 def stranded_topics(environment: Environment) -> Iterator[TopicName]:
@@ -88,5 +86,5 @@ class StrandedTopics:
         cursors = [unquote_plus(path.rpartition("/")[2]) for path, _ in cursor_ledgers(metadata, topic)]
         return StrandedTopic(
             storage_size=sum(map(store.size_bytes, ledgers)),
-            subscriptions=sorted(name for name in cursors if not name.startswith(INTERNAL)),
+            subscriptions=sorted(filter(is_of_a_subscription, cursors)),
         )
