@@ -250,8 +250,6 @@ class MultipleConsumersDispatcher(Consumers, Part, ABC, Generic[R]):
         return len(gone)
 
     def _next_new(self, limit: int) -> list[tuple[Position, bytes]] | None:
-        if self._read_position > self._unread.topic.ledger.last_confirmed_entry:
-            return None
         self._read_position, ranges = self._delayed.readable(self._read_position, limit)
         if not ranges:
             return None
