@@ -40,7 +40,7 @@ class Change(NamedTuple):
     before: Any
     """The value that was known here; REMOVED if there was none."""
     lost_to: Timestamp | None = None
-    """The concurrent edit that counts instead; None if this one did not lose."""
+    """The concurrent edit or deletion that counts instead; None if this one did not lose."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,7 +121,7 @@ def past_edits(
         if change is None or change.lost_to is None:
             lost_count += 1
             before = REMOVED if change is None else change.before
-            add(edit.timestamp, {unit: Change(edit.value, before, winner.timestamp)})
+            add(edit.timestamp, {unit: Change(edit.value, before, winner)})
     return list(found.values()), lost_count
 
 

@@ -69,6 +69,8 @@ class Record:
     """The newest deletion."""
     edits: dict[str, Edit] = field(default_factory=dict)
     """By unit."""
+    replaced: tuple[Timestamp, ...] | None = None
+    """The newest edit from each cluster that was known where ``deleted`` was made; None: the deletion does not tell."""
 
     @property
     def exists(self) -> bool:
@@ -79,6 +81,11 @@ class Record:
         """Yield all timestamps."""
         yield from (each for each in (self.created, self.deleted) if each is not None)
         yield from (edit.timestamp for edit in self.edits.values())
+
+    def newest_of_each(self) -> tuple[Timestamp, ...]:
+        """Return the newest edit of the resource from each cluster, as far as the record tells."""
+        known = [*self.timestamps(), *(edit.replaced for edit in self.edits.values() if edit.replaced is not None)]
+        return tuple({each.cluster: each for each in sorted(known)}.values())
 
     def document(self) -> Document | None:
         """Return the resource's document; None if it does not exist."""
@@ -103,7 +110,10 @@ class Record:
                 edits[unit] = edit
         if deleted is not None:
             edits = {unit: edit for unit, edit in edits.items() if deleted < edit.timestamp}
-        return Record(self.kind, created, deleted, edits)
+        # Equal deletions tell the same, except those of a faulty cluster.
+        told = (each.replaced for each in (self, other) if each.deleted == deleted)
+        replaced = max(told, key=lambda each: (each is not None, each or ()))
+        return Record(self.kind, created, deleted, edits, replaced)
 
     def news(self, known: Record) -> Record:
         """Return the part of this record that a holder of ``known`` lacks."""
@@ -114,6 +124,7 @@ class Record:
             merged.created if merged.created != known.created else None,
             merged.deleted if merged.deleted != known.deleted else None,
             edits,
+            merged.replaced if merged.deleted != known.deleted else None,
         )
 
     @property
@@ -136,6 +147,8 @@ class Record:
             found["created"] = self.created.to_json()
         if self.deleted is not None:
             found["deleted"] = self.deleted.to_json()
+        if self.replaced is not None:
+            found["replaced"] = [each.to_json() for each in self.replaced]
         return found
 
     @classmethod
@@ -145,12 +158,13 @@ class Record:
             case {"edits": dict(edits)}:
                 read = {unit: _edit_of(unit, edit) for unit, edit in edits.items()}
                 read = {unit: edit for unit, edit in read.items() if unit.removeprefix("/") not in SETS[kind]}
-                created, deleted = value.get("created"), value.get("deleted")
+                created, deleted, replaced = (value.get(each) for each in ("created", "deleted", "replaced"))
                 return cls(
                     kind,
                     None if created is None else Timestamp.from_json(created),
                     None if deleted is None else Timestamp.from_json(deleted),
                     read,
+                    None if deleted is None or replaced is None else _replaced_of(replaced),
                 )
         message = "a record of edits must have the member edits"
         raise ValueError(message)
@@ -167,6 +181,13 @@ def _edit_of(unit: object, value: object) -> Edit:
             return Edit(Timestamp.from_json(timestamp), edited)
     message = f"the edit of {unit:.100} must have a value and a timestamp"
     raise ValueError(message)
+
+
+def _replaced_of(value: object) -> tuple[Timestamp, ...]:
+    if not isinstance(value, list):
+        message = f"{value!r:.100} is not the list of the edits that a deletion replaced"
+        raise ValueError(message)  # noqa: TRY004 - as all that is wrong in an event
+    return tuple(map(Timestamp.from_json, value))
 
 
 def _newer(one: Timestamp | None, other: Timestamp | None) -> Timestamp | None:

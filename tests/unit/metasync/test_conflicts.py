@@ -8,6 +8,7 @@ import pytest
 from magnetar.base.names import NamespaceName
 from magnetar.metadata.policies import Policies, TenantInfo
 from magnetar.metasync.conflicts import lost_edits
+from magnetar.metasync.places import resource_at
 from magnetar.metasync.records import Edit, Record
 from magnetar.metasync.timestamps import Timestamp
 from magnetar.metasync.units import ResourceType
@@ -31,7 +32,7 @@ def test_of_two_concurrent_edits_the_older_one_lost_whichever_arrives_first() ->
     one, two = record(1, 5, "ewr"), record(2, 7, "jfk")
     for known, arrived in ((one, two), (two, one)):
         (lost,) = lost_edits(known, arrived)
-        assert (lost.unit, lost.edit, lost.winner) == ("/x", one.edits["/x"], two.edits["/x"])
+        assert (lost.unit, lost.edit, lost.winner) == ("/x", one.edits["/x"], Timestamp(7, 0, "jfk"))
 
 
 def test_an_edit_that_was_made_after_seeing_the_other_one_is_no_conflict() -> None:
@@ -70,6 +71,36 @@ def test_clusters_count_the_edits_that_lost() -> None:
     set_policies(jfk, message_ttl_in_seconds=7)
     ewr.receive(jfk.events()[-1])
     assert (ewr.store.conflicts, jfk.store.conflicts) == (1, 1)
+
+
+def test_an_edit_that_a_deletion_did_not_know_lost_against_it() -> None:
+    one = record(1, 5, "ewr")
+    deletion = Record(ResourceType.TENANTS, deleted=Timestamp(7, 0, "jfk"), replaced=(Timestamp(4, 0, "ewr"),))
+    for known, arrived in ((one, deletion), (deletion, one)):
+        (lost,) = lost_edits(known, arrived)
+        assert (lost.unit, lost.edit, lost.winner) == ("/x", one.edits["/x"], deletion.deleted)
+
+
+def test_a_deletion_that_knew_an_edit_replaced_it() -> None:
+    one = record(1, 5, "ewr")
+    for replaced in ((Timestamp(5, 0, "ewr"),), (Timestamp(6, 0, "ewr"),), None):
+        deletion = Record(ResourceType.TENANTS, deleted=Timestamp(7, 0, "jfk"), replaced=replaced)
+        assert lost_edits(one, deletion) == lost_edits(deletion, one) == []
+
+
+def test_clusters_count_the_edits_that_lost_against_a_deletion() -> None:
+    ewr, jfk = Cluster("ewr"), Cluster("jfk", now_s=1_005.0)
+    ewr.resources.namespaces.create(ORDERS, Policies())
+    jfk.receive(*ewr.events())
+    set_policies(ewr, message_ttl_in_seconds=60)
+    jfk.resources.namespaces.delete(ORDERS)
+    ewr.receive(*jfk.events())
+    jfk.receive(*ewr.events())
+    assert (ewr.store.conflicts, jfk.store.conflicts) == (1, 1)
+    for cluster in (ewr, jfk):
+        created, edited, deleted = cluster.store.history.of(resource_at("/admin/policies/acme/orders"))
+        assert created.is_creation
+        assert edited.changes["/message_ttl_in_seconds"].lost_to == deleted.timestamp
 
 
 @pytest.mark.parametrize("seed", range(20))

@@ -19,9 +19,10 @@ CLUSTERS = ("ewr", "jfk", "lga")
 timestamps = st.builds(Timestamp, st.integers(0, 5), st.integers(0, 2), st.sampled_from(CLUSTERS))
 units = st.sampled_from(["/message_ttl_in_seconds", "/properties/a", "/properties/b"])
 edits = st.builds(Edit, timestamps, st.sampled_from([REMOVED, 1, 2, "x"]), st.none() | timestamps)
-records = st.builds(
-    Record, st.just(NAMESPACE), st.none() | timestamps, st.none() | timestamps, st.dictionaries(units, edits)
-)
+parts = st.builds(Record, st.just(NAMESPACE), st.none() | timestamps, st.none(), st.dictionaries(units, edits))
+replaced = st.none() | st.lists(timestamps, max_size=3).map(tuple)
+deletions = st.builds(Record, st.just(NAMESPACE), st.none() | timestamps, timestamps, replaced=replaced)
+records = parts | st.builds(Record.merge, parts, deletions)
 """Any parts of records, also of a faulty cluster that gives a timestamp twice."""
 
 
@@ -67,6 +68,7 @@ def test_merging_equals_the_naive_twin_in_any_order(parts: list[Record], random:
     whole = merged(*parts)
     assert whole.edits == expected
     assert whole.deleted == deleted
+    assert whole.replaced in {each.replaced for each in parts if each.deleted == deleted}
 
 
 @given(records, records)

@@ -87,7 +87,8 @@ def edited(
         return _shared(held, after, given)
     if resource.kind in LOCAL_DELETIONS:
         return changed_here, nothing
-    published = Record(resource.kind, deleted=given.next_timestamp())
+    replaced = held.record.newest_of_each()
+    published = Record(resource.kind, deleted=given.next_timestamp(), replaced=replaced)
     return replace(changed_here, record=held.record.merge(published), marks={}), published
 
 

@@ -30,6 +30,12 @@ if TYPE_CHECKING:
 SOON_S = (0.0, 0.03)
 """Bounds of the time between an edit and the end of its broker, in seconds."""
 
+DELETED_AFTER_S = (0.5, 1.0, 2.0)
+"""Seconds from the departure of a cluster to deletions in the others."""
+
+TRIMMED_AFTER_S = (1.5, 3.0, 4.5, 6.0)
+"""Seconds from the departure of a cluster to trims in the others, before and after snapshots."""
+
 FUTURE_MS = 7_200_000
 """Milliseconds by which events of a wrong clock are ahead. It exceeds the bound by more than the skew of the clocks."""
 
@@ -157,14 +163,20 @@ class LateMembers(MetadataGroup):
         self.world.set_members(tuple(name for name in members if name != site.name))
         self.world.history.left(site)
         self.simulation.kill(site)
-        for after_s in (0.5, 1.0, 2.0):
+        for after_s in DELETED_AFTER_S:
             self.simulation.later(after_s, self._delete)
+        for after_s in TRIMMED_AFTER_S:
+            self.simulation.later(after_s, self._trim)
         return True
 
     def _delete(self) -> None:
-        """Delete a namespace that the cluster that has left still has, and trim the event of the deletion."""
+        """Delete a namespace that the cluster that has left still has."""
         if not self.simulation.is_healed:
             self.simulation.group(Edits).delete_one()
+
+    def _trim(self) -> None:
+        """Trim the events of the deletions, so that the cluster that has left can learn of them from snapshots only."""
+        if not self.simulation.is_healed:
             for site in self.world.running_members():
                 site.loop.create_task(site.maintenance.trim())
 
