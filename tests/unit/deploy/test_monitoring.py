@@ -78,7 +78,7 @@ def problems(expression: Expression) -> list[str]:
 
 
 def test_there_are_dashboards_and_rules() -> None:
-    assert {path.stem for path in DASHBOARDS} == {"progress", "protection", "replication"}
+    assert {path.stem for path in DASHBOARDS} == {"metadata", "progress", "protection", "replication"}
     assert RULES
 
 

@@ -25,7 +25,7 @@ class MetadataSyncStatus(Model):
     refused_events: int
     """Events that could not be applied since the start of the broker."""
     conflicts: int
-    """Edits since the start of the broker that lost against a concurrent edit of the same field."""
+    """Edits since the start of the broker that lost against a concurrent edit of the same field or a concurrent deletion."""
     stranded_topics: int
     """Topics here whose namespace does not exist: another cluster deleted it. Their messages are kept."""
     stranded_namespaces: list[str]
@@ -115,7 +115,7 @@ class EditedField(Model):
     state: Literal["current", "replaced", "lost"]
     """Whether the edit counts, a later one replaced it, or a concurrent one counts instead."""
     lost_to: str | None
-    """The concurrent edit that counts."""
+    """The concurrent edit or deletion that counts."""
 
 
 @dataclass(slots=True, kw_only=True)
