@@ -61,6 +61,10 @@ class HandTransport(asyncio.Transport):
     def arrive(self, data: bytes) -> None:
         self._loop.call_soon(self._deliver, data)
 
+    def after_input(self, callback: Callable[[], None]) -> None:
+        """Call back when the client has received what was sent."""
+        self._loop.call_soon(callback)
+
     def lose(self) -> None:
         self._loop.call_soon(self.protocol.connection_lost, None)
 
@@ -111,6 +115,8 @@ class HandBroker:
         """The other pipeline that holds all links; empty if none does."""
         self.newer_lease = False
         """Whether the next lease holds all links."""
+        self.hangs_up = False
+        """Whether the broker closes the next connection right after it has accepted it."""
         self.namespaces: dict[str, list[str]] = {}
         self.subscribed: list[pb.CommandSubscribe] = []
         self.flows: list[int] = []
@@ -230,6 +236,9 @@ class HandBroker:
                 body.life = self.life
                 body.feature_flags.supports_link_watches = self.reports_links
                 self.say(commands.encode(body))
+                if self.hangs_up and self.connection is not None:
+                    self.hangs_up = False
+                    self.connection.after_input(self.drop)
             case pb.BaseCommand.LOOKUP:
                 request_id = command.lookupTopic.request_id
                 self.say(commands.lookup_response(request_id=request_id, broker_service_url=self.url))

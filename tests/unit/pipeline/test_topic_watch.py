@@ -37,6 +37,17 @@ class Reports:
         return list(dict.fromkeys(each.topic for each in self.broker.subscribed))
 
 
+def test_a_connection_that_is_lost_as_soon_as_it_is_open_is_opened_again() -> None:
+    source = Reports()
+    source.broker.hangs_up = True
+    source.broker.drop()
+    for _ in range(3):
+        source.reader.hand.run()
+        source.pass_time(limits.RECONNECT_MAX_SECONDS)
+    assert source.broker.connections == 3
+    assert source.broker.watched == ["jfk", "jfk"]
+
+
 def test_reported_namespaces_get_their_links_at_once_and_are_not_polled() -> None:
     source = Reports()
     assert source.broker.watched == ["jfk"]

@@ -78,8 +78,9 @@ class ClusterSession:
             except (MagnetarError, OSError) as error:
                 self._listener.cluster_down(f"{self.client.url}: {error}")
             else:
-                attempt = 0
-                self._listener.cluster_up()
+                if service.failure is None:  # otherwise it was lost before this task went on
+                    attempt = 0
+                    self._listener.cluster_up()
                 await service.wait_ended()
                 self._listener.cluster_down(str(service.failure))
             await asyncio.sleep(RECONNECT.delay(attempt, self._rng))
