@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Self
 
 from magnetar.admin.connection import TIMEOUT_SECONDS, Connection
-from magnetar.admin.metadata_noun import MetadataSync
-from magnetar.admin.nouns import Brokers, Clusters, Namespaces, Policies, Subscriptions, Tenants, Topics
-from magnetar.admin.owner_nouns import Permissions, Placement, Properties, PulsarResources, TopicDocuments
-from magnetar.admin.schema_noun import Schemas
+from magnetar.admin.nouns.documents import Permissions, Placement, Properties, PulsarResources, TopicDocuments
+from magnetar.admin.nouns.metadata_sync import MetadataSync
+from magnetar.admin.nouns.resources import Brokers, Clusters, Namespaces, Policies, Subscriptions, Tenants, Topics
+from magnetar.admin.nouns.schemas import Schemas
 
 if TYPE_CHECKING:
     import httpx

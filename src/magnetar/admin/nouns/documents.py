@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 from urllib.parse import quote
 
-from magnetar.admin.nouns import Json, Noun
+from magnetar.admin.nouns.noun import Json, Noun
 from magnetar.admin.paths import cluster_path, owner_path
 
 if TYPE_CHECKING:

@@ -1,4 +1,4 @@
-"""The nouns of the client: clusters, tenants, namespaces, policies, topics, subscriptions, brokers."""
+"""Nouns of the client: clusters, tenants, namespaces, policies, topics, subscriptions, brokers."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
 from magnetar.admin.models.peeked_entry import PeekedEntry
+from magnetar.admin.nouns.noun import Json, Noun
 from magnetar.admin.paths import (
     cluster_path,
     namespace_path,
@@ -25,20 +26,9 @@ from magnetar.wire.connection import MAGNETAR_VERSION_PREFIX
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from magnetar.admin.connection import Connection
     from magnetar.metadata.policy.description import Level
 
-Json = dict[str, Any]
-
 _BEYOND_THE_END = "Message not found"
-
-
-class Noun:
-    """One noun of the admin API."""
-
-    def __init__(self, connection: Connection) -> None:
-        """Send requests through ``connection``."""
-        self._http = connection
 
 
 class Clusters(Noun):

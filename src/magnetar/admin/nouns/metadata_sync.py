@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any
 from urllib.parse import quote
 
-from magnetar.admin.nouns import Noun
-
-Json = dict[str, Any]
+from magnetar.admin.nouns.noun import Json, Noun
 
 _ROOT = "/admin/v2/metadata-sync"
 
