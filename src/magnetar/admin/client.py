@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Self
 
 from magnetar.admin.connection import TIMEOUT_SECONDS, Connection
+from magnetar.admin.credentials import NONE, Credentials
 from magnetar.admin.nouns.documents import Permissions, Placement, Properties, PulsarResources, TopicDocuments
 from magnetar.admin.nouns.metadata_sync import MetadataSync
 from magnetar.admin.nouns.resources import Brokers, Clusters, Namespaces, Policies, Subscriptions, Tenants, Topics
@@ -22,10 +23,18 @@ class AdminClient:
     """
 
     def __init__(
-        self, url: str, *, transport: httpx.BaseTransport | None = None, timeout_s: float = TIMEOUT_SECONDS
+        self,
+        url: str,
+        *,
+        credentials: Credentials = NONE,
+        transport: httpx.BaseTransport | None = None,
+        timeout_s: float = TIMEOUT_SECONDS,
     ) -> None:
-        """Create a client of the admin URL ``http://host:port``; nothing is sent yet."""
-        self._connection = Connection(url, transport, timeout_s)
+        """Create a client of the admin URL ``http://host:port``; nothing is sent yet.
+
+        Raises ConfigurationError if the certificates of the credentials cannot be read.
+        """
+        self._connection = Connection(url, transport, timeout_s, credentials)
         self.url = self._connection.url
         self.clusters = Clusters(self._connection)
         self.tenants = Tenants(self._connection)

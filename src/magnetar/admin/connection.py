@@ -7,6 +7,7 @@ from typing import Any
 
 import httpx
 
+from magnetar.admin.credentials import NONE, Credentials
 from magnetar.base.errors import AdminError, ClusterUnreachableError
 from magnetar.metasync.local.scope import LOCAL, SCOPE
 
@@ -17,15 +18,31 @@ TIMEOUT_SECONDS = 60.0
 class Connection:
     """Requests to one admin URL."""
 
-    def __init__(self, url: str, transport: httpx.BaseTransport | None, timeout_s: float) -> None:
-        """Send requests to ``url`` through ``transport``, by default the network; nothing is sent yet."""
+    def __init__(
+        self, url: str, transport: httpx.BaseTransport | None, timeout_s: float, credentials: Credentials = NONE
+    ) -> None:
+        """Send requests to ``url`` through ``transport``, by default the network; nothing is sent yet.
+
+        Raises ConfigurationError if the certificates cannot be read.
+        """
         self.url = url.rstrip("/")
+        self._credentials = credentials
         # Redirects to the owner of a topic keep the method (307); proxies of the environment must not see a
         # cluster on localhost.
-        self._http = httpx.Client(transport=transport, timeout=timeout_s, follow_redirects=True, trust_env=False)
+        self._http = httpx.Client(
+            transport=transport,
+            timeout=timeout_s,
+            follow_redirects=True,
+            trust_env=False,
+            verify=credentials.trusted(),
+            event_hooks={"request": [self._authorize]},
+        )
 
     def send(self, method: str, path: str, **options: Any) -> httpx.Response:  # noqa: ANN401 - httpx's own
-        """Send a request and return the answer; raises AdminError if refused, ClusterUnreachableError if unanswered."""
+        """Send a request and return the answer; raises AdminError if refused, ClusterUnreachableError if unanswered.
+
+        Raises ConfigurationError if the token cannot be read.
+        """
         try:
             response = self._http.request(method, f"{self.url}{path}", **options)
         except (httpx.TransportError, httpx.InvalidURL) as error:
@@ -55,6 +72,12 @@ class Connection:
     def delete(self, path: str, **parameters: str | int | bool) -> None:
         """Remove."""
         self.send("DELETE", path, params=_query(parameters))
+
+    def _authorize(self, request: httpx.Request) -> None:
+        """Add the token, also to a redirected request: the owner of a topic is another broker of the cluster."""
+        authorization = self._credentials.authorization()
+        if authorization is not None:
+            request.headers["Authorization"] = authorization
 
     def keep_changes_local(self) -> None:
         """Ask for changes in this cluster only with each further request."""

@@ -44,11 +44,15 @@ _NEXT: Final = (
 )
 
 
+CREDENTIALS_HINT = "a profile can have a token: magnetar profiles set NAME --admin-url URL --auth-params file:///path"
+"""The next step after a cluster refused a request without valid credentials."""
+
+
 def refusal_hint(error: AdminError, target: Target, arguments: Mapping[str, Any]) -> str:
     """Return the URL, the status, and the next command; ``arguments`` are those of the refused command."""
     answered = f"{target} answered {error.status.value} {error.status.phrase}"
     if error.status in _UNAUTHENTICATED:
-        return f"{answered}; magnetar sends no credentials: use pulsar-admin for this cluster"
+        return f"{answered}; {CREDENTIALS_HINT}"
     reason = str(error).lower()
     names = _names(arguments)
     for status, words, purpose, line in _NEXT:

@@ -85,7 +85,7 @@ def _found(clusters: Sequence[str], selection: Selection, renames: Mapping[str, 
     exemptions: dict[str, Exemption] = {}
     with ExitStack() as opened:
         for text in clusters:
-            client = opened.enter_context(AdminClient(admin_url_of(text)))
+            client = opened.enter_context(admin_of(text))
             metadata = read_metadata(client, selection)
             name = _name(text, metadata, read)
             read[name] = renamed(metadata.resources, renames)
@@ -100,9 +100,12 @@ def _found(clusters: Sequence[str], selection: Selection, renames: Mapping[str, 
     return [permitted(each, exemptions) for each in differences(read, allowed)]
 
 
-def admin_url_of(cluster: str) -> str:
-    """Return the admin URL of a cluster, given by it or by a profile; raises ConfigurationError."""
-    return cluster if "://" in cluster else load_profiles().named(cluster).admin_url
+def admin_of(cluster: str) -> AdminClient:
+    """Return a client of a cluster, given by its admin URL or by a profile; raises ConfigurationError."""
+    if "://" in cluster:
+        return AdminClient(cluster)
+    profile = load_profiles().named(cluster)
+    return AdminClient(profile.admin_url, credentials=profile.credentials)
 
 
 def _name(text: str, metadata: ClusterMetadata, taken: Mapping[str, object]) -> str:

@@ -9,7 +9,7 @@ import typer
 
 from magnetar.admin.client import AdminClient
 from magnetar.base.errors import AdminError
-from magnetar.cli.metadata_diff import admin_url_of
+from magnetar.cli.metadata_diff import admin_of
 from magnetar.cli.session import Session
 
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ def sync(
     With --dry-run, the metadata of the other cluster are compared with the edits and the rules of this one, and the
     changes that their events would make here are shown.
     """
-    with AdminClient(admin_url_of(cluster)) as other:
+    with admin_of(cluster) as other:
         if dry_run:
             found = list(_changes(session.client, other))
             session.rows(found)

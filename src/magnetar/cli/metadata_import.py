@@ -22,7 +22,8 @@ from magnetar.admin.metadata_import.plan import plan_import
 from magnetar.base.errors import AdminError, ClusterUnreachableError, ConfigurationError
 from magnetar.cli import units
 from magnetar.cli.failures import ExitCode, FailedError, Failure
-from magnetar.cli.metadata_diff import Only, admin_url_of, selection_of
+from magnetar.cli.hints import CREDENTIALS_HINT
+from magnetar.cli.metadata_diff import Only, admin_of, selection_of
 from magnetar.cli.output import show_json, show_table
 from magnetar.cli.progress import progress
 from magnetar.cli.session import Session, names
@@ -116,7 +117,7 @@ def import_metadata(
     cluster has are kept. Fails if this cluster refused something, or if something cannot be resolved.
     """
     options = Options(selection_of(only), _renames(rename), register_clusters, dry_run)
-    with AdminClient(admin_url_of(source)) as client:
+    with admin_of(source) as client:
         if watch:
             _watch(session, client, options, interval)
         result = _import(session, client, options)
@@ -217,5 +218,5 @@ def _source_failure(url: str, error: AdminError | ClusterUnreachableError) -> Fa
         )
     hint = f"the source {url} answered {error.status.value} {error.status.phrase}"
     if error.status.value in _CREDENTIALS:
-        hint += "; magnetar sends no credentials: allow the admin API to read from this machine"
+        hint += f"; {CREDENTIALS_HINT}"
     return FailedError(Failure(ExitCode.FAILED, str(error), hint, url, error.status.value))

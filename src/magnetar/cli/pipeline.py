@@ -17,6 +17,8 @@ from rich.console import Group
 from rich.live import Live
 from rich.text import Text
 
+from magnetar.admin.credentials import NONE
+from magnetar.base.errors import ConfigurationError
 from magnetar.base.names import NamespaceName
 from magnetar.cli.global_options import noun
 from magnetar.cli.output import UNKNOWN, Output, say, table
@@ -83,9 +85,16 @@ def replicate(
 
 
 def with_urls(clusters: str) -> str:
-    """Return ``clusters`` with the admin URL of each name that is given alone, from its profile."""
+    """Return ``clusters`` with the admin URL of each name that is given alone, from its profile.
+
+    Raises ConfigurationError if there is no such profile, or if it has credentials, which the pipeline does not send.
+    """
     parts = names(clusters)
     profiles = load_profiles() if any("=" not in part for part in parts) else Profiles()
+    for part in parts:
+        if "=" not in part and profiles.named(part).credentials != NONE:
+            message = f"the profile {part} has credentials, and the pipeline sends none\nhint: give NAME=URL instead"
+            raise ConfigurationError(message)
     return ",".join(part if "=" in part else f"{part}={profiles.named(part).admin_url}" for part in parts)
 
 

@@ -1,4 +1,4 @@
-"""The user's profiles: names of clusters with their URLs, in a JSON file of the user's configuration directory."""
+"""The user's profiles: clusters by name with URLs and credentials, in a JSON file of the configuration directory."""
 
 from __future__ import annotations
 
@@ -6,8 +6,9 @@ import json
 import os
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
+from magnetar.admin.credentials import NONE, Credentials
 from magnetar.base.errors import ConfigurationError
 from magnetar.base.names import is_named_entity
 
@@ -17,14 +18,32 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Profile:
-    """The URLs of one cluster."""
+    """The URLs of one cluster, and the credentials for its admin API."""
 
     admin_url: str
     service_url: str | None = None
+    credentials: Credentials = NONE
 
     def to_json(self) -> dict[str, str | None]:
         """Return the form of the file."""
-        return {"adminUrl": self.admin_url, "serviceUrl": self.service_url}
+        found = {"adminUrl": self.admin_url, "serviceUrl": self.service_url}
+        given = {
+            "authParams": self.credentials.auth_params,
+            "tlsTrustCertsFilePath": self.credentials.tls_trust_certs_file_path,
+        }
+        return found | {name: value for name, value in given.items() if value is not None}
+
+    def shown(self) -> dict[str, str | None]:
+        """Return the form of the file without secrets."""
+        found = self.to_json()
+        is_secret = (self.credentials.auth_params or "").startswith("token:")
+        return found | ({"authParams": "token:..."} if is_secret else {})
+
+    @classmethod
+    def from_json(cls, found: Mapping[str, Any]) -> Self:
+        """Parse the form of the file."""
+        credentials = Credentials(found.get("authParams"), found.get("tlsTrustCertsFilePath"))
+        return cls(str(found["adminUrl"]), found.get("serviceUrl"), credentials)
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,6 +139,7 @@ def save_profiles(profiles: Profiles) -> None:
     try:
         file.parent.mkdir(parents=True, exist_ok=True)
         new = file.with_name(f"{file.name}.{os.getpid()}")
+        new.touch(mode=0o600)  # it can contain tokens
         new.write_text(json.dumps(document, indent=2) + "\n", encoding="utf-8")
         new.replace(file)
     except OSError as error:
@@ -128,9 +148,7 @@ def save_profiles(profiles: Profiles) -> None:
 
 
 def _parsed(document: Any) -> Profiles:  # noqa: ANN401 - any JSON value
-    by_name = {
-        str(name): Profile(str(urls["adminUrl"]), urls.get("serviceUrl")) for name, urls in document["profiles"].items()
-    }
+    by_name = {str(name): Profile.from_json(each) for name, each in document["profiles"].items()}
     current = document.get("current")
     if current is not None and current not in by_name:
         message = f"the current profile {current} is not among them"

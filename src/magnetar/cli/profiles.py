@@ -6,6 +6,7 @@ from typing import Annotated
 
 import typer
 
+from magnetar.admin.credentials import Credentials
 from magnetar.cli.global_options import OutputForm, noun, profile_names
 from magnetar.cli.output import Output, say, show_change, show_json, show_table
 from magnetar.cli.profile_store import Profile, load_profiles, profiles_file, save_profiles
@@ -20,13 +21,21 @@ def list_profiles(output: OutputForm = Output.TEXT) -> None:
     """List the profiles; the current one is used by commands that name no cluster."""
     profiles = load_profiles()
     rows = [
-        {"name": name, "current": name == profiles.current, **each.to_json()} for name, each in profiles.by_name.items()
+        {"name": name, "current": name == profiles.current, **each.shown()} for name, each in profiles.by_name.items()
     ]
     if output is Output.JSON:
         show_json(rows)
         return
-    heads = {"name": "profile", "current": "current", "adminUrl": "admin URL", "serviceUrl": "URL for clients"}
-    show_table({heads[field]: value for field, value in row.items()} for row in rows)
+    heads = {
+        "name": "profile",
+        "current": "current",
+        "adminUrl": "admin URL",
+        "serviceUrl": "URL for clients",
+        "authParams": "token",
+        "tlsTrustCertsFilePath": "certificates",
+    }
+    fields = [field for field in heads if any(field in row for row in rows)]
+    show_table({heads[field]: row.get(field) for field in fields} for row in rows)
     if not rows:
         say(f"there are no profiles in {profiles_file()}; add one with: magnetar profiles set NAME --admin-url URL")
 
@@ -36,14 +45,24 @@ def set_profile(
     name: Name,
     admin_url: Annotated[str, typer.Option("--admin-url", help="Admin URL of the cluster, http://host:port.")],
     service_url: Annotated[str | None, typer.Option(help="URL for clients, pulsar://host:port.")] = None,
+    auth_params: Annotated[
+        str | None,
+        typer.Option(
+            help="Token for an admin API that requires one, as file:///path (which is read for each request) or "
+            "token:TOKEN (which others can see in the list of processes)."
+        ),
+    ] = None,
+    tls_trust_certs_file_path: Annotated[
+        str | None, typer.Option(help="Certificates in PEM to trust instead of those of the system.")
+    ] = None,
     output: OutputForm = Output.TEXT,
 ) -> None:
-    """Add or replace a profile."""
+    """Add or replace a profile. Its credentials are for the admin API, for example that of Apache Pulsar."""
     old = load_profiles()
-    new = old.with_profile(name, Profile(admin_url, service_url))
+    new = old.with_profile(name, Profile(admin_url, service_url, Credentials(auth_params, tls_trust_certs_file_path)))
     save_profiles(new)
     before, after = old.by_name.get(name), new.by_name[name]
-    show_change(output, f"profile {name}", "urls", before and before.to_json(), after.to_json())
+    show_change(output, f"profile {name}", "urls", before and before.shown(), after.shown())
 
 
 @app.command("use")
@@ -59,4 +78,4 @@ def remove(name: Name, output: OutputForm = Output.TEXT) -> None:
     """Remove a profile; the cluster does not notice it."""
     old = load_profiles()
     save_profiles(old.without(name))
-    show_change(output, f"profile {name}", "urls", old.by_name[name].to_json(), None)
+    show_change(output, f"profile {name}", "urls", old.by_name[name].shown(), None)

@@ -126,7 +126,7 @@ def _registration(
             **arguments: Any,  # noqa: ANN401 - as the verb declares
         ) -> None:
             target = choose(context, admin_url, profile)
-            with AdminClient(target.admin_url) as client, _failures(target, arguments):
+            with AdminClient(target.admin_url, credentials=target.credentials) as client, _failures(target, arguments):
                 if local:
                     client.keep_changes_local()
                 function(Session(client, output, target), **arguments)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from magnetar.admin.credentials import NONE, Credentials
 from magnetar.base.errors import ConfigurationError
 from magnetar.cli.global_options import ADMIN_URL_VARIABLE, CLUSTER_VARIABLE
 from magnetar.cli.profile_store import load_profiles
@@ -21,6 +22,7 @@ class Target:
     """Its profile, unless the URL was given."""
     options: str = ""
     """Options that select this cluster in a further command, after a space; empty if none are needed."""
+    credentials: Credentials = NONE
 
     def __str__(self) -> str:
         """Return the name and the URL."""
@@ -47,4 +49,5 @@ def choose(context: Any, admin_url: str | None, profile: str | None) -> Target: 
     name = profile if chosen == "profile" else profiles.current
     if name is None:
         return Target(DEFAULT_ADMIN_URL)
-    return Target(profiles.named(name).admin_url, name, f" --cluster {name}" if explicit else "")
+    found = profiles.named(name)
+    return Target(found.admin_url, name, f" --cluster {name}" if explicit else "", found.credentials)

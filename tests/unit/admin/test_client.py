@@ -8,6 +8,7 @@ import httpx
 import pytest
 
 from magnetar.admin.client import AdminClient
+from magnetar.admin.credentials import Credentials
 from magnetar.base.errors import AdminError, ClusterUnreachableError
 from magnetar.base.names import NamespaceName, TopicName
 from magnetar.base.position import EARLIEST, LATEST, Position
@@ -89,3 +90,17 @@ def test_silence_names_the_url() -> None:
         ClusterUnreachableError, match=r"^no answer from http://127\.0\.0\.1:1: .*is the broker running"
     ):
         AdminClient("http://127.0.0.1:1").tenants.names()
+
+
+def test_a_redirected_request_has_the_token_too() -> None:
+    asked: list[tuple[str, str | None]] = []
+
+    def answer(request: httpx.Request) -> httpx.Response:
+        asked.append((request.url.host, request.headers.get("Authorization")))
+        if request.url.host == "a":
+            return httpx.Response(307, headers={"Location": "http://b/admin/v2/tenants"})
+        return httpx.Response(200, json=["acme"])
+
+    client = AdminClient("http://a", credentials=Credentials("token:x"), transport=httpx.MockTransport(answer))
+    assert client.tenants.names() == ["acme"]
+    assert asked == [("a", "Bearer x"), ("b", "Bearer x")]

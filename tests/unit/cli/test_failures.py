@@ -104,7 +104,7 @@ def test_a_cluster_that_wants_credentials(monkeypatch: pytest.MonkeyPatch, capsy
     assert main(["tenants", "list"]) is ExitCode.FAILED
     assert capsys.readouterr().err == (
         "error: Authentication required\nhint: http://localhost:8080 answered 401 Unauthorized; "
-        "magnetar sends no credentials: use pulsar-admin for this cluster\n"
+        "a profile can have a token: magnetar profiles set NAME --admin-url URL --auth-params file:///path\n"
     )
 
 

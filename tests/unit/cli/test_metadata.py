@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from magnetar.admin.client import AdminClient
-from magnetar.cli import metadata_exchange
+from magnetar.cli import metadata_diff
 from magnetar.cli.main import ExitCode, main
 from tests.unit.admin.fake_metadata_sync import FakeSynchronizer
 from tests.unit.admin.fake_service import AppTransport, new_service
@@ -61,11 +61,11 @@ def test_a_dry_run_shows_what_the_metadata_of_another_cluster_would_change(
     other = new_service()
     other.metadata_sync = FakeSynchronizer()
 
-    def connect(url: str) -> AdminClient:
+    def connect(url: str, **_: object) -> AdminClient:
         assert url == "http://other:8080"
         return AdminClient(url, transport=AppTransport(other))
 
-    monkeypatch.setattr(metadata_exchange, "AdminClient", connect)
+    monkeypatch.setattr(metadata_diff, "AdminClient", connect)
     changed, refused = run("metadata sync http://other:8080 --dry-run")
     assert (changed["resource"], changed["field"], changed["after"]) == ("sfo", "adminRoles", ["r"])
     assert (refused["resource"], refused["refused"]) == ("x", "the event would be refused: not JSON")

@@ -25,7 +25,7 @@ PARTS = TopicName.parse("persistent://nyc/flights/parts")
 def services(monkeypatch: pytest.MonkeyPatch) -> dict[str, FakeAdminService]:
     found = {"http://a:1": new_service(), "http://b:1": new_service(), "http://c:1": new_service()}
 
-    def connect(url: str) -> AdminClient:
+    def connect(url: str, **_: object) -> AdminClient:
         transport: httpx.BaseTransport = httpx.MockTransport(_unreachable)
         return AdminClient(url, transport=AppTransport(found[url]) if url in found else transport)
 

@@ -11,7 +11,7 @@ import pytest
 
 from magnetar.admin.client import AdminClient
 from magnetar.base.names import NamespaceName
-from magnetar.cli import metadata_import
+from magnetar.cli import metadata_diff, metadata_import
 from magnetar.cli.main import ExitCode, main
 from magnetar.metadata.policies import ClusterData
 from magnetar.metadata.policy.table import Policy
@@ -33,7 +33,7 @@ def source(monkeypatch: pytest.MonkeyPatch) -> AdminClient:
     service.cluster_name = "legacy"
     service.resources.clusters.create("legacy", ClusterData())
     transport = _WithFunctions(service)
-    monkeypatch.setattr(metadata_import, "AdminClient", partial(AdminClient, transport=transport))
+    monkeypatch.setattr(metadata_diff, "AdminClient", partial(AdminClient, transport=transport))
     client = AdminClient("http://pulsar:8080", transport=transport)
     client.tenants.create("shop", ["legacy"])
     client.namespaces.create(ORDERS)
@@ -146,12 +146,12 @@ def test_the_source_is_named_if_it_fails(
         return AdminClient("http://pulsar:8080", transport=httpx.MockTransport(lambda _: response))
 
     refusing = answering(httpx.Response(401, json={"reason": "Authentication required"}))
-    monkeypatch.setattr(metadata_import, "AdminClient", lambda url: refusing)
+    monkeypatch.setattr(metadata_diff, "AdminClient", lambda _url: refusing)
     assert main(COMMAND.split()) is ExitCode.FAILED
     error = capsys.readouterr().err
     assert "error: Authentication required" in error
-    assert "the source http://pulsar:8080 answered 401 Unauthorized; magnetar sends no credentials" in error
-    monkeypatch.setattr(metadata_import, "AdminClient", lambda url: answering(httpx.Response(200, text="<html>")))
+    assert "the source http://pulsar:8080 answered 401 Unauthorized; a profile can have a token" in error
+    monkeypatch.setattr(metadata_diff, "AdminClient", lambda _url: answering(httpx.Response(200, text="<html>")))
     assert main(COMMAND.split()) is ExitCode.UNREACHABLE
     assert "hint: --from names the admin URL of Apache Pulsar" in capsys.readouterr().err
 

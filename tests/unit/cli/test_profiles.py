@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -30,10 +31,11 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     urls: list[str] = []
 
     def answer(request: httpx.Request) -> httpx.Response:
-        urls.append(f"{request.url.scheme}://{request.url.netloc.decode()}")
+        token = request.headers.get("Authorization", "")
+        urls.append(f"{request.url.scheme}://{request.url.netloc.decode()}{token and f' {token}'}")
         return httpx.Response(200, json=[])
 
-    monkeypatch.setattr(session, "AdminClient", lambda url: AdminClient(url, transport=httpx.MockTransport(answer)))
+    monkeypatch.setattr(session, "AdminClient", partial(AdminClient, transport=httpx.MockTransport(answer)))
     return urls
 
 
@@ -154,6 +156,51 @@ def test_the_current_profile_is_the_default(asked: list[str], capsys: pytest.Cap
     as_json("profiles remove ewr", capsys)
     as_json("tenants list", capsys)
     assert asked == ["http://ewr:8080", "http://localhost:8080"]
+
+
+def test_the_token_of_a_profile_is_sent_and_not_shown(
+    asked: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    token = tmp_path / "token"
+    token.write_text("first\n")
+    of_file = as_json(f"profiles set ewr --admin-url http://ewr --auth-params {token.as_uri()}", capsys)
+    as_json("profiles set jfk --admin-url http://jfk --auth-params token:secret", capsys)
+    assert of_file["after"]["authParams"] == token.as_uri()
+    assert "secret" not in json.dumps(as_json("profiles list", capsys))
+    assert profiles_file().stat().st_mode & 0o077 == 0
+    as_json("tenants list --cluster ewr", capsys)
+    token.write_text("second")
+    as_json("tenants list --cluster ewr", capsys)
+    as_json("tenants list --cluster jfk", capsys)
+    assert asked == ["http://ewr Bearer first", "http://ewr Bearer second", "http://jfk Bearer secret"]
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ("--auth-params token:", "the token is empty"),
+        ("--auth-params file:///none", "cannot read the token in /none"),
+        ("--tls-trust-certs-file-path /none", "cannot read certificates from /none"),
+    ],
+)
+def test_credentials_that_cannot_be_used_name_the_reason(
+    options: str, words: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    as_json(f"profiles set ewr --admin-url http://127.0.0.1:1 {options}", capsys)
+    assert main(["tenants", "list", "--cluster", "ewr"]) is not ExitCode.DONE
+    assert words in capsys.readouterr().err
+
+
+def test_the_form_of_a_token_is_checked_without_telling_it(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["profiles", "set", "ewr", "--admin-url", "http://a", "--auth-params", "secret"]) is ExitCode.FAILED
+    assert "secret" not in (error := capsys.readouterr().err)
+    assert "file:///path" in error
+
+
+def test_the_pipeline_refuses_a_profile_with_credentials(capsys: pytest.CaptureFixture[str]) -> None:
+    as_json("profiles set ewr --admin-url http://a --auth-params token:secret", capsys)
+    with pytest.raises(ConfigurationError, match="the profile ewr has credentials"):
+        with_urls("ewr,jfk=http://b")
 
 
 @pytest.mark.parametrize(

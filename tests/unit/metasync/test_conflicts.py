@@ -97,8 +97,10 @@ def test_clusters_count_the_edits_that_lost_against_a_deletion() -> None:
     ewr.receive(*jfk.events())
     jfk.receive(*ewr.events())
     assert (ewr.store.conflicts, jfk.store.conflicts) == (1, 1)
+    resource = resource_at("/admin/policies/acme/orders")
+    assert resource is not None
     for cluster in (ewr, jfk):
-        created, edited, deleted = cluster.store.history.of(resource_at("/admin/policies/acme/orders"))
+        created, edited, deleted = cluster.store.history.of(resource)
         assert created.is_creation
         assert edited.changes["/message_ttl_in_seconds"].lost_to == deleted.timestamp
 

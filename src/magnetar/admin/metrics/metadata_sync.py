@@ -33,7 +33,11 @@ def metadata_sync_metrics(cluster: str, status: MetadataSyncStatus) -> Iterator[
     counters = (
         ("applied_events", "Events of the event topic with news", status.applied_events),
         ("refused_events", "Events of the event topic that could not be applied", status.refused_events),
-        ("conflicts", "Edits of metadata that lost against a concurrent edit of the same field or a concurrent deletion", status.conflicts),
+        (
+            "conflicts",
+            "Edits of metadata that lost against a concurrent edit of the same field or a deletion",
+            status.conflicts,
+        ),
     )
     for name, text, value in counters:
         counter = CounterMetricFamily(f"{_PREFIX}_{name}", text, labels=("cluster",))

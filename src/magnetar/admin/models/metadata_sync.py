@@ -25,7 +25,7 @@ class MetadataSyncStatus(Model):
     refused_events: int
     """Events that could not be applied since the start of the broker."""
     conflicts: int
-    """Edits since the start of the broker that lost against a concurrent edit of the same field or a concurrent deletion."""
+    """Edits since the start of the broker that lost against a concurrent edit of the same field or a deletion."""
     stranded_topics: int
     """Topics here whose namespace does not exist: another cluster deleted it. Their messages are kept."""
     stranded_namespaces: list[str]
