@@ -102,6 +102,10 @@ class Limit(StrEnum):
     HTTP_BODY_SIZE = "httpMaxRequestBodySize"
     HTTP_BODY_VALUES = "httpMaxRequestBodyValues"
     """BODY_VALUES_MAX."""
+    METADATA_UNITS = "maxMetadataFieldsPerResource"
+    """UNITS_MAX of ``metasync.records``."""
+    METADATA_EVENT_SIZE = "maxMetadataEventSize"
+    """EVENT_BYTES_MAX and EVENT_EDITS_MAX of ``metasync.events``."""
     LOG_LINES = "maxLogLinesPerEvent"
 
 

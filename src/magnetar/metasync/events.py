@@ -6,16 +6,20 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum
 from math import isfinite
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 from magnetar.base.errors import InvalidTopicNameError
+from magnetar.base.limits import Limit
 from magnetar.metasync.places import Resource
 from magnetar.metasync.records import Record
 from magnetar.metasync.timestamps import TIME_MS_MAX, is_cluster_name
 from magnetar.metasync.units import ResourceType
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 FORMAT_VERSION = 1
 """The version of the format. Events of a higher one are refused and kept."""
@@ -23,6 +27,8 @@ FORMAT_VERSION = 1
 EVENT_BYTES_MAX = 1 << 20
 """Maximum length of an event in bytes. The largest documents have some 100 KiB."""
 
+EVENT_EDITS_MAX = 500
+"""Maximum number of edits in an event, which is applied in one turn of the event loop. More are published in parts."""
 
 _PULSAR_PATH = b"/admin/"
 """Beginning of the path in an Avro ``MetadataEvent`` of Apache Pulsar."""
@@ -36,6 +42,9 @@ _OF_APACHE_PULSAR = (
 )
 
 
+_SIZE = Limit.METADATA_EVENT_SIZE
+
+
 class EventType(Enum):
     """``EventType`` of PIP-136, and one for the parts of a snapshot."""
 
@@ -46,7 +55,7 @@ class EventType(Enum):
 
 
 class EventError(ValueError):
-    """An event that cannot be read; the text states the reason."""
+    """An event that cannot be read or published; the text states the reason."""
 
 
 def _finite(text: str) -> float:
@@ -84,11 +93,32 @@ class MetadataChangeEvent:
         }
         return json.dumps(found, separators=(",", ":")).encode()
 
+    def parts(self) -> Iterator[bytes]:
+        """Yield the event as JSON, in as many parts as the limits require; each is an event of its own.
+
+        Raises EventError if a single edit is too large.
+        """
+        edits = list(self.record.edits.items())
+        data = self.encode() if len(edits) <= EVENT_EDITS_MAX else b""
+        if data and len(data) <= EVENT_BYTES_MAX:
+            yield data
+            return
+        if len(edits) <= 1:
+            message = f"an edit of {self.resource.name} with {len(data)} bytes, at most {EVENT_BYTES_MAX} ({_SIZE})"
+            raise EventError(message)
+        middle = min(len(edits) // 2, EVENT_EDITS_MAX)
+        for record in (
+            replace(self.record, edits=dict(edits[:middle])),
+            Record(self.record.kind, edits=dict(edits[middle:])),
+        ):
+            is_whole = record.created is not None or record.deleted is not None or self.type is EventType.SNAPSHOT
+            yield from replace(self, type=self.type if is_whole else EventType.MODIFIED, record=record).parts()
+
     @classmethod
     def decode(cls, data: bytes) -> Self:
         """Parse the result of ``encode``; raises EventError."""
         if len(data) > EVENT_BYTES_MAX:
-            message = f"an event of {len(data)} bytes, at most {EVENT_BYTES_MAX} are allowed"
+            message = f"an event of {len(data)} bytes, at most {EVENT_BYTES_MAX} are allowed ({_SIZE})"
             raise EventError(message)
         try:
             found = json.loads(data, parse_float=_finite, parse_constant=_finite)
@@ -112,6 +142,10 @@ class MetadataChangeEvent:
                 "updateTime": int(update_time_ms),
                 "data": dict(record),
             } if is_cluster_name(cluster) and 0 <= update_time_ms <= TIME_MS_MAX:
+                edits = record.get("edits")
+                if isinstance(edits, dict) and len(edits) > EVENT_EDITS_MAX:
+                    message = f"an event with {len(edits)} edits, at most {EVENT_EDITS_MAX} are allowed ({_SIZE})"
+                    raise EventError(message)
                 try:
                     resource = Resource.parse(ResourceType(resource_type), name)
                     read = Record.from_json(resource.kind, record)

@@ -93,36 +93,42 @@ def past_edits(
 
     ``document`` is that of this cluster before; ``stored`` returns the edit with a timestamp.
     """
-    merged, found, lost_count = known.merge(arrived), dict[Timestamp, PastEdit](), 0
+    merged, lost_count = known.merge(arrived), 0
+    before: dict[Timestamp, PastEdit] = {}
+    changes: dict[Timestamp, dict[str, Change]] = {}
 
-    def add(
-        timestamp: Timestamp, changes: Mapping[str, Change], *, is_creation: bool = False, is_deletion: bool = False
-    ) -> None:
-        past = found.get(timestamp) or stored(timestamp) or PastEdit(timestamp, now_ms)
-        found[timestamp] = replace(
-            past,
-            is_creation=past.is_creation or is_creation,
-            is_deletion=past.is_deletion or is_deletion,
-            changes={**past.changes, **changes},
-        )
+    def changes_of(timestamp: Timestamp) -> dict[str, Change]:
+        if timestamp not in changes:
+            before[timestamp] = stored(timestamp) or PastEdit(timestamp, now_ms)
+            changes[timestamp] = dict(before[timestamp].changes)
+        return changes[timestamp]
 
-    if merged.created is not None and merged.created != known.created:
-        add(merged.created, {}, is_creation=True)
-    if merged.deleted is not None and merged.deleted != known.deleted:
+    created = None if merged.created == known.created else merged.created
+    deleted = None if merged.deleted == known.deleted else merged.deleted
+    if created is not None:
+        changes_of(created)
+    if deleted is not None:
         last = {} if document is None else own_units(known.kind, document)
-        add(merged.deleted, {unit: Change(REMOVED, value) for unit, value in last.items()}, is_deletion=True)
+        changes_of(deleted).update((unit, Change(REMOVED, value)) for unit, value in last.items())
     for unit, edit in arrived.edits.items():
         present = known.edits.get(unit)
         if merged.edits.get(unit) == edit != present:
-            add(edit.timestamp, {unit: Change(edit.value, REMOVED if present is None else present.value)})
+            changes_of(edit.timestamp)[unit] = Change(edit.value, REMOVED if present is None else present.value)
     for unit, edit, winner in lost_edits(known, arrived):
-        past = found.get(edit.timestamp) or stored(edit.timestamp)
-        change = past.changes.get(unit) if past is not None else None
+        change = changes_of(edit.timestamp).get(unit)
         if change is None or change.lost_to is None:
             lost_count += 1
-            before = REMOVED if change is None else change.before
-            add(edit.timestamp, {unit: Change(edit.value, before, winner)})
-    return list(found.values()), lost_count
+            changes_of(edit.timestamp)[unit] = Change(edit.value, REMOVED if change is None else change.before, winner)
+    found = [
+        replace(
+            past,
+            is_creation=past.is_creation or timestamp == created,
+            is_deletion=past.is_deletion or timestamp == deleted,
+            changes=changes[timestamp],
+        )
+        for timestamp, past in before.items()
+    ]
+    return [past for past in found if past != before[past.timestamp]], lost_count
 
 
 class History:

@@ -28,6 +28,12 @@ REMOVED = None
 PARTITIONS = "/partitions"
 """The unit of a partitioned topic that only grows."""
 
+UNITS_MAX = 5_000
+"""Maximum number of units of a record, including removed ones. Each event of the resource reads and writes all of them.
+
+An edit that adds more is refused where it is made, and an event with more is refused where it arrives.
+"""
+
 REMOVED_MAX = 1_000
 """Maximum number of removed units that a record remembers, for example removed properties.
 
@@ -46,11 +52,15 @@ class Edit(NamedTuple):
 
     def wins_over(self, other: Edit) -> bool:
         """Return whether this edit counts. Equal timestamps of different edits come from a faulty cluster only."""
-        return self._order > other._order
+        if self.timestamp != other.timestamp:
+            return other.timestamp < self.timestamp
+        if isinstance(self.value, str) and self == other:
+            return False  # most repeated edits; the comparison of other values would not tell 1 from true
+        return self._text > other._text
 
     @property
-    def _order(self) -> tuple[Timestamp, str]:
-        return self.timestamp, _canonical([self.value, None if self.replaced is None else self.replaced.to_json()])
+    def _text(self) -> str:
+        return _canonical([self.value, None if self.replaced is None else self.replaced.to_json()])
 
     def to_json(self) -> list[Any]:
         """Return the value, the parts of the timestamp, and the replaced timestamp if there is one."""
@@ -119,13 +129,10 @@ class Record:
         """Return the part of this record that a holder of ``known`` lacks."""
         merged = known.merge(self)
         edits = {unit: edit for unit, edit in merged.edits.items() if known.edits.get(unit) != edit}
-        return Record(
-            self.kind,
-            merged.created if merged.created != known.created else None,
-            merged.deleted if merged.deleted != known.deleted else None,
-            edits,
-            merged.replaced if merged.deleted != known.deleted else None,
-        )
+        created = merged.created if merged.created != known.created else None
+        if (merged.deleted, merged.replaced) == (known.deleted, known.replaced):
+            return Record(self.kind, created, None, edits)
+        return Record(self.kind, created, merged.deleted, edits, merged.replaced)
 
     @property
     def is_empty(self) -> bool:

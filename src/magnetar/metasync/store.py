@@ -8,18 +8,22 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
+from http import HTTPStatus
 from typing import TYPE_CHECKING, Any
 
+from magnetar.base.errors import AdminError
+from magnetar.base.limits import Limit
 from magnetar.metadata.awaiting import Commit
 from magnetar.metadata.forwarding import ForwardingMetadataStore
 from magnetar.metadata.store import Delete, Put
 from magnetar.metasync.arrivals import Arrivals
-from magnetar.metasync.events import EventType, MetadataChangeEvent
+from magnetar.metasync.events import EventError, EventType, MetadataChangeEvent
 from magnetar.metasync.history import History
 from magnetar.metasync.local.decisions import adopted, edited, merged
 from magnetar.metasync.local.holdings import Holdings, compact, next_number
 from magnetar.metasync.local.scope import is_local
 from magnetar.metasync.places import OUTBOX, REFUSED, RULES, SYNCHRONIZED, event_path, refused_path, resource_at
+from magnetar.metasync.records import UNITS_MAX
 from magnetar.metasync.rules import Rules, without_own
 from magnetar.metasync.timestamps import Timestamp, check_time
 
@@ -70,6 +74,8 @@ class SynchronizedStore(ForwardingMetadataStore):
     def commit(self, operations: Sequence[Put | Delete], on_durable: OnDurable | None = None) -> list[int]:
         """See MetadataStore. Changes of synchronized resources are recorded as edits made in this cluster now.
 
+        Raises AdminError if a resource would exceed UNITS_MAX, or an edit EVENT_BYTES_MAX.
+
         A topic that was deleted here goes on in other clusters, and edits of a resource may arrive before its creation.
         If it is created here, its document is completed with the known edits.
         """
@@ -91,7 +97,13 @@ class SynchronizedStore(ForwardingMetadataStore):
         held = self.holdings.held(resource)
         document = json.loads(operation.value) if isinstance(operation, Put) else None
         after, published = edited(held, document, self.holdings.circumstances(resource), is_local=is_local())
-        written = self.holdings.operations(replace(held, document=document), after, published)
+        if (count := _excess(held.record, after.record)) is not None:
+            message = f"{resource.name} would have {count} fields and keys with those that were removed, {_UNITS}"
+            raise AdminError(HTTPStatus.PRECONDITION_FAILED, message, Limit.METADATA_UNITS)
+        try:
+            written = self.holdings.operations(replace(held, document=document), after, published)
+        except EventError as error:
+            raise AdminError(HTTPStatus.PRECONDITION_FAILED, str(error), Limit.METADATA_EVENT_SIZE) from error
         return [*written, *self._kept(held, published)]
 
     def apply(self, event: MetadataChangeEvent, on_durable: OnDurable) -> bool:
@@ -107,6 +119,9 @@ class SynchronizedStore(ForwardingMetadataStore):
             after = merged(held, event.record, self.holdings.circumstances(resource))
             arrived = event.record if held.document is None else without_own(event.record)
             operations += self._kept(held, arrived)
+        if (count := _excess(held.record, after.record)) is not None:
+            message = f"{resource.name} would have {count} fields and keys with those that were removed, {_UNITS}"
+            raise EventError(message)
         is_news = after.record != held.record
         if is_news:
             for timestamp in event.record.timestamps():
@@ -161,7 +176,7 @@ class SynchronizedStore(ForwardingMetadataStore):
                     continue  # an event of the last snapshot brought it back
             if self._rules.includes(resource):
                 shared = self._rules.shared(resource, record, is_new=True)
-                yield MetadataChangeEvent(EventType.SNAPSHOT, resource, self._cluster, now_ms, shared).encode()
+                yield from MetadataChangeEvent(EventType.SNAPSHOT, resource, self._cluster, now_ms, shared).parts()
         outdated = sorted(deleted)[: max(0, len(deleted) - DELETED_MAX)]
         if outdated:
             self._forgotten = outdated[-1][0]
@@ -233,3 +248,12 @@ class SynchronizedStore(ForwardingMetadataStore):
         for timestamp in published.timestamps():
             self.holdings.clock.observe(timestamp)
         return [*self.holdings.operations(held, after, published), *self._kept(held, published)]
+
+
+_UNITS = f"at most {UNITS_MAX} can be synchronized ({Limit.METADATA_UNITS}); changes with --local are not counted"
+
+
+def _excess(before: Record, after: Record) -> int | None:
+    """Return the number of units after an edit that exceeds UNITS_MAX; None if it adds none, or not too many."""
+    count = len(after.edits)
+    return count if count > UNITS_MAX and count > len(before.edits) else None

@@ -19,7 +19,7 @@ from magnetar.metasync.places import OUTBOX
 from magnetar.metasync.store import REASON_LENGTH_MAX
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Coroutine, Iterable
+    from collections.abc import Awaitable, Callable, Coroutine, Iterable, Iterator
 
     from magnetar.base.errors import StorageError
     from magnetar.base.position import Position
@@ -30,6 +30,10 @@ log = structlog.get_logger(__name__)
 
 PUBLISHED_AT_ONCE = 100
 """Maximum number of events that are published before their receipts are awaited."""
+
+
+SLICE_S = 0.002
+"""Seconds of a turn of the event loop in which an event may be applied, or one of a snapshot made."""
 
 
 class EventTopic(Protocol):
@@ -92,8 +96,8 @@ class Synchronizer:
 
     async def snapshot(self, topic: EventTopic) -> None:
         """Publish all records; return when they are durable."""
-        events = self._store.snapshot()
-        while part := list(islice(events, PUBLISHED_AT_ONCE)):
+        loop, events = asyncio.get_running_loop(), self._store.snapshot()
+        while part := _some(events, loop.time):
             await self._store.durable()
             await _published(topic, part)
 
@@ -109,7 +113,12 @@ class Synchronizer:
             self._store.published(number for number, _ in found)
 
     async def _receive(self, topic: EventTopic, lost: asyncio.Future[Exception]) -> None:
+        loop = asyncio.get_running_loop()
+        ends_at = loop.time() + SLICE_S
         while True:
+            if loop.time() >= ends_at:  # many events can wait, so that ``receive`` returns at once
+                await asyncio.sleep(0)
+                ends_at = loop.time() + SLICE_S
             position, data = await topic.receive()
 
             def durable(error: StorageError | None, position: Position = position) -> None:
@@ -136,6 +145,16 @@ class Synchronizer:
             await asyncio.sleep(self._snapshot_due - loop.time())
             await self.snapshot(topic)
             self._snapshot_due = loop.time() + self._snapshot_s
+
+
+def _some(events: Iterator[bytes], now: Callable[[], float]) -> list[bytes]:
+    """Return the next events that can be made in a slice; none if there are no more."""
+    found, ends_at = list[bytes](), now() + SLICE_S
+    for event in islice(events, PUBLISHED_AT_ONCE):
+        found.append(event)
+        if now() >= ends_at:
+            break
+    return found
 
 
 async def _published(topic: EventTopic, events: Iterable[bytes]) -> None:

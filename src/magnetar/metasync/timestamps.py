@@ -10,7 +10,7 @@ Kulkarni, Demirbas et al., "Logical Physical Clocks and Consistent Snapshots in 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import total_ordering
+from functools import lru_cache, total_ordering
 from typing import Self
 
 from magnetar.base.errors import RequestError, ServerError
@@ -45,6 +45,10 @@ class Timestamp:
         """Return whether ``other`` wins."""
         return (self.time_ms, self.counter, other.cluster) < (other.time_ms, other.counter, self.cluster)
 
+    def __gt__(self, other: Timestamp) -> bool:
+        """Return whether this one wins; as fast as ``__lt__``, for records with many edits."""
+        return other < self
+
     def __str__(self) -> str:
         """Return the text that names the edit: time, counter and cluster."""
         return f"{self.time_ms}.{self.counter}.{self.cluster}"
@@ -74,6 +78,7 @@ class Timestamp:
         raise ValueError(message)
 
 
+@lru_cache(maxsize=1_000)
 def is_cluster_name(text: str) -> bool:
     """Return whether ``text`` can be the name of a cluster."""
     return is_named_entity(text) and not is_longer(text, CLUSTER_NAME_LENGTH_MAX)

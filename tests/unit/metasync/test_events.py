@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from magnetar.base.errors import InvalidTopicNameError
-from magnetar.metasync.events import EVENT_BYTES_MAX, EventError, EventType, MetadataChangeEvent
+from magnetar.metasync.events import EVENT_BYTES_MAX, EVENT_EDITS_MAX, EventError, EventType, MetadataChangeEvent
 from magnetar.metasync.places import Resource, resource_at
 from magnetar.metasync.records import Edit, Record
 from magnetar.metasync.timestamps import Timestamp
@@ -97,3 +97,37 @@ def test_other_paths_have_no_resource() -> None:
         assert resource_at(path) is None
     with pytest.raises(InvalidTopicNameError):
         Resource.parse(ResourceType.TOPICS, "persistent://acme/orders/")
+
+
+def with_edits(count: int, value: object = 1) -> Record:
+    return Record(ResourceType.NAMESPACES, STAMP, edits={f"/properties/{n}": Edit(STAMP, value) for n in range(count)})
+
+
+@pytest.mark.parametrize("record", [with_edits(2 * EVENT_EDITS_MAX + 1), with_edits(5, "x" * (EVENT_BYTES_MAX // 2))])
+def test_many_or_large_edits_are_divided_among_events(record: Record) -> None:
+    whole = MetadataChangeEvent(EventType.CREATED, EVENT.resource, "ewr", 8, record)
+    first, *others = [MetadataChangeEvent.decode(part) for part in whole.parts()]
+    assert first.type is EventType.CREATED
+    assert {each.type for each in others} == {EventType.MODIFIED}
+    merged = first.record
+    for each in others:
+        assert each.record.created is None
+        merged = merged.merge(each.record)
+    assert merged == record
+
+
+def test_the_parts_of_a_snapshot_belong_to_it() -> None:
+    whole = MetadataChangeEvent(EventType.SNAPSHOT, EVENT.resource, "ewr", 8, with_edits(EVENT_EDITS_MAX + 1))
+    assert [MetadataChangeEvent.decode(part).type for part in whole.parts()] == [EventType.SNAPSHOT] * 2
+
+
+def test_an_event_with_too_many_edits_is_refused() -> None:
+    whole = MetadataChangeEvent(EventType.CREATED, EVENT.resource, "ewr", 8, with_edits(EVENT_EDITS_MAX + 1))
+    with pytest.raises(EventError, match=r"an event with 501 edits, at most 500 .*maxMetadataEventSize"):
+        MetadataChangeEvent.decode(whole.encode())
+
+
+def test_an_edit_that_fits_in_no_event_is_refused() -> None:
+    whole = MetadataChangeEvent(EventType.CREATED, EVENT.resource, "ewr", 8, with_edits(1, "x" * EVENT_BYTES_MAX))
+    with pytest.raises(EventError, match=r"an edit of acme/orders with 10.* bytes, at most .*maxMetadataEventSize"):
+        list(whole.parts())

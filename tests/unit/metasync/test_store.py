@@ -7,14 +7,15 @@ from typing import Any
 
 import pytest
 
-from magnetar.base.errors import BadVersionError, RequestError, StorageError
+from magnetar.base.errors import AdminError, BadVersionError, RequestError, StorageError
+from magnetar.base.limits import Limit
 from magnetar.base.names import NamespaceName, TopicName
 from magnetar.metadata.memory import MemoryMetadataStore
 from magnetar.metadata.policies import PartitionedTopicMetadata, Policies, TenantInfo, TopicPolicies
 from magnetar.metadata.resources import Resources, managed_ledger_path
 from magnetar.metadata.store import Put
 from magnetar.metasync import store
-from magnetar.metasync.events import EventType, MetadataChangeEvent
+from magnetar.metasync.events import EVENT_BYTES_MAX, EventType, MetadataChangeEvent
 from magnetar.metasync.places import OUTBOX, Resource
 from magnetar.metasync.records import Edit, Record
 from magnetar.metasync.rules import Rules
@@ -451,3 +452,30 @@ def test_what_existed_before_and_was_edited_meanwhile_is_adopted() -> None:
     jfk = Cluster("jfk")
     jfk.receive(*ewr.events())
     assert jfk.documents() == ewr.documents()
+
+
+def test_a_resource_with_too_many_fields_is_refused_here_and_from_other_clusters(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    ewr, jfk = Cluster("ewr"), Cluster("jfk")
+    ewr.resources.tenants.create("acme", TenantInfo())
+    ewr.resources.namespaces.create(ORDERS, Policies(properties={str(n): "" for n in range(30)}))
+    monkeypatch.setattr(store, "UNITS_MAX", 20)
+    with pytest.raises(ValueError, match=r"acme/orders would have 30 fields and keys .*maxMetadataFieldsPerResource"):
+        jfk.receive(*ewr.events())
+    with pytest.raises(AdminError, match="would have 31 fields and keys") as refused:
+        ewr.resources.namespaces.update(ORDERS, lambda old: old.model_copy(update={"message_ttl_in_seconds": 5}))
+    assert (refused.value.status, refused.value.limit) == (412, Limit.METADATA_UNITS)
+    # What is there can be changed and removed.
+    ewr.resources.namespaces.update(ORDERS, lambda old: old.model_copy(update={"properties": {"0": "x"}}))
+    assert len(ewr.events()) == 3
+
+
+def test_an_edit_that_fits_in_no_event_is_refused_where_it_is_made() -> None:
+    ewr = Cluster("ewr")
+    ewr.resources.tenants.create("acme", TenantInfo())
+    with pytest.raises(AdminError, match="maxMetadataEventSize") as refused:
+        ewr.resources.namespaces.create(ORDERS, Policies(properties={"a": "x" * EVENT_BYTES_MAX}))
+    assert (refused.value.status, refused.value.limit) == (412, Limit.METADATA_EVENT_SIZE)
+    assert not ewr.resources.namespaces.exists(ORDERS)
+    assert len(ewr.events()) == 1

@@ -3,6 +3,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import gc
+import itertools
 from collections.abc import Callable, Coroutine
 from functools import wraps
 from typing import TYPE_CHECKING, Any
@@ -255,3 +256,26 @@ async def test_snapshots_are_periodic() -> None:
     async with running((Synchronizer(clusters[0].store, 1e-6), topic)):
         _, *snapshots = [MetadataChangeEvent.decode(await topic.log.get()) for _ in range(3)]
     assert {event.type.value for event in snapshots} == {"Snapshot"}
+
+
+@in_loop
+async def test_other_work_goes_on_while_many_events_wait(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(synchronizer, "SLICE_S", 0.0)
+    (ewr, jfk), (_, synchronizer_of_jfk), (_, topic) = mesh("ewr", "jfk")
+    for number in range(20):
+        ewr.resources.tenants.create(f"t{number}", TenantInfo())
+    for event in ewr.events():
+        topic.arrive(event.encode())
+    applied = []
+    async with running((synchronizer_of_jfk, topic)):
+        pass
+    task = asyncio.ensure_future(synchronizer_of_jfk.run(topic))
+    for event in ewr.events():
+        topic.arrive(event.encode())
+    while len(topic.acknowledged) < 40:
+        await turn()
+        applied.append(len(topic.acknowledged))
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)
+    assert max(after - before for before, after in itertools.pairwise([20, *applied])) <= 2
+    assert jfk.documents() == ewr.documents()

@@ -58,7 +58,10 @@ class Holdings:
         )
 
     def operations(self, before: Holding, after: Holding, published: Record | None = None) -> list[Put | Delete]:
-        """Return the operations that replace a holding, and add the event with the edits to publish."""
+        """Return the operations that replace a holding, and add the events with the edits to publish.
+
+        Raises EventError if an edit is too large for an event.
+        """
         resource, operations = after.resource, list[Put | Delete]()
         if after.document != before.document:
             operations.append(_stored(resource.path, None if after.document is None else compact(after.document)))
@@ -69,16 +72,16 @@ class Holdings:
             operations.append(Put(resource.record_path, compact(after.record.to_json())))
             operations.append(Put(CLOCK, compact(self.clock.newest.to_json())))
         if published is not None and not published.is_empty:
-            operations.append(self._event(resource, published))
+            operations += self._events(resource, published)
         return operations
 
-    def _event(self, resource: Resource, record: Record) -> Put:
-        number, self._next_number = self._next_number, self._next_number + 1
+    def _events(self, resource: Resource, record: Record) -> Iterator[Put]:
         event_type = EventType.MODIFIED
         if record.created is not None or record.deleted is not None:
             event_type = EventType.DELETED if record.created is None else EventType.CREATED
-        event = MetadataChangeEvent(event_type, resource, self.cluster, self.now_ms(), record)
-        return Put(event_path(number), event.encode())
+        for part in MetadataChangeEvent(event_type, resource, self.cluster, self.now_ms(), record).parts():
+            yield Put(event_path(self._next_number), part)
+            self._next_number += 1
 
     # -- records and marks ----------------------------------------------------------------------------------------
 
