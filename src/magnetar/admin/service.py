@@ -165,7 +165,7 @@ class MetadataSync(Protocol):
         """Return the time and the cluster of the newest edit of a resource; None if none is recorded."""
         ...
 
-    def local(self) -> Sequence[LocalValue]:
+    async def local(self) -> Sequence[LocalValue]:
         """Return what is local in this cluster although its rules do not say so, by resource."""
         ...
 

@@ -131,7 +131,7 @@ class MetadataSync:
             failure=self._failure,
             unpublished_events=self._store.unpublished_count,
             applied_events=synchronizer.applied,
-            local_values=sum(1 for _ in self._local.values()),
+            local_values=self._local.count,
             refused_events=synchronizer.refused,
             conflicts=self._store.conflicts,
             stranded_topics=sum(1 for _ in stranded_topics(self._environment)),
@@ -150,7 +150,7 @@ class MetadataSync:
         """Return the time and the cluster of the newest edit of a resource; None if none is recorded."""
         return max(self._store.record(resource).timestamps(), default=None)
 
-    def local(self) -> list[LocalValue]:
+    async def local(self) -> list[LocalValue]:
         """Return what is local although the rules do not say so, by resource."""
         return [
             LocalValue(
@@ -162,7 +162,7 @@ class MetadataSync:
                 here=each.here,
                 common=each.common,
             )
-            for each in self._local.values()
+            for each in await self._environment.slices.run(self._local.values())
         ]
 
     async def unknown(self) -> list[UnknownField]:

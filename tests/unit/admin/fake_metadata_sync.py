@@ -49,7 +49,7 @@ class FakeSynchronizer:
     def last_edit(self, resource: Resource) -> Timestamp | None:
         return self.last_edits.get(resource)
 
-    def local(self) -> Sequence[LocalValue]:
+    async def local(self) -> Sequence[LocalValue]:
         return [
             LocalValue(
                 resource_type="Namespaces",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from operator import methodcaller
 from random import Random
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any
 
 import pytest
 
@@ -14,27 +14,15 @@ from magnetar.metadata.resources import managed_ledger_path
 from magnetar.metadata.store import Delete
 from magnetar.metasync.local.allowed import AllowedClusters
 from magnetar.metasync.local.scope import local_changes
+from tests.kit.steps import result_of
 from tests.unit.metasync.test_different_rules import change, exchange, excluding, restart, ttl
 from tests.unit.metasync.test_store import ORDERS, RULES, TOPIC, Cluster, edit
 
-if TYPE_CHECKING:
-    from collections.abc import Generator
-
 ALL = ["ewr", "jfk", "lga"]
-Result = TypeVar("Result")
-
-
-def done(steps: Generator[None, None, Result]) -> Result:
-    while True:
-        try:
-            next(steps)
-        except StopIteration as end:
-            value: Result = end.value
-            return value
 
 
 def settle(*clusters: Cluster) -> list[list[str]]:
-    return [done(AllowedClusters(cluster.store.holdings).settle()) for cluster in clusters]
+    return [result_of(AllowedClusters(cluster.store.holdings).settle()) for cluster in clusters]
 
 
 def allow(cluster: Cluster, *names: str) -> None:

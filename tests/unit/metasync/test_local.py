@@ -9,17 +9,20 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from magnetar.metadata.policies import PartitionedTopicMetadata, Policies, TenantInfo
+from magnetar.metadata.policy.values import RetentionPolicies
 from magnetar.metasync.local.marks import WHOLE, Reason
 from magnetar.metasync.local.scope import is_local, local_changes
 from magnetar.metasync.local.values import LocalMetadata
 from magnetar.metasync.places import Resource, resource_at
 from magnetar.metasync.records import PARTITIONS
 from magnetar.metasync.units import ResourceType, units_of
+from tests.kit.steps import result_of
 from tests.unit.metasync.test_different_rules import TTL, change, exchange, excluding, restart, ttl
 from tests.unit.metasync.test_store import ORDERS, RULES, TOPIC, Cluster, edit
 
 if TYPE_CHECKING:
     from magnetar.metasync.local.marks import Marks
+    from magnetar.metasync.local.values import LocalValue
 
 ACME_ORDERS = Resource(ResourceType.NAMESPACES, "acme/orders")
 
@@ -45,6 +48,25 @@ def remove(cluster: Cluster, resource: Resource = ACME_ORDERS, field: str = "") 
     return LocalMetadata(cluster.store.holdings).remove(resource, field) is not None
 
 
+def local_values(cluster: Cluster) -> list[LocalValue]:
+    found = LocalMetadata(cluster.store.holdings)
+    values = result_of(found.values())
+    assert found.count == len(values)
+    return values
+
+
+def test_the_number_of_local_values_follows_the_changes() -> None:
+    _, jfk = pair()
+    found = LocalMetadata(jfk.store.holdings)
+    assert found.count == 0
+    change_locally(jfk, message_ttl_in_seconds=5, retention_policies=RetentionPolicies(retentionTimeInMinutes=1))
+    assert found.count == 2
+    remove(jfk, field=f"/{TTL}")
+    assert found.count == len(local_values(jfk)) == 1
+    remove(jfk)
+    assert found.count == 0
+
+
 def test_the_scope_ends_with_its_block() -> None:
     assert not is_local()
     with local_changes():
@@ -65,7 +87,7 @@ def test_a_local_edit_stays_here_and_edits_of_others_do_not_change_it() -> None:
     jfk.restart()
     list(jfk.store.adopt())
     assert jfk.events() == []
-    (value,) = LocalMetadata(jfk.store.holdings).values()
+    (value,) = local_values(jfk)
     assert (value.resource, value.unit, value.reason) == (ACME_ORDERS, f"/{TTL}", Reason.EDIT)
     assert (value.here, value.common, value.since_ms) == (5, 70, 1_001_000)
 
@@ -154,7 +176,7 @@ def test_a_namespace_that_was_deleted_locally_stays_away_until_it_is_returned() 
     exchange(ewr, jfk)
     restart(jfk, RULES)
     assert (jfk.documents(), jfk.events()) == ({}, [])
-    (value,) = LocalMetadata(jfk.store.holdings).values()
+    (value,) = local_values(jfk)
     assert (value.unit, value.here, value.common) == (WHOLE, False, True)
     jfk.resources.namespaces.create(ORDERS, Policies())
     assert jfk.events() == [], "it is local until it is returned"

@@ -74,8 +74,8 @@ class _MetadataSync:
     def refused(self, _: Request) -> list[dict[str, Any]]:
         return [event.to_json() for event in self._synchronizer.refused()]
 
-    def local(self, _: Request) -> list[dict[str, Any]]:
-        return [value.to_json() for value in self._synchronizer.local()]
+    async def local(self, _: Request) -> list[dict[str, Any]]:
+        return [value.to_json() for value in await self._synchronizer.local()]
 
     async def unknown(self, _: Request) -> list[dict[str, Any]]:
         return [field.to_json() for field in await self._synchronizer.unknown()]

@@ -7,12 +7,14 @@ from typing import TYPE_CHECKING, Any
 
 from magnetar.metadata.awaiting import Commit
 from magnetar.metasync.local.decisions import ended
-from magnetar.metasync.local.marks import WHOLE
+from magnetar.metasync.local.marks import WHOLE, decoded
+from magnetar.metasync.places import LOCAL
 from magnetar.metasync.units import units_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Generator
 
+    from magnetar.metadata.store import Change
     from magnetar.metasync.local.holdings import Holdings
     from magnetar.metasync.local.marks import Reason
     from magnetar.metasync.places import Resource
@@ -40,9 +42,18 @@ class LocalMetadata:
     def __init__(self, holdings: Holdings) -> None:
         """Look into ``holdings``."""
         self._holdings = holdings
+        self._counts = {path: len(decoded(value)) for path, value in holdings.store.below(LOCAL)}
+        """Number of marks by their path. The records are not read, because the metrics need the number only."""
+        holdings.store.watch(LOCAL, self._changed)
 
-    def values(self) -> Iterator[LocalValue]:
-        """Yield all that is local, by resource; nothing may be stored meanwhile."""
+    @property
+    def count(self) -> int:
+        """Number of local units and resources."""
+        return sum(self._counts.values())
+
+    def values(self) -> Generator[None, None, list[LocalValue]]:
+        """Return all that is local, by resource, in steps of one resource."""
+        found: list[LocalValue] = []
         for resource in self._holdings.marked():
             held = self._holdings.held(resource)
             here = units_of(resource.kind, held.document or {})
@@ -51,7 +62,9 @@ class LocalMetadata:
                 pair = (here.get(unit), None if edit is None else edit.value)
                 if unit == WHOLE:
                     pair = (held.document is not None, held.record.exists)
-                yield LocalValue(resource, unit, mark.since_ms, mark.reason, *pair)
+                found.append(LocalValue(resource, unit, mark.since_ms, mark.reason, *pair))
+            yield
+        return found
 
     def remove(self, resource: Resource, field: str = "") -> Commit | None:
         """End what is local in a resource, or in one field of it; return None if there is nothing.
@@ -65,3 +78,9 @@ class LocalMetadata:
             return None
         after, published = ended(held, units, self._holdings.created(resource), self._holdings.circumstances(resource))
         return Commit(self._holdings.store, self._holdings.operations(held, after, published))
+
+    def _changed(self, change: Change) -> None:
+        if change.after is None:
+            self._counts.pop(change.path, None)
+        else:
+            self._counts[change.path] = len(decoded(change.after.value))
