@@ -9,7 +9,7 @@ import pytest
 from bench.watched_broker import WatchedBroker
 from tests.hostile.stage import Stage
 from tests.hostile.table import Row, render
-from tests.hostile.victim import DESCRIPTORS_MAX, SETTINGS
+from tests.hostile.victim import DESCRIPTORS_MAX, EVENT_TOPIC, SETTINGS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -32,7 +32,8 @@ class Theatre:
             self.close()
             directory = self._directory / f"stage-{len(self._stages)}"
             directory.mkdir()
-            broker = WatchedBroker(directory / "broker", settings=SETTINGS, descriptors_max=DESCRIPTORS_MAX)
+            settings = SETTINGS | {"metadataSyncEventTopic": EVENT_TOPIC}
+            broker = WatchedBroker(directory / "broker", settings=settings, descriptors_max=DESCRIPTORS_MAX)
             self._stages.append(Stage(broker, directory))
         return self._stages[-1]
 

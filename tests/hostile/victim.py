@@ -27,6 +27,9 @@ DESCRIPTORS_MAX = 2048
 
 MEMORY_LIMIT_MB = 512
 
+EVENT_TOPIC = "persistent://pulsar/metadata/events"
+"""The topic of the metadata synchronizer."""
+
 SETTINGS = {
     "memoryLimitMB": MEMORY_LIMIT_MB,
     "managedLedgerCacheSizeMB": 32,
