@@ -140,7 +140,7 @@ class Context:
         """Return the partitions of ``topic``, or ``topic`` itself if it is not partitioned."""
         return [topic.partition(index) for index in range(self.topics.partitions_of(topic) or 0)] or [topic]
 
-    async def answer(self, document: Model | Mapping[str, Any]) -> Response:
+    async def answer(self, document: Model | Mapping[str, Any] | Sequence[Model]) -> Response:
         """Return an answer that may be large, encoded in slices."""
         text = await self.service.in_slices(encoding(document))
         return Response(text.encode(), media_type="application/json")

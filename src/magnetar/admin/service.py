@@ -196,8 +196,8 @@ class MetadataSync(Protocol):
         """Return what an event would change here, without a change; refuses one that would be refused with 400."""
         ...
 
-    def history(self, name: str) -> Sequence[HistoryEdit]:
-        """Return the kept edits of a tenant, a namespace, or a topic and its policies, the oldest first.
+    def history(self, name: str) -> Generator[None, None, Sequence[HistoryEdit]]:
+        """Return the kept edits of a tenant, a namespace, or a topic and its policies, the oldest first; in steps.
 
         Refuses an invalid name with 412, and a resource without edits with 404.
         """

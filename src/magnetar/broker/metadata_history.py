@@ -16,6 +16,8 @@ from magnetar.metasync.timestamps import Timestamp
 from magnetar.metasync.undo import OverriddenError, UndoError, undone
 
 if TYPE_CHECKING:
+    from collections.abc import Generator
+
     from magnetar.metasync.history import Change, PastEdit
     from magnetar.metasync.places import Resource
     from magnetar.metasync.records import Record
@@ -29,9 +31,17 @@ class MetadataHistory:
         """Show and undo the edits in ``store``."""
         self._store = store
 
-    def of(self, name: str) -> list[HistoryEdit]:
+    def of(self, name: str) -> Generator[None, None, list[HistoryEdit]]:
         """See MetadataSync."""
-        return [self._model(resource, edit) for resource, edit in self._edits(name)]
+        found: list[tuple[Timestamp, HistoryEdit]] = []
+        for resource in _resources(name):
+            record = self._store.record(resource)
+            for edit in self._store.history.of(resource):
+                found.append((edit.timestamp, _model(resource, edit, record)))
+                yield
+        if not found:
+            raise AdminError(HTTPStatus.NOT_FOUND, f"no edit of {name} is known")
+        return [edit for _, edit in sorted(found, key=lambda each: each[0])]
 
     async def undo(self, name: str, edit: str | None, *, force: bool) -> UndoneEdit:
         """See MetadataSync."""
@@ -62,53 +72,54 @@ class MetadataHistory:
             edit=str(past.timestamp), resource_type=resource.kind.value, resource=resource.name, restored=restored
         )
 
-    def _edits(self, name: str) -> list[tuple[Resource, PastEdit]]:
-        try:
-            resources = resources_named(name)
-        except InvalidTopicNameError as error:
-            raise AdminError(HTTPStatus.PRECONDITION_FAILED, str(error)) from error
-        found = [(resource, edit) for resource in resources for edit in self._store.history.of(resource)]
-        if not found:
-            raise AdminError(HTTPStatus.NOT_FOUND, f"no edit of {name} is known")
-        return sorted(found, key=lambda each: each[1].timestamp)
-
     def _chosen(self, name: str, edit: str | None) -> tuple[Resource, PastEdit]:
-        edits = self._edits(name)
+        resources, history = _resources(name), self._store.history
         if edit is None:
-            return edits[-1]
+            newest = [(resource, past) for resource in resources if (past := history.newest(resource)) is not None]
+            if not newest:
+                raise AdminError(HTTPStatus.NOT_FOUND, f"no edit of {name} is known")
+            return max(newest, key=lambda each: each[1].timestamp)
         try:
             timestamp = Timestamp.parse(edit)
         except ValueError as error:
             raise AdminError(HTTPStatus.PRECONDITION_FAILED, str(error)) from error
-        for resource, past in edits:
-            if past.timestamp == timestamp:
+        for resource in resources:
+            past = history.find(resource, timestamp)
+            if past is not None:
                 return resource, past
         raise AdminError(HTTPStatus.NOT_FOUND, f"no edit {edit} of {name} is kept")
 
-    def _model(self, resource: Resource, edit: PastEdit) -> HistoryEdit:
-        record = self._store.record(resource)
-        change: Literal["Created", "Modified", "Deleted"] = "Modified"
-        if edit.is_creation or edit.is_deletion:
-            change = "Created" if edit.is_creation else "Deleted"
-        return HistoryEdit(
-            edit=str(edit.timestamp),
-            resource_type=resource.kind.value,
-            change=change,
-            cluster=edit.timestamp.cluster,
-            edited_at=iso_time(edit.timestamp.time_ms),
-            arrived_at=iso_time(edit.arrived_ms),
-            is_complete=edit.is_complete,
-            fields=[
-                EditedField(
-                    field=_field(unit),
-                    before=each.before,
-                    after=each.value,
-                    state=_state(edit, unit, each, record),
-                    lost_to=None if each.lost_to is None else str(each.lost_to),
-                )
-                for unit, each in sorted(edit.changes.items())
-            ],
-        )
+
+def _resources(name: str) -> list[Resource]:
+    try:
+        return resources_named(name)
+    except InvalidTopicNameError as error:
+        raise AdminError(HTTPStatus.PRECONDITION_FAILED, str(error)) from error
+
+
+def _model(resource: Resource, edit: PastEdit, record: Record) -> HistoryEdit:
+    change: Literal["Created", "Modified", "Deleted"] = "Modified"
+    if edit.is_creation or edit.is_deletion:
+        change = "Created" if edit.is_creation else "Deleted"
+    return HistoryEdit(
+        edit=str(edit.timestamp),
+        resource_type=resource.kind.value,
+        change=change,
+        cluster=edit.timestamp.cluster,
+        edited_at=iso_time(edit.timestamp.time_ms),
+        arrived_at=iso_time(edit.arrived_ms),
+        is_complete=edit.is_complete,
+        fields=[
+            EditedField(
+                field=_field(unit),
+                before=each.before,
+                after=each.value,
+                state=_state(edit, unit, each, record),
+                lost_to=None if each.lost_to is None else str(each.lost_to),
+            )
+            for unit, each in sorted(edit.changes.items())
+        ],
+    )
 
 
 def _state(edit: PastEdit, unit: str, change: Change, record: Record) -> Literal["current", "replaced", "lost"]:

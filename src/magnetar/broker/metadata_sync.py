@@ -237,7 +237,7 @@ class MetadataSync:
             for each in changes
         ]
 
-    def history(self, name: str) -> list[HistoryEdit]:
+    def history(self, name: str) -> Generator[None, None, list[HistoryEdit]]:
         """Return the kept edits of a tenant, a namespace, or a topic and its policies, the oldest first."""
         return self._history.of(name)
 

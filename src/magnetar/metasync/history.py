@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 from magnetar.metadata.store import Delete, Put
@@ -18,7 +19,7 @@ from magnetar.metasync.records import REMOVED
 from magnetar.metasync.timestamps import Timestamp
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Iterator, Mapping
 
     from magnetar.metadata.store import MetadataStore
     from magnetar.metasync.places import Resource
@@ -142,12 +143,7 @@ class History:
         self, resource: Resource, known: Record, arrived: Record, document: Document | None, now_ms: int
     ) -> tuple[list[Put | Delete], int]:
         """Return the operations that keep the edits of ``past_edits``, and the number of new losers."""
-
-        def stored(timestamp: Timestamp) -> PastEdit | None:
-            value = self._store.get(history_path(resource, timestamp))
-            return None if value is None else PastEdit.from_json(json.loads(value.value))
-
-        edits, lost_count = past_edits(known, arrived, document, now_ms, stored)
+        edits, lost_count = past_edits(known, arrived, document, now_ms, partial(self.find, resource))
         root = history_path(resource)
         names = set(self._store.children(root)) if edits else set[str]()
         values = {history_path(resource, each.timestamp): _encoded(each) for each in edits}
@@ -157,9 +153,19 @@ class History:
         operations += [Delete(path) for path in outdated if path not in values]
         return operations, lost_count
 
-    def of(self, resource: Resource) -> list[PastEdit]:
-        """Return the kept edits of a resource, the oldest first."""
-        return [PastEdit.from_json(json.loads(value)) for _, value in self._store.below(history_path(resource))]
+    def of(self, resource: Resource) -> Iterator[PastEdit]:
+        """Yield the kept edits of a resource, the oldest first; each is read when it is asked for."""
+        return (PastEdit.from_json(json.loads(value)) for _, value in list(self._store.below(history_path(resource))))
+
+    def newest(self, resource: Resource) -> PastEdit | None:
+        """Return the newest kept edit of a resource; None if there is none."""
+        values = [value for _, value in self._store.below(history_path(resource))]
+        return PastEdit.from_json(json.loads(values[-1])) if values else None
+
+    def find(self, resource: Resource, timestamp: Timestamp) -> PastEdit | None:
+        """Return the edit of a resource with a timestamp; None if it is not kept."""
+        stored = self._store.get(history_path(resource, timestamp))
+        return None if stored is None else PastEdit.from_json(json.loads(stored.value))
 
     def forgotten(self, resource: Resource) -> list[Delete]:
         """Return the operations that forget the edits of a resource."""

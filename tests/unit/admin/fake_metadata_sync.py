@@ -92,7 +92,8 @@ class FakeSynchronizer:
         here = {"resource_type": event["resourceType"], "resource": event["resourceName"]}
         return [PreviewedChange(**here, field="adminRoles", here=None, after=["r"])]
 
-    def history(self, name: str) -> Sequence[HistoryEdit]:
+    def history(self, name: str) -> Generator[None, None, Sequence[HistoryEdit]]:
+        yield
         if name != "nyc/flights":
             raise AdminError(HTTPStatus.NOT_FOUND, f"no edit of {name} is known")
         fields = [

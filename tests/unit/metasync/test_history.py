@@ -35,7 +35,7 @@ def set_policies(cluster: Cluster, **policies: object) -> None:
 
 
 def past(cluster: Cluster, resource: Resource = NAMESPACE) -> list[PastEdit]:
-    return cluster.store.history.of(resource)
+    return list(cluster.store.history.of(resource))
 
 
 def undo(cluster: Cluster, edit: PastEdit, *, force: bool = False) -> Document:

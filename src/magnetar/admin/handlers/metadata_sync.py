@@ -74,11 +74,13 @@ class _MetadataSync:
     def refused(self, _: Request) -> list[dict[str, Any]]:
         return [event.to_json() for event in self._synchronizer.refused()]
 
-    async def local(self, _: Request) -> list[dict[str, Any]]:
-        return [value.to_json() for value in await self._synchronizer.local()]
+    @large_answer
+    async def local(self, _: Request) -> Response:
+        return await self._context.answer(await self._synchronizer.local())
 
-    async def unknown(self, _: Request) -> list[dict[str, Any]]:
-        return [field.to_json() for field in await self._synchronizer.unknown()]
+    @large_answer
+    async def unknown(self, _: Request) -> Response:
+        return await self._context.answer(await self._synchronizer.unknown())
 
     async def remove_local(self, request: Request) -> None:
         resource = query_text(request, "resource")
@@ -109,8 +111,10 @@ class _MetadataSync:
         event = await body(request, _EVENT)
         return [change.to_json() for change in self._synchronizer.preview(event)]
 
-    def history(self, request: Request) -> list[dict[str, Any]]:
-        return [edit.to_json() for edit in self._synchronizer.history(path_text(request, "resource"))]
+    @large_answer
+    async def history(self, request: Request) -> Response:
+        steps = self._synchronizer.history(path_text(request, "resource"))
+        return await self._context.answer(await self._service.in_slices(steps))
 
     async def undo(self, request: Request) -> UndoneEdit:
         name, edit = path_text(request, "resource"), path_text(request, "edit")
