@@ -195,7 +195,8 @@ def _delete_topics(broker: Broker, namespace: str, but: str = "") -> None:
     with Rest(broker.admin_url) as rest:
         for topic in rest.get(f"persistent/{namespace}/partitioned"):
             rest.delete(f"{topic_path(topic)}/partitions?force=true")
-        topics = [topic for topic in rest.get(f"persistent/{namespace}") if topic != but]
+        domains = ("persistent", "non-persistent")
+        topics = [topic for domain in domains for topic in rest.get(f"{domain}/{namespace}") if topic != but]
         with ThreadPoolExecutor(DELETIONS_AT_ONCE) as pool:
             list(pool.map(lambda topic: rest.delete(f"{topic_path(topic)}?force=true"), topics))
 

@@ -292,3 +292,15 @@ def readers(target: Target) -> int:
     )
     with connect(target) as connection:
         return pump(target, connection, frames)
+
+
+@behaviour("10,000 consumers of one Shared subscription, one with permits, and a flood.", seconds=10.0)
+def crowd_without_permits(target: Target) -> int:
+    consumers = itertools.chain(
+        (_subscribe(target, each) for each in range(10_000)),
+        [frame("FLOW", consumer_id=9_999, messagePermits=2**31 - 1)],
+    )
+    sends = b"".join(send_frame(entry(bytes(100), each), each) for each in range(500))
+    with connect(target) as connection:
+        pump(target, connection, consumers)
+        return pump_again(target, lambda: publishing(target), sends)

@@ -101,19 +101,23 @@ class RoundRobinDispatcher(_Untracked):
     def deliver(self, run: Sequence[Delivery], now: float) -> int:
         """Send the entries in turn; if no consumer can take one, it is dropped, and the later ones of the run too."""
         sending, dropped = _Sending(), 0
+        # Consumers without permits are skipped once for the run, not for each entry: there can be many.
+        levels = [[each for each in members if each.permits > 0] for members in self._levels.values()]
         for number, delivery in enumerate(run):
-            if not self._give(sending, delivery):
+            if not self._give(sending, levels, delivery):
                 dropped = sum([each.messages for each in run[number:]])
                 break
         sending.send(now)
         return dropped
 
-    def _give(self, sending: _Sending, delivery: Delivery) -> bool:
-        for members in self._levels.values():
-            for _ in members:
+    def _give(self, sending: _Sending, levels: list[list[Consumer]], delivery: Delivery) -> bool:
+        for members in levels:
+            while members:
                 self._turn += 1
-                if sending.give(members[self._turn % len(members)], delivery):
+                index = self._turn % len(members)
+                if sending.give(members[index], delivery):
                     return True
+                del members[index]
         return False
 
 
