@@ -6,8 +6,9 @@ import contextlib
 import itertools
 from typing import TYPE_CHECKING
 
+from magnetar.wire.entries.entry import build_entry
 from magnetar.wire.proto import pulsar_api_pb2 as pb
-from tests.hostile.attacks.publishing import EXTREMES
+from tests.hostile.attacks.publishing import EXTREMES, metadata
 from tests.hostile.catalogue import behaviour
 from tests.hostile.tools import (
     answer_pings,
@@ -296,11 +297,22 @@ def readers(target: Target) -> int:
 
 @behaviour("10,000 consumers of one Shared subscription, one with permits, and a flood.", seconds=10.0)
 def crowd_without_permits(target: Target) -> int:
+    return _flooded_crowd(target, SHARED, 10_000)
+
+
+@behaviour("3,000 consumers of one Key_Shared subscription, one with permits, and a flood of keys.", seconds=12.0)
+def key_shared_crowd_without_permits(target: Target) -> int:
+    return _flooded_crowd(target, KEY_SHARED, CROWD)
+
+
+def _flooded_crowd(target: Target, kind: pb.CommandSubscribe.SubType.ValueType, count: int) -> int:
+    """Let a crowd join, of which one takes messages, and publish messages with different keys without end."""
     consumers = itertools.chain(
-        (_subscribe(target, each) for each in range(10_000)),
-        [frame("FLOW", consumer_id=9_999, messagePermits=2**31 - 1)],
+        (_subscribe(target, each, subType=kind) for each in range(count)),
+        [frame("FLOW", consumer_id=count - 1, messagePermits=2**31 - 1)],
     )
-    sends = b"".join(send_frame(entry(bytes(100), each), each) for each in range(500))
+    messages = (build_entry(metadata(sequence_id=each, partition_key=f"{each}"), bytes(100)) for each in range(500))
+    sends = b"".join(send_frame(message, each) for each, message in enumerate(messages))
     with connect(target) as connection:
         pump(target, connection, consumers)
         return pump_again(target, lambda: publishing(target), sends)
