@@ -157,8 +157,8 @@ class SubscriptionOperations(Protocol):
 class MetadataSync(Protocol):
     """The metadata synchronizer."""
 
-    def status(self) -> MetadataSyncStatus:
-        """Return its state."""
+    def status(self) -> Generator[None, None, MetadataSyncStatus]:
+        """Return its state, in steps."""
         ...
 
     def last_edit(self, resource: Resource) -> Timestamp | None:

@@ -122,9 +122,12 @@ class MetadataSync:
 
     # -- administration -------------------------------------------------------------------------------------------
 
-    def status(self) -> MetadataSyncStatus:
-        """Return the state of the synchronizer."""
-        synchronizer = self._synchronizer
+    def status(self) -> Generator[None, None, MetadataSyncStatus]:
+        """Return the state of the synchronizer, in steps."""
+        synchronizer, stranded = self._synchronizer, 0
+        for topics in stranded_topics(self._environment):
+            stranded += len(topics)
+            yield
         return MetadataSyncStatus(
             event_topic=str(self._topic),
             connected=self._connected is not None,
@@ -134,7 +137,7 @@ class MetadataSync:
             local_values=self._local.count,
             refused_events=synchronizer.refused,
             conflicts=self._store.conflicts,
-            stranded_topics=sum(1 for _ in stranded_topics(self._environment)),
+            stranded_topics=stranded,
             stranded_namespaces=self._stranded,
             newest_event_age_seconds=self._ages(),
         )

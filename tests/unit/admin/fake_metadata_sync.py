@@ -31,7 +31,8 @@ class FakeSynchronizer:
         self.last_edits: dict[Resource, Timestamp] = {}
         self.removed: list[tuple[str, str]] = []
 
-    def status(self) -> MetadataSyncStatus:
+    def status(self) -> Generator[None, None, MetadataSyncStatus]:
+        yield
         return MetadataSyncStatus(
             event_topic="persistent://pulsar/metadata/events",
             connected=False,

@@ -8,9 +8,9 @@ import pytest
 
 from magnetar.base.errors import AdminError
 from magnetar.base.names import NamespaceName
+from magnetar.broker.loop.slices import at_once
 from magnetar.broker.metadata_history import MetadataHistory
 from magnetar.metadata.policies import Policies, TenantInfo
-from tests.kit.steps import result_of
 from tests.unit.metasync.test_store import Cluster
 
 if TYPE_CHECKING:
@@ -50,7 +50,7 @@ def test_the_history_says_which_edit_counts(ewr: Cluster) -> None:
     set_policies(ewr, message_ttl_in_seconds=7)
     set_policies(jfk, message_ttl_in_seconds=8)
     ewr.receive(jfk.events()[-1])
-    created, first, second, lost, newest = result_of(MetadataHistory(ewr.store).of("acme/orders"))
+    created, first, second, lost, newest = at_once(MetadataHistory(ewr.store).of("acme/orders"))
     assert (created.change, created.cluster, created.edited_at) == ("Created", "ewr", "1970-01-01T00:16:40.000Z")
     (field,) = first.fields
     assert (field.field, field.before, field.after, field.state) == ("message_ttl_in_seconds", None, 60, "replaced")
@@ -70,7 +70,7 @@ def test_undo_is_a_new_edit_for_all_clusters(ewr: Cluster) -> None:
         policies = cluster.resources.namespaces.get(ORDERS)
         assert policies is not None
         assert policies.message_ttl_in_seconds == 60
-    assert result_of(MetadataHistory(jfk.store).of("acme/orders"))[-1].edited_at == "1970-01-01T00:16:47.000Z"
+    assert at_once(MetadataHistory(jfk.store).of("acme/orders"))[-1].edited_at == "1970-01-01T00:16:47.000Z"
 
 
 def test_undo_of_an_edit_that_later_ones_changed_needs_force(ewr: Cluster) -> None:

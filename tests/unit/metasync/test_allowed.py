@@ -9,12 +9,12 @@ from typing import Any
 import pytest
 
 from magnetar.base.names import NamespaceName, TopicName
+from magnetar.broker.loop.slices import at_once
 from magnetar.metadata.policies import PartitionedTopicMetadata, Policies, TenantInfo
 from magnetar.metadata.resources import managed_ledger_path
 from magnetar.metadata.store import Delete
 from magnetar.metasync.local.allowed import AllowedClusters
 from magnetar.metasync.local.scope import local_changes
-from tests.kit.steps import result_of
 from tests.unit.metasync.test_different_rules import change, exchange, excluding, restart, ttl
 from tests.unit.metasync.test_store import ORDERS, RULES, TOPIC, Cluster, edit
 
@@ -22,7 +22,7 @@ ALL = ["ewr", "jfk", "lga"]
 
 
 def settle(*clusters: Cluster) -> list[list[str]]:
-    return [result_of(AllowedClusters(cluster.store.holdings).settle()) for cluster in clusters]
+    return [at_once(AllowedClusters(cluster.store.holdings).settle()) for cluster in clusters]
 
 
 def allow(cluster: Cluster, *names: str) -> None:

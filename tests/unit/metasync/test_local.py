@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from magnetar.broker.loop.slices import at_once
 from magnetar.metadata.policies import PartitionedTopicMetadata, Policies, TenantInfo
 from magnetar.metadata.policy.values import RetentionPolicies
 from magnetar.metasync.local.marks import WHOLE, Reason
@@ -16,7 +17,6 @@ from magnetar.metasync.local.values import LocalMetadata
 from magnetar.metasync.places import Resource, resource_at
 from magnetar.metasync.records import PARTITIONS
 from magnetar.metasync.units import ResourceType, units_of
-from tests.kit.steps import result_of
 from tests.unit.metasync.test_different_rules import TTL, change, exchange, excluding, restart, ttl
 from tests.unit.metasync.test_store import ORDERS, RULES, TOPIC, Cluster, edit
 
@@ -50,7 +50,7 @@ def remove(cluster: Cluster, resource: Resource = ACME_ORDERS, field: str = "") 
 
 def local_values(cluster: Cluster) -> list[LocalValue]:
     found = LocalMetadata(cluster.store.holdings)
-    values = result_of(found.values())
+    values = at_once(found.values())
     assert found.count == len(values)
     return values
 

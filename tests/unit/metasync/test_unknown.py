@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from magnetar.broker.loop.slices import at_once
 from magnetar.metadata.policies import Policies
 from magnetar.metasync.documents import unknown_fields
 from magnetar.metasync.events import EventType, MetadataChangeEvent
@@ -13,7 +14,6 @@ from magnetar.metasync.places import Resource
 from magnetar.metasync.records import Edit, Record
 from magnetar.metasync.timestamps import Timestamp
 from magnetar.metasync.units import ResourceType
-from tests.kit.steps import result_of
 from tests.unit.metasync.test_different_rules import change, exchange, restart
 from tests.unit.metasync.test_store import ORDERS, RULES, Cluster
 
@@ -63,9 +63,9 @@ def test_unknown_fields_survive_merges_edits_snapshots_and_restarts() -> None:
 def test_unknown_fields_are_found_with_the_cluster_that_set_them() -> None:
     ewr = Cluster("ewr")
     ewr.resources.namespaces.create(ORDERS, Policies(message_ttl_in_seconds=60))
-    assert result_of(find_unknown(ewr.store.holdings)) == []
+    assert at_once(find_unknown(ewr.store.holdings)) == []
     ewr.receive(event(1_500_000, **LATER))
-    found = result_of(find_unknown(ewr.store.holdings))
+    found = at_once(find_unknown(ewr.store.holdings))
     assert [(each.resource, each.pointer, each.value) for each in found] == [
         (ACME_ORDERS, "/of_tomorrow", {"a": [1, 2]}),
         (ACME_ORDERS, "/retention_policies/maxAge", 7),
@@ -77,7 +77,7 @@ def test_at_most_so_many_unknown_fields_are_returned(monkeypatch: pytest.MonkeyP
     monkeypatch.setattr(unknown, "UNKNOWN_MAX", 1)
     ewr = Cluster("ewr")
     ewr.receive(event(900_000, **LATER))
-    assert len(result_of(find_unknown(ewr.store.holdings))) == 1
+    assert len(at_once(find_unknown(ewr.store.holdings))) == 1
 
 
 def test_unknown_fields_inside_others_have_pointers() -> None:

@@ -68,8 +68,8 @@ class _MetadataSync:
         self._context = context
         self._service = context.service
 
-    def status(self, _: Request) -> MetadataSyncStatus:
-        return self._synchronizer.status()
+    async def status(self, _: Request) -> MetadataSyncStatus:
+        return await self._service.in_slices(self._synchronizer.status())
 
     def refused(self, _: Request) -> list[dict[str, Any]]:
         return [event.to_json() for event in self._synchronizer.refused()]

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from collections import Counter
     from collections.abc import Iterator, Mapping, Sequence
 
+    from magnetar.admin.models.metadata_sync import MetadataSyncStatus
     from magnetar.admin.models.topics import SnapshotStats
     from magnetar.admin.service import AdminService
     from magnetar.base.histogram import Histogram
@@ -55,8 +56,12 @@ class BrokerMetrics:
         topics: Counter[str],
         sums: Mapping[str, float],
         snapshots: Sequence[SnapshotStats],
+        synchronizer: MetadataSyncStatus | None,
     ) -> None:
-        """Take the figures of the broker, the number of topics by namespace, and the sums over all topics."""
+        """Take the figures of the broker, the number of topics by namespace, and the sums over all topics.
+
+        ``synchronizer`` is the state of the metadata synchronizer; None if it is off.
+        """
         self._cluster = service.cluster_name
         self._version = service.version
         self._storage = service.storage_refuses()
@@ -65,7 +70,7 @@ class BrokerMetrics:
         self._limit_hits = service.limit_hits()
         self._connections = service.connections()
         self._memory = service.memory()
-        self._synchronizer = service.metadata_sync
+        self._synchronizer = synchronizer
         self._topics = topics
         self._sums = sums
         self._found_snapshots = snapshots
@@ -82,7 +87,7 @@ class BrokerMetrics:
         yield from self._histograms()
         yield from self._snapshots()
         if self._synchronizer is not None:
-            yield from metadata_sync_metrics(self._cluster, self._synchronizer.status())
+            yield from metadata_sync_metrics(self._cluster, self._synchronizer)
 
     def _gauge(self, name: str, text: str, value: float, **labels: str) -> Metric:
         family = GaugeMetricFamily(name, text, labels=("cluster", *labels))

@@ -61,8 +61,10 @@ def _chunks(service: AdminService) -> Generator[None, None, list[bytes]]:
         yield
         if chunk:
             chunks.append(chunk)
+    synchronizer = service.metadata_sync
+    status = None if synchronizer is None else (yield from synchronizer.status())
     registry = CollectorRegistry(auto_describe=False)
-    registry.register(BrokerMetrics(service, topics.counts, topics.sums(), snapshots))
+    registry.register(BrokerMetrics(service, topics.counts, topics.sums(), snapshots, status))
     return [generate_latest(registry), *chunks]
 
 

@@ -25,14 +25,17 @@ if TYPE_CHECKING:
     from magnetar.broker.topic.registry import TopicRegistry
 
 
-def stranded_topics(environment: Environment) -> Iterator[TopicName]:
-    """Yield the topics whose namespace does not exist; topics may come and go between two of them."""
+def stranded_topics(environment: Environment) -> Iterator[list[TopicName]]:
+    """Yield, for each namespace with topics, those that are stranded: none if the namespace exists.
+
+    Namespaces and topics may come and go between two of them.
+    """
     metadata, resources = environment.metadata, environment.resources
     for tenant in metadata.children(MANAGED_LEDGERS):
         for name in metadata.children(f"{MANAGED_LEDGERS}/{tenant}"):
             namespace = NamespaceName(tenant, name)
-            if not resources.namespaces.exists(namespace):
-                yield from filter(resources.topics.exists, resources.topics.of_namespace(namespace))
+            is_there = resources.namespaces.exists(namespace)
+            yield [] if is_there else list(filter(resources.topics.exists, resources.topics.of_namespace(namespace)))
 
 
 class StrandedTopics:
@@ -46,8 +49,10 @@ class StrandedTopics:
     def all(self) -> Generator[None, None, dict[str, StrandedTopic]]:
         """Return the stranded topics by name, in steps."""
         found = {}
-        for topic in stranded_topics(self._environment):
-            found[str(topic)] = self._described(topic)
+        for topics in stranded_topics(self._environment):
+            for topic in topics:
+                found[str(topic)] = self._described(topic)
+                yield
             yield
         return dict(sorted(found.items()))
 

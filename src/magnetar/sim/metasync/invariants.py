@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, cast
 
+from magnetar.broker.loop.slices import at_once
 from magnetar.metasync import store
 from magnetar.sim.metasync.history import documents, record_of, records
 from magnetar.sim.metasync.replay import DEFAULTS, Kind, kind_of, own, replay, stamps, units
@@ -31,7 +32,7 @@ class Agreement(Invariant):
         for site in sites:
             if not site.running:
                 return f"{site.name} is down"
-            status = site.sync.status() if hasattr(site, "sync") else None
+            status = at_once(site.sync.status()) if hasattr(site, "sync") else None
             if status is None or not status.connected:
                 return f"the synchronizer of {site.name} is not connected"
             if status.unpublished_events:
@@ -104,7 +105,7 @@ class Bounds(Invariant):
             for path, _ in records(site.metadata):
                 if path not in world.history.changes and "hostile" not in path:
                     return f"{site.name} has a record of {path}, which nobody created: {record_of(site.metadata, path)}"
-            self.simulation.count("event refused", site.sync.status().refused_events)
+            self.simulation.count("event refused", at_once(site.sync.status()).refused_events)
         self.simulation.count("topic deleted in one cluster only", len(world.history.deleted_locally))
         return ""
 

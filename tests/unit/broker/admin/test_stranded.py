@@ -62,13 +62,13 @@ def test_its_messages_are_there_when_the_namespace_returns(cluster: Cluster) -> 
     policies = cluster.resources.namespaces.get(TOPIC.namespace_name)
     assert policies is None
     cluster.crash()
-    assert list(stranded_topics(cluster.environment)) == [TOPIC]
+    assert list(stranded_topics(cluster.environment)) == [[TOPIC]]
     other = Cluster()
     restored = other.resources.namespaces.get(TOPIC.namespace_name)
     assert restored is not None
     cluster.do(lambda: cluster.resources.namespaces.create(TOPIC.namespace_name, restored))
     cluster.settle()
-    assert list(stranded_topics(cluster.environment)) == []
+    assert list(stranded_topics(cluster.environment)) == [[]]
     assert cluster.topic().ledger.entries == 2
     assert cluster.subscription().backlog == 2
 
