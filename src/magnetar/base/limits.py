@@ -102,6 +102,8 @@ class Limit(StrEnum):
     HTTP_BODY_SIZE = "httpMaxRequestBodySize"
     HTTP_BODY_VALUES = "httpMaxRequestBodyValues"
     """BODY_VALUES_MAX."""
+    DOCUMENT_SIZE = "maxMetadataDocumentSize"
+    """DOCUMENT_BYTES_MAX and DOCUMENT_VALUES_MAX."""
     METADATA_UNITS = "maxMetadataFieldsPerResource"
     """UNITS_MAX of ``metasync.records``."""
     METADATA_EVENT_SIZE = "maxMetadataEventSize"
@@ -181,6 +183,12 @@ BODY_SIZE_MAX = 1024 * 1024
 
 BODY_VALUES_MAX = 10_000
 """Maximum number of keys and values in the body of a REST request. Listing the errors of all takes some 30 ms."""
+
+DOCUMENT_BYTES_MAX = 1024 * 1024
+"""Maximum bytes of a document in the metadata store that clients may write (the default of ZooKeeper's nodes)."""
+
+DOCUMENT_VALUES_MAX = 10_000
+"""Maximum number of keys and values in such a document. Each use of its policies reads all of them."""
 
 KEEP_ALIVE_INTERVAL_SECONDS = 30.0
 """Seconds between two keep-alive ticks (``keepAliveIntervalSeconds``)."""

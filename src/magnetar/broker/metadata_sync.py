@@ -85,7 +85,9 @@ class MetadataSync:
         self._local = LocalMetadata(store.holdings)
         self._allowed = AllowedClusters(store.holdings)
         self._stranded: list[str] = []
-        self._synchronizer = Synchronizer(store, config.metadataSyncSnapshotDurationSecond)
+        self._synchronizer = Synchronizer(
+            store, config.metadataSyncSnapshotDurationSecond, lambda: not environment.objects.is_full
+        )
         self._connected: ClientEventTopic | None = None
         self._failure: str | None = None
         """Reason of the end of the last connection; None while connected."""

@@ -18,6 +18,7 @@ from magnetar.base.limits import Limit
 from magnetar.base.lock import DirectoryLock
 from magnetar.base.real import SystemClock, SystemFiles
 from magnetar.broker.admin.administration import Administration
+from magnetar.broker.admin.bounded_metadata import BoundedMetadataStore
 from magnetar.broker.delayed.store import DELAYED, DelayedStore
 from magnetar.broker.delayed.thread import StoreThread
 from magnetar.broker.domains import Domains
@@ -186,7 +187,9 @@ class Broker:
         loaded = await self.topics.linked.load_all(lambda done, total: starting.report("topics", done, total))
         metadata_sync = await self._synchronize(opened, environment)
         administration = Administration(environment, domains, admin_url, metadata_sync)
-        app = build_app(administration, environment.resources)
+        bounded = BoundedMetadataStore(self._synchronized or environment.metadata, environment.objects)
+        # The names of topics are kept once: they are not documents of the admin API.
+        app = build_app(administration, replace(Resources.over(bounded), topics=environment.resources.topics))
         options = _web_options(config, web_connections)
         web = WebServer(
             app,

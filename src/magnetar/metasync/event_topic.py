@@ -21,6 +21,10 @@ SUBSCRIPTION = "metadata-syncer"
 """Name of the Failover subscription, as in PIP-136."""
 
 
+READ_AHEAD = 50
+"""Maximum number of events that are received before they are applied. One can have 1 MiB (EVENT_BYTES_MAX)."""
+
+
 class ClientEventTopic:
     """See EventTopic. The name of the producer lets only one broker of a cluster publish."""
 
@@ -40,6 +44,7 @@ class ClientEventTopic:
             SUBSCRIPTION,
             kind=pb.CommandSubscribe.Failover,
             start=pb.CommandSubscribe.Earliest,
+            read_ahead=READ_AHEAD,
         )
         return cls(producer, consumer, clock)
 

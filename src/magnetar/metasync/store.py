@@ -51,6 +51,11 @@ DELETED_MAX = 10_000
 If older ones are forgotten, an event or a snapshot from before the deletion could restore the resource.
 """
 
+RECORD_BYTES_MAX = 2 << 20
+"""Maximum number of bytes of the newest edits of a resource. A document has half of them at most."""
+
+_SHARED = f"can be synchronized ({Limit.METADATA_UNITS})"
+
 ADOPTED_AT_ONCE = 100
 """Maximum number of resources whose first records are written in one transaction."""
 
@@ -74,7 +79,7 @@ class SynchronizedStore(ForwardingMetadataStore):
     def commit(self, operations: Sequence[Put | Delete], on_durable: OnDurable | None = None) -> list[int]:
         """See MetadataStore. Changes of synchronized resources are recorded as edits made in this cluster now.
 
-        Raises AdminError if a resource would exceed UNITS_MAX, or an edit EVENT_BYTES_MAX.
+        Raises AdminError if a resource would exceed UNITS_MAX or RECORD_BYTES_MAX, or an edit EVENT_BYTES_MAX.
 
         A topic that was deleted here goes on in other clusters, and edits of a resource may arrive before its creation.
         If it is created here, its document is completed with the known edits.
@@ -97,13 +102,12 @@ class SynchronizedStore(ForwardingMetadataStore):
         held = self.holdings.held(resource)
         document = json.loads(operation.value) if isinstance(operation, Put) else None
         after, published = edited(held, document, self.holdings.circumstances(resource), is_local=is_local())
-        if (count := _excess(held.record, after.record)) is not None:
-            message = f"{resource.name} would have {count} fields and keys with those that were removed, {_UNITS}"
-            raise AdminError(HTTPStatus.PRECONDITION_FAILED, message, Limit.METADATA_UNITS)
         try:
             written = self.holdings.operations(replace(held, document=document), after, published)
         except EventError as error:
             raise AdminError(HTTPStatus.PRECONDITION_FAILED, str(error), Limit.METADATA_EVENT_SIZE) from error
+        if (excess := self._excess(held, after, written)) is not None:
+            raise AdminError(HTTPStatus.PRECONDITION_FAILED, excess, Limit.METADATA_UNITS)
         return [*written, *self._kept(held, published)]
 
     def apply(self, event: MetadataChangeEvent, on_durable: OnDurable) -> bool:
@@ -119,20 +123,35 @@ class SynchronizedStore(ForwardingMetadataStore):
             after = merged(held, event.record, self.holdings.circumstances(resource))
             arrived = event.record if held.document is None else without_own(event.record)
             operations += self._kept(held, arrived)
-        if (count := _excess(held.record, after.record)) is not None:
-            message = f"{resource.name} would have {count} fields and keys with those that were removed, {_UNITS}"
-            raise EventError(message)
         is_news = after.record != held.record
         if is_news:
             for timestamp in event.record.timestamps():
                 self.holdings.clock.observe(timestamp)
-            operations += self.holdings.operations(held, after)
+            written = self.holdings.operations(held, after)
+            if (excess := self._excess(held, after, written)) is not None:
+                raise EventError(excess)
+            operations += written
         operations += self.arrivals.note(event)
         if operations:
             self._inner.commit(operations, on_durable)
         else:
             self._inner.barrier(on_durable)
         return is_news
+
+    def _excess(self, before: Holding, after: Holding, written: Sequence[Put | Delete]) -> str | None:
+        """Return why a resource would be too large; None if it is not, or not larger than before."""
+        name, count = before.resource.name, len(after.record.edits)
+        if count > UNITS_MAX and count > len(before.record.edits):
+            return (
+                f"{name} would have {count} fields and keys with those that were removed, at most {UNITS_MAX} {_SHARED}"
+            )
+        path = before.resource.record_path
+        size = max((len(each.value) for each in written if isinstance(each, Put) and each.path == path), default=0)
+        if size > RECORD_BYTES_MAX:
+            stored = self._inner.get(path)
+            if stored is None or size > len(stored.value):
+                return f"the edits of {name} would have {size} bytes, at most {RECORD_BYTES_MAX} {_SHARED}"
+        return None
 
     def _kept(self, before: Holding, edits: Record) -> list[Put | Delete]:
         """Return the operations that keep edits in the history of a resource."""
@@ -248,12 +267,3 @@ class SynchronizedStore(ForwardingMetadataStore):
         for timestamp in published.timestamps():
             self.holdings.clock.observe(timestamp)
         return [*self.holdings.operations(held, after, published), *self._kept(held, published)]
-
-
-_UNITS = f"at most {UNITS_MAX} can be synchronized ({Limit.METADATA_UNITS}); changes with --local are not counted"
-
-
-def _excess(before: Record, after: Record) -> int | None:
-    """Return the number of units after an edit that exceeds UNITS_MAX; None if it adds none, or not too many."""
-    count = len(after.edits)
-    return count if count > UNITS_MAX and count > len(before.edits) else None

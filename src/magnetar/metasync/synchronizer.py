@@ -36,6 +36,10 @@ SLICE_S = 0.002
 """Seconds of a turn of the event loop in which an event may be applied, or one of a snapshot made."""
 
 
+MEMORY_CHECK_S = 1.0
+"""Seconds between two checks whether there is memory for events again."""
+
+
 class EventTopic(Protocol):
     """The event topic of this cluster. If the connection is lost, its methods raise OSError or MagnetarError."""
 
@@ -55,9 +59,15 @@ class EventTopic(Protocol):
 class Synchronizer:
     """The synchronizer of one cluster. Used on the event loop's thread."""
 
-    def __init__(self, store: SynchronizedStore, snapshot_s: float) -> None:
-        """Synchronize ``store``; ``snapshot_s`` is the time between two snapshots in seconds, 0 for none."""
+    def __init__(
+        self, store: SynchronizedStore, snapshot_s: float, has_memory: Callable[[], bool] = lambda: True
+    ) -> None:
+        """Synchronize ``store``; ``snapshot_s`` is the time between two snapshots in seconds, 0 for none.
+
+        Events wait in the topic while ``has_memory`` returns False.
+        """
         self._store = store
+        self._has_memory = has_memory
         self._snapshot_s = snapshot_s
         self._snapshot_due = 0.0
         """Loop time of the next snapshot; 0 before the first connection."""
@@ -119,6 +129,8 @@ class Synchronizer:
             if loop.time() >= ends_at:  # many events can wait, so that ``receive`` returns at once
                 await asyncio.sleep(0)
                 ends_at = loop.time() + SLICE_S
+            if not self._has_memory():
+                await self._memory_available()
             position, data = await topic.receive()
 
             def durable(error: StorageError | None, position: Position = position) -> None:
@@ -128,6 +140,11 @@ class Synchronizer:
                     lost.set_result(error)
 
             self._take(data, durable)
+
+    async def _memory_available(self) -> None:
+        log.warning("metadata_events_wait", reason="the memory of the broker is used up (memoryLimitMB)")
+        while not self._has_memory():  # noqa: ASYNC110 - nothing tells that memory was freed
+            await asyncio.sleep(MEMORY_CHECK_S)
 
     def _take(self, data: bytes, durable: OnDurable) -> None:
         try:

@@ -479,3 +479,16 @@ def test_an_edit_that_fits_in_no_event_is_refused_where_it_is_made() -> None:
     assert (refused.value.status, refused.value.limit) == (412, Limit.METADATA_EVENT_SIZE)
     assert not ewr.resources.namespaces.exists(ORDERS)
     assert len(ewr.events()) == 1
+
+
+def test_edits_that_are_too_large_together_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    ewr, jfk = Cluster("ewr"), Cluster("jfk")
+    ewr.resources.tenants.create("acme", TenantInfo())
+    ewr.resources.namespaces.create(ORDERS, Policies(properties={"a": "x" * 5_000}))
+    monkeypatch.setattr(store, "RECORD_BYTES_MAX", 4_000)
+    with pytest.raises(ValueError, match=r"the edits of acme/orders would have \d+ bytes, at most 4000"):
+        jfk.receive(*ewr.events())
+    with pytest.raises(AdminError, match=r"at most 4000 .*maxMetadataFieldsPerResource"):
+        ewr.resources.namespaces.update(ORDERS, lambda old: old.model_copy(update={"message_ttl_in_seconds": 5}))
+    ewr.resources.namespaces.update(ORDERS, lambda old: old.model_copy(update={"properties": {"a": "y"}}))
+    assert len(ewr.events()) == 3

@@ -279,3 +279,19 @@ async def test_other_work_goes_on_while_many_events_wait(monkeypatch: pytest.Mon
     await asyncio.gather(task, return_exceptions=True)
     assert max(after - before for before, after in itertools.pairwise([20, *applied])) <= 2
     assert jfk.documents() == ewr.documents()
+
+
+@in_loop
+async def test_events_wait_while_there_is_no_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(synchronizer, "MEMORY_CHECK_S", 0.0)
+    (ewr, jfk), _, (_, topic) = mesh("ewr", "jfk")
+    ewr.resources.tenants.create("acme", TenantInfo())
+    topic.arrive(ewr.events()[0].encode())
+    has_memory = False
+    waiting = Synchronizer(jfk.store, 0, lambda: has_memory)
+    async with running((waiting, topic)):
+        assert (waiting.applied, waiting.refused, topic.acknowledged) == (0, 0, [])
+        has_memory = True
+        await settled()
+        assert waiting.applied == len(topic.acknowledged) == 1
+    assert jfk.documents() == ewr.documents()

@@ -1,4 +1,4 @@
-"""Memory for topics, subscriptions, producers, consumers and waiting requests, which belong to no share."""
+"""Memory for topics, clients, waiting requests and metadata, which belong to no share."""
 
 from __future__ import annotations
 
@@ -30,13 +30,18 @@ class ObjectMemory:
         self._next_check_at = 0.0
         self._is_full = False
 
-    def check(self) -> None:
-        """Raise RequestError with ServiceNotReady, which clients retry, if there is no memory for another object."""
+    @property
+    def is_full(self) -> bool:
+        """Whether there is no memory for another object."""
         now = self._clock.monotonic()
         if now >= self._next_check_at:
             self._next_check_at = now + CHECK_INTERVAL_S
             self._is_full = self._resident_bytes() > self._bytes_max
-        if self._is_full:
+        return self._is_full
+
+    def check(self) -> None:
+        """Raise RequestError with ServiceNotReady, which clients retry, if there is no memory for another object."""
+        if self.is_full:
             limit = Limit.MEMORY
             message = f"The memory of the broker is used up ({limit}): delete topics or subscriptions, or increase it"
             raise RequestError(ServerError.ServiceNotReady, message, limit)
