@@ -139,7 +139,7 @@ def _exemption(client: AdminClient, topic: TopicName) -> Exemption:
     }
 
     def exemption(resource: Resource, unit: str) -> str | None:
-        shares = rules.includes(resource) if unit == EXISTENCE else rules.shares(resource, unit)
+        shares = rules.includes(resource) if unit == EXISTENCE else rules.sharing(resource)(unit)
         if not shares:
             return EXCLUDED
         key = resource.kind.value, resource.name

@@ -28,7 +28,7 @@ REMOVED = None
 PARTITIONS = "/partitions"
 """The unit of a partitioned topic that only grows."""
 
-UNITS_MAX = 5_000
+UNITS_MAX = 2_500
 """Maximum number of units of a record, including removed ones. Each event of the resource reads and writes all of them.
 
 An edit that adds more is refused where it is made, and an event with more is refused where it arrives.

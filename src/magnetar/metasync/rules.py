@@ -17,7 +17,7 @@ from magnetar.metasync.records import PARTITIONS
 from magnetar.metasync.units import ResourceType, is_divided_at
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Callable, Iterable, Mapping
 
     from magnetar.base.names import NamespaceName
     from magnetar.metasync.places import Resource
@@ -121,18 +121,21 @@ class Rules:
             return False
         return not self.included or any(rule.needs(resource) for rule in self.included)
 
-    def shares(self, resource: Resource, unit: str) -> bool:
-        """Return whether this cluster shares the edits of a unit after the creation of its resource."""
-        return unit not in OF_EACH_CLUSTER[resource.kind] and self._admits(resource, unit)
+    def sharing(self, resource: Resource) -> Callable[[str], bool]:
+        """Return what tells whether this cluster shares the edits of a unit after the creation of its resource."""
+        own, admits = OF_EACH_CLUSTER[resource.kind], self._admitting(resource)
+        return lambda unit: unit not in own and admits(unit)
 
-    def copies(self, resource: Resource, unit: str) -> bool:
-        """Return whether the value of a unit is shared at the creation of its resource."""
-        return self.includes(resource) and (unit in _NEEDED or self._admits(resource, unit))
+    def copying(self, resource: Resource) -> Callable[[str], bool]:
+        """Return what tells whether the value of a unit is shared at the creation of its resource."""
+        admits = self._admitting(resource)
+        needed = _NEEDED if self.includes(resource) else ()
+        return lambda unit: unit in needed or admits(unit)
 
     def shared(self, resource: Resource, record: Record, *, is_new: bool) -> Record:
         """Return the part of a record that this cluster shares; ``is_new``: with what is copied at the creation."""
-        shares = self.copies if is_new else self.shares
-        return replace(record, edits={unit: edit for unit, edit in record.edits.items() if shares(resource, unit)})
+        shares = self.copying(resource) if is_new else self.sharing(resource)
+        return replace(record, edits={unit: edit for unit, edit in record.edits.items() if shares(unit)})
 
     def to_json(self) -> dict[str, list[str]]:
         """Return the rules as text."""
@@ -147,10 +150,21 @@ class Rules:
         included, excluded = (tuple(map(Rule.parse, value[name])) for name in ("included", "excluded"))
         return cls(own_namespace, included, excluded)
 
-    def _admits(self, resource: Resource, unit: str) -> bool:
-        if not self.includes(resource) or any(rule.names(resource) and rule.has(unit) for rule in self.excluded):
-            return False
-        return not self.included or any(rule.needs(resource) and rule.has(unit) for rule in self.included)
+    def _admitting(self, resource: Resource) -> Callable[[str], bool]:
+        """Return what tells whether the rules admit a unit. The rules of a resource are found once for all units."""
+        if not self.includes(resource):
+            return lambda _: False
+        excluded = [rule for rule in self.excluded if rule.names(resource)]
+        included = [rule for rule in self.included if rule.needs(resource)]
+        if not excluded and not self.included:
+            return lambda _: True
+
+        def admits(unit: str) -> bool:
+            if any(rule.has(unit) for rule in excluded):
+                return False
+            return not self.included or any(rule.has(unit) for rule in included)
+
+        return admits
 
 
 def parse_rules(text: str) -> tuple[Rule, ...]:

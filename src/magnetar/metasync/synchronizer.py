@@ -123,12 +123,11 @@ class Synchronizer:
             self._store.published(number for number, _ in found)
 
     async def _receive(self, topic: EventTopic, lost: asyncio.Future[Exception]) -> None:
-        loop = asyncio.get_running_loop()
-        ends_at = loop.time() + SLICE_S
+        loop, worked_s = asyncio.get_running_loop(), 0.0
         while True:
-            if loop.time() >= ends_at:  # many events can wait, so that ``receive`` returns at once
-                await asyncio.sleep(0)
-                ends_at = loop.time() + SLICE_S
+            if worked_s >= SLICE_S:  # many events can wait, so that ``receive`` returns at once
+                await asyncio.sleep(worked_s)  # the clients get as much time
+                worked_s = 0.0
             if not self._has_memory():
                 await self._memory_available()
             position, data = await topic.receive()
@@ -139,7 +138,9 @@ class Synchronizer:
                 elif not lost.done():
                     lost.set_result(error)
 
+            began_at = loop.time()
             self._take(data, durable)
+            worked_s += loop.time() - began_at
 
     async def _memory_available(self) -> None:
         log.warning("metadata_events_wait", reason="the memory of the broker is used up (memoryLimitMB)")

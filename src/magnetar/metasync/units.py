@@ -100,7 +100,8 @@ def document_of(kind: ResourceType, units: Mapping[str, Any]) -> Document:
 
 def keys_of(unit: str) -> list[str]:
     """Return the field of a unit, and the keys below it."""
-    return list(map(_unescaped, unit.split("/")[1:]))
+    keys = unit.split("/")[1:]
+    return list(map(_unescaped, keys)) if "~" in unit else keys
 
 
 def unit_of(keys: Sequence[str]) -> str:

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from tests.hostile.catalogue import Target
 
-DIFFERENT = 8
+DIFFERENT = 5
 """Numbers of resources and of sets of keys of the largest events. Together they reach the limit of a resource."""
 
 

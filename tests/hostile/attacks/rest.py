@@ -341,6 +341,27 @@ def policy_storm(target: Target) -> int:
         return repeatedly(target, act)
 
 
+@behaviour("Properties of a megabyte are added to a namespace without end, with other names each time.", seconds=6.0)
+def large_document(target: Target) -> int:
+    def act(count: int) -> None:
+        rest.request("PUT", f"namespaces/{target.namespace}/properties", {f"k{count}": "x" * (MEBIBYTE - 100)})
+
+    with Rest(target.admin_url) as rest:
+        return repeatedly(target, act)
+
+
+@behaviour("A namespace with 1,000 topics gets 1,000 properties at a time, as many as it takes.", seconds=12.0)
+def many_properties(target: Target) -> int:
+    _make_topics(target, 1000)
+
+    def act(count: int) -> None:
+        properties = {f"k{count * 1000 + each}": "" for each in range(1000)}
+        rest.request("PUT", f"namespaces/{target.namespace}/properties", properties)
+
+    with Rest(target.admin_url) as rest:
+        return repeatedly(target, act)
+
+
 @behaviour("Topics are created, subscribed to and deleted without end.", seconds=6.0)
 def topics_created_and_deleted(target: Target) -> int:
     path = f"persistent/{target.namespace}"

@@ -17,6 +17,8 @@ from tests.unit.admin.fake_service import AppTransport, FakeAdminService, FakeTo
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from magnetar.admin.models.metadata_sync import LocalValue
+
 FLIGHTS = NamespaceName("nyc", "flights")
 PARTS = TopicName.parse("persistent://nyc/flights/parts")
 
@@ -124,6 +126,10 @@ def test_the_table_names_the_clusters(
     assert "1 differences" in captured.err
 
 
+async def nothing_local() -> list[LocalValue]:
+    return []
+
+
 @pytest.mark.parametrize(
     ("name", "rules", "reason"),
     [
@@ -146,7 +152,7 @@ def test_what_a_rule_excludes_may_differ(
         service = services[url]
         service.cluster_name = cluster
         service.metadata_sync = synchronizer = FakeSynchronizer()
-        monkeypatch.setattr(synchronizer, "local", list)
+        monkeypatch.setattr(synchronizer, "local", nothing_local)
         settings = service.runtime_configuration() | {"metadataSyncExcludedResources": rules if cluster == name else ""}
         monkeypatch.setattr(service, "runtime_configuration", lambda settings=settings: settings)
     namespaces = services["http://b:1"].resources.namespaces

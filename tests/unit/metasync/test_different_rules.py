@@ -106,10 +106,10 @@ class NaiveTwin:
         assert (document is not None) == self.exists, (resource, cluster.name)
         found = units_of(resource.kind, document or {})
         for unit in {*found, *self.common} if self.exists else ():
-            if cluster.rules.shares(resource, unit):
+            if cluster.rules.sharing(resource)(unit):
                 assert found.get(unit) == self.common.get(unit), (resource, unit, cluster.name)
                 assert unit not in newest or found.get(unit) == newest[unit].value
-            elif (cluster.name, resource.path, unit) in own and not cluster.rules.copies(resource, unit):
+            elif (cluster.name, resource.path, unit) in own and not cluster.rules.copying(resource)(unit):
                 assert found.get(unit) == own[cluster.name, resource.path, unit]
 
     def newest(self) -> dict[str, Edit]:
@@ -131,7 +131,7 @@ def _note_own(own: dict[tuple[str, str, str], Any], cluster: Cluster, before: di
             continue
         old, new = units_of(resource.kind, before[path]), units_of(resource.kind, after[path])
         for unit in {*old, *new}:
-            if old.get(unit) != new.get(unit) and not cluster.rules.shares(resource, unit):
+            if old.get(unit) != new.get(unit) and not cluster.rules.sharing(resource)(unit):
                 own[cluster.name, path, unit] = new.get(unit)
 
 

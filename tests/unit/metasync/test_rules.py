@@ -47,25 +47,25 @@ def test_rules_name_resources(included: str, excluded: str, names: str) -> None:
 
 def test_rules_name_fields_and_their_parts() -> None:
     found = rules("", f"acme/orders#{TTL[1:]}, *#backlog_quota_map/message_age, *#properties")
-    assert not found.shares(ORDERS, TTL)
-    assert found.shares(BILLS, TTL)
-    assert not found.shares(BILLS, "/backlog_quota_map/message_age")
-    assert found.shares(BILLS, "/backlog_quota_map/destination_storage")
-    assert not found.shares(BILLS, "/properties/a")
+    assert not found.sharing(ORDERS)(TTL)
+    assert found.sharing(BILLS)(TTL)
+    assert not found.sharing(BILLS)("/backlog_quota_map/message_age")
+    assert found.sharing(BILLS)("/backlog_quota_map/destination_storage")
+    assert not found.sharing(BILLS)("/properties/a")
     only = rules("acme/orders#properties")
-    assert only.shares(ORDERS, "/properties/a")
-    assert not only.shares(ORDERS, TTL)
-    assert not only.shares(ACME, "/adminRoles")
+    assert only.sharing(ORDERS)("/properties/a")
+    assert not only.sharing(ORDERS)(TTL)
+    assert not only.sharing(ACME)("/adminRoles")
 
 
 def test_the_clusters_of_a_resource_and_what_it_needs_are_copied_once() -> None:
-    assert (rules().shares(ORDERS, "/replication_clusters"), rules().copies(ORDERS, "/replication_clusters")) == (
+    assert (rules().sharing(ORDERS)("/replication_clusters"), rules().copying(ORDERS)("/replication_clusters")) == (
         False,
         True,
     )
     found = rules("", "*#replication_clusters,*#bundles")
-    assert not found.copies(ORDERS, "/replication_clusters")
-    assert (found.shares(ORDERS, "/bundles"), found.copies(ORDERS, "/bundles")) == (False, True)
+    assert not found.copying(ORDERS)("/replication_clusters")
+    assert (found.sharing(ORDERS)("/bundles"), found.copying(ORDERS)("/bundles")) == (False, True)
 
 
 def test_the_namespace_of_the_event_topic_is_never_shared() -> None:
@@ -74,7 +74,7 @@ def test_the_namespace_of_the_event_topic_is_never_shared() -> None:
         resource = Resource(ResourceType.NAMESPACES, name)
         assert not found.covers(resource)
         assert not found.includes(resource)
-        assert not found.copies(resource, "/bundles")
+        assert not found.copying(resource)("/bundles")
 
 
 @pytest.mark.parametrize(

@@ -118,15 +118,13 @@ def applied(held: Holding, given: Circumstances) -> Holding:
         return replace(held, marks={WHOLE: held.marks.get(WHOLE, Mark(given.now_ms, Reason.DROPPED))})
     common = {unit: edit.value for unit, edit in record.edits.items() if edit.value is not REMOVED}
     if present is None:
-        units = {unit: value for unit, value in common.items() if given.rules.copies(resource, unit)}
+        copies = given.rules.copying(resource)
+        units = {unit: value for unit, value in common.items() if copies(unit)}
         return replace(held, document=document_with(resource.kind, units), marks={})
     here, marks = units_of(resource.kind, present), _kept_marks(held, common, given)
-
-    def is_common(unit: str) -> bool:
-        return unit not in marks and given.rules.shares(resource, unit)
-
-    units = {unit: value for unit, value in common.items() if is_common(unit)}
-    units |= {unit: value for unit, value in here.items() if not is_common(unit)}
+    shares = given.rules.sharing(resource)
+    units = {unit: value for unit, value in common.items() if unit not in marks and shares(unit)}
+    units |= {unit: value for unit, value in here.items() if unit in marks or not shares(unit)}
     return replace(held, document=document_with(resource.kind, units), marks=marks)
 
 
@@ -143,7 +141,8 @@ def adopted(held: Holding, previous: Rules, created: Timestamp | None, given: Ci
     if document is not None and record.is_empty:
         assert created is not None
         edits = {unit: Edit(created, value) for unit, value in own_units(resource.kind, document).items()}
-        edits = {unit: edit for unit, edit in edits.items() if given.rules.copies(resource, unit)}
+        copies = given.rules.copying(resource)
+        edits = {unit: edit for unit, edit in edits.items() if copies(unit)}
         record = Record(resource.kind, created, None, edits)
         return replace(held, record=record), record
     if not previous.includes(resource):
@@ -153,11 +152,8 @@ def adopted(held: Holding, previous: Rules, created: Timestamp | None, given: Ci
         return held, nothing
     _, published = edited(expected, document, given)
     if expected.document is not None:
-        edits = {
-            unit: edit
-            for unit, edit in published.edits.items()
-            if unit not in held.marks and previous.shares(resource, unit)
-        }
+        shared = previous.sharing(resource)
+        edits = {unit: edit for unit, edit in published.edits.items() if unit not in held.marks and shared(unit)}
         published = replace(published, edits=edits)
     after = replace(held, record=record.merge(published))
     return (after if given.rules == previous else applied(after, given)), published
@@ -213,8 +209,8 @@ def _shared(held: Holding, after: Document, given: Circumstances) -> tuple[Holdi
     else:
         # The other clusters have it already. What is not given here has their values.
         units = {unit: value for unit, value in units.items() if not _has(known, unit, value)}
-    shares = given.rules.copies if is_new else given.rules.shares
-    units = {unit: value for unit, value in units.items() if shares(resource, unit)}
+    shares = given.rules.copying(resource) if is_new else given.rules.sharing(resource)
+    units = {unit: value for unit, value in units.items() if shares(unit)}
     marks = {unit: mark for unit, mark in held.marks.items() if before is not None and unit not in units}
     changed, published = replace(held, document=after, marks=marks), Record(resource.kind)
     if units or is_new:

@@ -36,6 +36,8 @@ class Holdings:
         stored = store.get(CLOCK)
         self.clock = HybridClock(cluster, None if stored is None else Timestamp.from_json(json.loads(stored.value)))
         self._next_number = next_number(store.children(OUTBOX))
+        self._last: tuple[bytes, Record] = b"", Record(ResourceType.TENANTS)
+        """The record that was used last, and its stored form: several events of a resource can follow each other."""
 
     def circumstances(self, resource: Resource) -> Circumstances:
         """Return what decides about a change of a resource that is made now."""
@@ -69,7 +71,8 @@ class Holdings:
             operations.append(_stored(resource.marks_path, encoded(after.marks) if after.marks else None))
         if after.record != before.record:
             after.record.forget()
-            operations.append(Put(resource.record_path, compact(after.record.to_json())))
+            self._last = compact(after.record.to_json()), after.record
+            operations.append(Put(resource.record_path, self._last[0]))
             operations.append(Put(CLOCK, compact(self.clock.newest.to_json())))
         if published is not None and not published.is_empty:
             operations += self._events(resource, published)
@@ -88,7 +91,13 @@ class Holdings:
     def record(self, resource: Resource) -> Record:
         """Return the record of a resource; it is empty if no edit is known."""
         stored = self.store.get(resource.record_path)
-        return Record(resource.kind) if stored is None else _record_of(resource, stored.value)
+        if stored is None:
+            return Record(resource.kind)
+        data, record = self._last
+        if data != stored.value or record.kind is not resource.kind:
+            record = _record_of(resource, stored.value)
+            self._last = stored.value, record
+        return record
 
     def records(self) -> Iterator[tuple[Resource, Record]]:
         """Yield all records, including those of deleted resources; nothing may be stored meanwhile."""
