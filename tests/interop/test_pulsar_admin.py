@@ -40,6 +40,10 @@ CONVERGENCE_S = 3.0
 """Seconds until a reading must have the same result: Apache Pulsar applies policies of topics after its answer."""
 
 
+STATS_AT_ONCE = {"statsUpdateInitialDelayInSecs": 1, "statsUpdateFrequencyInSecs": 1}
+"""Settings of Apache Pulsar: otherwise it depends on the time whether the statistics of the broker contain topics."""
+
+
 @dataclass
 class System:
     """A broker behind a recorder."""
@@ -106,7 +110,7 @@ def comparison(peer: None, tmp_path_factory: pytest.TempPathFactory) -> Comparis
     with (
         AdminTool(directory / "java.log") as tool,
         Broker(directory / "magnetar", "lone") as magnetar,
-        PulsarStandalone(directory / "apache", "lone") as apache,
+        PulsarStandalone(directory / "apache", "lone", STATS_AT_ONCE) as apache,
         Recorder(magnetar.admin_url) as of_magnetar,
         Recorder(apache.admin_url) as of_apache,
     ):
@@ -114,6 +118,7 @@ def comparison(peer: None, tmp_path_factory: pytest.TempPathFactory) -> Comparis
         script = families(result.commands)
         for server in (magnetar, apache):
             prepare(server, script)
+        wait_until(lambda: apache.rest.get("broker-stats/topics"), what="statistics of topics")
         ours, theirs = System(magnetar, of_magnetar, tool, files), System(apache, of_apache, tool, files)
         for family in script:
             for command in family.script():

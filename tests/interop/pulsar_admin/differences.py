@@ -22,7 +22,7 @@ TEXTS: Mapping[tuple[str, str], re.Pattern[str]] = {
         r"lacks (\.(direct|heap)Arenas\[\]\S+: \w+(, )?)+"
     ),
     ("GET", f"{_BROKER_STATS}/load-report"): re.compile(
-        r"lacks (\.lastStats\.\*\.\w+: \w+, )+\.loadManagerClassName: str"
+        r"lacks (\.last(BundleGains\[\]|BundleLosses\[\]|Stats\.\*\.\w+): \w+, )+\.loadManagerClassName: str"
     ),
     ("GET", f"{_BROKER_STATS}/mbeans"): re.compile(r"lacks \[\]\.dimensions\.MBean: str, \[\]\.metrics\..*"),
     ("GET", f"{_BROKER_STATS}/topics"): re.compile(r"lacks (\.\*\.\*\.persistent\.\*\.\S+: \w+(, )?)+"),

@@ -21,7 +21,10 @@ DIFFERENCES: Final[Mapping[tuple[str, str], str]] = {
         "The list of a topic that never had a policy is empty. Apache Pulsar answers with 204."
     ),
     ("GET", f"{_BROKER_STATS}/allocator-stats/{{allocator}}"): "There are no arenas, only the memory in use.",
-    ("GET", f"{_BROKER_STATS}/load-report"): "`lastStats` is empty, and there is no `loadManagerClassName`.",
+    (
+        "GET",
+        f"{_BROKER_STATS}/load-report",
+    ): "`lastStats` and the lists of bundles are empty, and there is no `loadManagerClassName`.",
     ("GET", f"{_BROKER_STATS}/mbeans"): "The list is empty, because there is no virtual machine of Java.",
     ("GET", f"{_BROKER_STATS}/topics"): "The statistics of a topic have the members of `stats`, as at `destinations`.",
 }
