@@ -24,8 +24,9 @@ def lost_edits(known: Record, arrived: Record) -> list[Lost]:
     """Return the edits of ``known`` or ``arrived`` that lost against a concurrent one of the other record.
 
     Two edits are concurrent if the one that counts replaced an edit older than the other one: where it was made, the
-    other one was not known. Edits with equal values do not compete. A deletion is concurrent with the newer edits of a
-    cluster than the one that it replaced; those that do not tell, of earlier versions, compete with none.
+    other one was not known. Edits with equal values do not compete. A deletion is concurrent with the edits of a
+    cluster that are newer than the one that it replaced. A deletion that does not tell which edits it replaced competes
+    with none.
     """
     merged, found = known.merge(arrived), []
     for unit, edit in arrived.edits.items():

@@ -41,6 +41,10 @@ If older ones are forgotten, an edit made before the removal could restore the u
 """
 
 
+REPLACED_MAX = 100
+"""Maximum number of clusters of which a deletion tells the newest edit that it replaced."""
+
+
 class Edit(NamedTuple):
     """The newest edit of a unit."""
 
@@ -95,7 +99,8 @@ class Record:
     def newest_of_each(self) -> tuple[Timestamp, ...]:
         """Return the newest edit of the resource from each cluster, as far as the record tells."""
         known = [*self.timestamps(), *(edit.replaced for edit in self.edits.values() if edit.replaced is not None)]
-        return tuple({each.cluster: each for each in sorted(known)}.values())
+        newest = {each.cluster: each for each in sorted(known)}
+        return tuple(sorted(newest.values())[-REPLACED_MAX:])
 
     def document(self) -> Document | None:
         """Return the resource's document; None if it does not exist."""
@@ -191,9 +196,9 @@ def _edit_of(unit: object, value: object) -> Edit:
 
 
 def _replaced_of(value: object) -> tuple[Timestamp, ...]:
-    if not isinstance(value, list):
-        message = f"{value!r:.100} is not the list of the edits that a deletion replaced"
-        raise ValueError(message)  # noqa: TRY004 - as all that is wrong in an event
+    if not isinstance(value, list) or len(value) > REPLACED_MAX:
+        message = f"{value!r:.100} is not the list of the edits that a deletion replaced, at most {REPLACED_MAX}"
+        raise ValueError(message)
     return tuple(map(Timestamp.from_json, value))
 
 

@@ -56,6 +56,9 @@ def test_an_event_has_the_fields_of_the_proposal() -> None:
         ({"data": {"edits": {"/x": [1, 7, 1, "ewr", 5]}}}, "is not the timestamp of an edit"),
         ({"data": {"edits": {"/x": [1, 7, 1, "ewr", [7, 1, ""]]}}}, "is not the timestamp of an edit"),
         ({"data": {"edits": {}, "created": 5}}, "is not the timestamp of an edit"),
+        ({"data": {"edits": {}, "deleted": [7, 1, "ewr"], "replaced": 5}}, "is not the list of the edits"),
+        ({"data": {"edits": {}, "deleted": [7, 1, "ewr"], "replaced": [[7, 1, "a"]] * 101}}, "at most 100"),
+        ({"data": {"edits": {}, "deleted": [7, 1, "ewr"], "replaced": [5]}}, "is not the timestamp of an edit"),
     ],
 )
 def test_an_event_that_cannot_be_read_is_refused_with_the_reason(change: dict[str, Any], reason: str) -> None:
