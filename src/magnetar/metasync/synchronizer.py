@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import structlog
 
-from magnetar.base.errors import MagnetarError, RequestError
-from magnetar.base.tasks import start_task
+from magnetar.base.errors import MagnetarError, RequestError, StorageError
+from magnetar.base.tasks import report_bug, start_task
 from magnetar.metasync.events import EventError, MetadataChangeEvent
 from magnetar.metasync.places import OUTBOX
 from magnetar.metasync.store import REASON_LENGTH_MAX
@@ -21,7 +21,6 @@ from magnetar.metasync.store import REASON_LENGTH_MAX
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Coroutine, Iterable, Iterator
 
-    from magnetar.base.errors import StorageError
     from magnetar.base.position import Position
     from magnetar.metadata.store import OnDurable
     from magnetar.metasync.store import SynchronizedStore
@@ -152,9 +151,17 @@ class Synchronizer:
             event = MetadataChangeEvent.decode(data)
             self.applied += self._store.apply(event, durable)
         except (EventError, RequestError, ValueError, RecursionError) as error:
-            self.refused += 1
-            log.warning("metadata_event_refused", error=f"{error!s:.{REASON_LENGTH_MAX}}")
-            self._store.keep_refused(data, str(error), durable)
+            self._refuse(data, str(error), durable)
+        except StorageError:
+            raise
+        except Exception as error:  # noqa: BLE001 - a bug that one event reveals must not stop all others
+            report_bug(asyncio.get_running_loop(), "a metadata event was not applied", error)
+            self._refuse(data, repr(error), durable)
+
+    def _refuse(self, data: bytes, reason: str, durable: OnDurable) -> None:
+        self.refused += 1
+        log.warning("metadata_event_refused", error=reason[:REASON_LENGTH_MAX])
+        self._store.keep_refused(data, reason, durable)
 
     async def _take_snapshots(self, topic: EventTopic) -> None:
         loop = asyncio.get_running_loop()

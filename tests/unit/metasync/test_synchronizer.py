@@ -29,6 +29,12 @@ if TYPE_CHECKING:
 Test = Callable[..., Coroutine[Any, Any, None]]
 
 
+@pytest.fixture(autouse=True)
+def without_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let the tests depend on the turns of the loop only, not on the time that they take."""
+    monkeypatch.setattr(synchronizer, "SLICE_S", 3_600.0)
+
+
 def in_loop(test: Test) -> Callable[..., None]:
     """Run a test in an event loop."""
 
@@ -295,3 +301,28 @@ async def test_events_wait_while_there_is_no_memory(monkeypatch: pytest.MonkeyPa
         await settled()
         assert waiting.applied == len(topic.acknowledged) == 1
     assert jfk.documents() == ewr.documents()
+
+
+@in_loop
+async def test_a_bug_that_an_event_reveals_is_reported_and_stops_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    (ewr, jfk), (_, synchronizer_of_jfk), (_, topic) = mesh("ewr", "jfk")
+    for name in ("a", "b"):
+        ewr.resources.tenants.create(name, TenantInfo())
+    loop, problems, apply = asyncio.get_running_loop(), list[Any](), jfk.store.apply
+    loop.set_exception_handler(lambda _, context: problems.append(context["exception"]))
+
+    def apply_or_fail(event: MetadataChangeEvent, on_durable: OnDurable) -> bool:
+        if event.resource.name == "a":
+            message = "a bug"
+            raise TypeError(message)
+        return apply(event, on_durable)
+
+    monkeypatch.setattr(jfk.store, "apply", apply_or_fail)
+    for event in ewr.events():
+        topic.arrive(event.encode())
+    async with running((synchronizer_of_jfk, topic)):
+        pass
+    assert list(jfk.documents()) == ["/admin/policies/b"]
+    assert (synchronizer_of_jfk.refused, len(topic.acknowledged)) == (1, 2)
+    assert [each["reason"] for each in jfk.store.refused()] == ["TypeError('a bug')"]
+    assert [type(each) for each in problems] == [TypeError]
