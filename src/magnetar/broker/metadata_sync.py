@@ -273,7 +273,10 @@ class MetadataSync:
         """Apply the allowed clusters of tenants after each change of a tenant, and when topics may be gone."""
         while True:
             self._tenants_changed.clear()
-            self._stranded = await self._environment.slices.run(self._allowed.settle())
+            try:
+                self._stranded = await self._environment.slices.run(self._allowed.settle())
+            except Exception:  # the next change of a tenant must be applied
+                log.exception("allowed_clusters_not_applied")
             with suppress(TimeoutError):
                 async with asyncio.timeout(SETTLE_S):
                     await self._tenants_changed.wait()

@@ -27,6 +27,9 @@ FORMAT_VERSION = 1
 EVENT_BYTES_MAX = 1 << 20
 """Maximum length of an event in bytes. The largest documents have some 100 KiB."""
 
+RECORD_HEAD_BYTES_MAX = 1 << 16
+"""Maximum number of bytes of the creation and the deletion of a resource, which an event of a snapshot has."""
+
 EVENT_EDITS_MAX = 500
 """Maximum number of edits in an event, which is applied in one turn of the event loop. More are published in parts."""
 
@@ -96,15 +99,16 @@ class MetadataChangeEvent:
     def parts(self) -> Iterator[bytes]:
         """Yield the event as JSON, in as many parts as the limits require; each is an event of its own.
 
-        Raises EventError if a single edit is too large.
+        Raises EventError if a single edit is too large. Each edit of an event fits in a snapshot as well.
         """
         edits = list(self.record.edits.items())
         data = self.encode() if len(edits) <= EVENT_EDITS_MAX else b""
-        if data and len(data) <= EVENT_BYTES_MAX:
+        size_max = EVENT_BYTES_MAX - (0 if self.type is EventType.SNAPSHOT else RECORD_HEAD_BYTES_MAX)
+        if data and len(data) <= size_max:
             yield data
             return
         if len(edits) <= 1:
-            message = f"an edit of {self.resource.name} with {len(data)} bytes, at most {EVENT_BYTES_MAX} ({_SIZE})"
+            message = f"an edit of {self.resource.name} with {len(data)} bytes, at most {size_max} ({_SIZE})"
             raise EventError(message)
         middle = min(len(edits) // 2, EVENT_EDITS_MAX)
         for record in (

@@ -85,7 +85,9 @@ class Synchronizer:
         async def guarded(work: Coroutine[Any, Any, None]) -> None:
             try:
                 await work
-            except (OSError, MagnetarError) as error:
+            except Exception as error:  # noqa: BLE001 - without this work the others would seem to do all of it
+                if not isinstance(error, (OSError, MagnetarError)):
+                    report_bug(loop, "the metadata synchronizer failed, and begins again", error)
                 if not lost.done():
                     lost.set_result(error)
 

@@ -1,15 +1,24 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from magnetar.base.errors import InvalidTopicNameError
-from magnetar.metasync.events import EVENT_BYTES_MAX, EVENT_EDITS_MAX, EventError, EventType, MetadataChangeEvent
+from magnetar.base.limits import CLUSTER_NAME_LENGTH_MAX
+from magnetar.metasync.events import (
+    EVENT_BYTES_MAX,
+    EVENT_EDITS_MAX,
+    RECORD_HEAD_BYTES_MAX,
+    EventError,
+    EventType,
+    MetadataChangeEvent,
+)
 from magnetar.metasync.places import Resource, resource_at
-from magnetar.metasync.records import Edit, Record
-from magnetar.metasync.timestamps import Timestamp
+from magnetar.metasync.records import REPLACED_MAX, Edit, Record
+from magnetar.metasync.timestamps import COUNTER_MAX, TIME_MS_MAX, Timestamp
 from magnetar.metasync.units import ResourceType
 from tests.unit.metasync.pulsar_events import PULSAR_EVENTS
 
@@ -134,3 +143,18 @@ def test_an_edit_that_fits_in_no_event_is_refused() -> None:
     whole = MetadataChangeEvent(EventType.CREATED, EVENT.resource, "ewr", 8, with_edits(1, "x" * EVENT_BYTES_MAX))
     with pytest.raises(EventError, match=r"an edit of acme/orders with 10.* bytes, at most .*maxMetadataEventSize"):
         list(whole.parts())
+
+
+def test_the_largest_edit_fits_in_a_snapshot_with_the_longest_history() -> None:
+    cluster = "c" * CLUSTER_NAME_LENGTH_MAX
+    longest = Timestamp(TIME_MS_MAX, COUNTER_MAX, cluster)
+    size = EVENT_BYTES_MAX - RECORD_HEAD_BYTES_MAX - 1_500
+    edits = {"/properties/a": Edit(longest, "x" * size, longest)}
+    modified = MetadataChangeEvent(
+        EventType.MODIFIED, EVENT.resource, cluster, TIME_MS_MAX, Record(ResourceType.NAMESPACES, edits=edits)
+    )
+    (data,) = modified.parts()
+    assert len(data) > EVENT_BYTES_MAX - RECORD_HEAD_BYTES_MAX - 1_000
+    record = Record(ResourceType.NAMESPACES, longest, longest, edits, (longest,) * REPLACED_MAX)
+    (snapshot,) = replace(modified, type=EventType.SNAPSHOT, record=record).parts()
+    assert len(snapshot) > len(data)

@@ -326,3 +326,16 @@ async def test_a_bug_that_an_event_reveals_is_reported_and_stops_nothing(monkeyp
     assert (synchronizer_of_jfk.refused, len(topic.acknowledged)) == (1, 2)
     assert [each["reason"] for each in jfk.store.refused()] == ["TypeError('a bug')"]
     assert [type(each) for each in problems] == [TypeError]
+
+
+@in_loop
+async def test_a_bug_in_a_part_of_the_synchronizer_ends_the_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    (ewr, _), (synchronizer_of_ewr, _), (topic, _) = mesh("ewr", "jfk")
+    loop, problems = asyncio.get_running_loop(), list[Any]()
+    loop.set_exception_handler(lambda _, context: problems.append(context["exception"]))
+    monkeypatch.setattr(ewr.store, "published", None)
+    async with running((synchronizer_of_ewr, topic)) as (task,):
+        ewr.resources.tenants.create("acme", TenantInfo())
+        await settled()
+        assert isinstance(task.result(), TypeError)
+    assert [type(each) for each in problems] == [TypeError]
