@@ -102,11 +102,14 @@ class SynchronizedStore(ForwardingMetadataStore):
         held = self.holdings.held(resource)
         document = json.loads(operation.value) if isinstance(operation, Put) else None
         after, published = edited(held, document, self.holdings.circumstances(resource), is_local=is_local())
-        try:
-            written = self.holdings.operations(replace(held, document=document), after, published)
-        except EventError as error:
-            raise AdminError(HTTPStatus.PRECONDITION_FAILED, str(error), Limit.METADATA_EVENT_SIZE) from error
-        if (excess := self._excess(held, after, written)) is not None:
+        excess, written = _too_many(held, after), list[Put | Delete]()
+        if excess is None:
+            try:
+                written = self.holdings.operations(replace(held, document=document), after, published)
+            except EventError as error:
+                raise AdminError(HTTPStatus.PRECONDITION_FAILED, str(error), Limit.METADATA_EVENT_SIZE) from error
+            excess = self._too_large(held, written)
+        if excess is not None:
             raise AdminError(HTTPStatus.PRECONDITION_FAILED, excess, Limit.METADATA_UNITS)
         return [*written, *self._kept(held, published)]
 
@@ -127,8 +130,10 @@ class SynchronizedStore(ForwardingMetadataStore):
         if is_news:
             for timestamp in event.record.timestamps():
                 self.holdings.clock.observe(timestamp)
+            if (excess := _too_many(held, after)) is not None:
+                raise EventError(excess)
             written = self.holdings.operations(held, after)
-            if (excess := self._excess(held, after, written)) is not None:
+            if (excess := self._too_large(held, written)) is not None:
                 raise EventError(excess)
             operations += written
         operations += self.arrivals.note(event)
@@ -138,14 +143,9 @@ class SynchronizedStore(ForwardingMetadataStore):
             self._inner.barrier(on_durable)
         return is_news
 
-    def _excess(self, before: Holding, after: Holding, written: Sequence[Put | Delete]) -> str | None:
-        """Return why a resource would be too large; None if it is not, or not larger than before."""
-        name, count = before.resource.name, len(after.record.edits)
-        if count > UNITS_MAX and count > len(before.record.edits):
-            return (
-                f"{name} would have {count} fields and keys with those that were removed, at most {UNITS_MAX} {_SHARED}"
-            )
-        path = before.resource.record_path
+    def _too_large(self, before: Holding, written: Sequence[Put | Delete]) -> str | None:
+        """Return why the edits of a resource would be too large; None if they are not, or not larger than before."""
+        path, name = before.resource.record_path, before.resource.name
         size = max((len(each.value) for each in written if isinstance(each, Put) and each.path == path), default=0)
         if size > RECORD_BYTES_MAX:
             stored = self._inner.get(path)
@@ -267,3 +267,12 @@ class SynchronizedStore(ForwardingMetadataStore):
         for timestamp in published.timestamps():
             self.holdings.clock.observe(timestamp)
         return [*self.holdings.operations(held, after, published), *self._kept(held, published)]
+
+
+def _too_many(before: Holding, after: Holding) -> str | None:
+    """Return why a resource would have too many units; None if it has not, or not more than before."""
+    count = len(after.record.edits)
+    if count <= UNITS_MAX or count <= len(before.record.edits):
+        return None
+    name = before.resource.name
+    return f"{name} would have {count} fields and keys with those that were removed, at most {UNITS_MAX} {_SHARED}"

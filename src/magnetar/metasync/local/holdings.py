@@ -23,6 +23,10 @@ if TYPE_CHECKING:
     from magnetar.metasync.rules import Rules
 
 
+RECENT_MAX = 2
+"""Maximum number of records that are kept as objects."""
+
+
 class Holdings:
     """Reads the resources, and returns the operations that change them. Used on the event loop's thread."""
 
@@ -36,8 +40,11 @@ class Holdings:
         stored = store.get(CLOCK)
         self.clock = HybridClock(cluster, None if stored is None else Timestamp.from_json(json.loads(stored.value)))
         self._next_number = next_number(store.children(OUTBOX))
-        self._last: tuple[bytes, Record] = b"", Record(ResourceType.TENANTS)
-        """The record that was used last, and its stored form: several events of a resource can follow each other."""
+        self._recent: dict[bytes, Record] = {}
+        """The record that was read last, and the one that was written last, by their stored form.
+
+        Several changes of a resource can follow each other. A change that was written may not be committed.
+        """
 
     def circumstances(self, resource: Resource) -> Circumstances:
         """Return what decides about a change of a resource that is made now."""
@@ -71,8 +78,9 @@ class Holdings:
             operations.append(_stored(resource.marks_path, encoded(after.marks) if after.marks else None))
         if after.record != before.record:
             after.record.forget()
-            self._last = compact(after.record.to_json()), after.record
-            operations.append(Put(resource.record_path, self._last[0]))
+            data = compact(after.record.to_json())
+            self._remember(data, after.record)
+            operations.append(Put(resource.record_path, data))
             operations.append(Put(CLOCK, compact(self.clock.newest.to_json())))
         if published is not None and not published.is_empty:
             operations += self._events(resource, published)
@@ -93,11 +101,17 @@ class Holdings:
         stored = self.store.get(resource.record_path)
         if stored is None:
             return Record(resource.kind)
-        data, record = self._last
-        if data != stored.value or record.kind is not resource.kind:
+        record = self._recent.get(stored.value)
+        if record is None or record.kind is not resource.kind:
             record = _record_of(resource, stored.value)
-            self._last = stored.value, record
+        self._remember(stored.value, record)
         return record
+
+    def _remember(self, data: bytes, record: Record) -> None:
+        self._recent.pop(data, None)
+        self._recent[data] = record
+        if len(self._recent) > RECENT_MAX:
+            del self._recent[next(iter(self._recent))]
 
     def records(self) -> Iterator[tuple[Resource, Record]]:
         """Yield all records, including those of deleted resources; nothing may be stored meanwhile."""
