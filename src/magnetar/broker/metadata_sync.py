@@ -21,6 +21,7 @@ from magnetar.admin.models.metadata_sync import (
 )
 from magnetar.admin.models.model import iso_time
 from magnetar.base.errors import AdminError, InvalidTopicNameError, MagnetarError, RequestError
+from magnetar.base.limits import Limit
 from magnetar.base.names import TopicName
 from magnetar.base.tasks import start_task
 from magnetar.broker.admin.stranded import stranded_topics
@@ -190,7 +191,10 @@ class MetadataSync:
             found = resources_named(resource)
         except InvalidTopicNameError as error:
             raise AdminError(HTTPStatus.BAD_REQUEST, str(error)) from None
-        commits = [self._local.remove(each, f"/{field}" if field else "") for each in found]
+        try:
+            commits = [self._local.remove(each, f"/{field}" if field else "") for each in found]
+        except EventError as error:
+            raise AdminError(HTTPStatus.PRECONDITION_FAILED, str(error), Limit.METADATA_EVENT_SIZE) from error
         if not any(commits):
             what = f"{field} of {resource}" if field else resource
             raise AdminError(HTTPStatus.NOT_FOUND, f"nothing of {what} is local, see: magnetar metadata local")

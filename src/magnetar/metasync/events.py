@@ -19,7 +19,7 @@ from magnetar.metasync.timestamps import TIME_MS_MAX, is_cluster_name
 from magnetar.metasync.units import ResourceType
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
 FORMAT_VERSION = 1
 """The version of the format. Events of a higher one are refused and kept."""
@@ -96,10 +96,11 @@ class MetadataChangeEvent:
         }
         return json.dumps(found, separators=(",", ":")).encode()
 
-    def parts(self) -> Iterator[bytes]:
+    def parts(self, omit: Callable[[EventError], None] | None = None) -> Iterator[bytes]:
         """Yield the event as JSON, in as many parts as the limits require; each is an event of its own.
 
-        Raises EventError if a single edit is too large. Each edit of an event fits in a snapshot as well.
+        A single edit that is too large is left out and passed to ``omit``; without it, raises EventError. Each edit of
+        an event fits in a snapshot as well.
         """
         edits = list(self.record.edits.items())
         data = self.encode() if len(edits) <= EVENT_EDITS_MAX else b""
@@ -109,14 +110,20 @@ class MetadataChangeEvent:
             return
         if len(edits) <= 1:
             message = f"an edit of {self.resource.name} with {len(data)} bytes, at most {size_max} ({_SIZE})"
-            raise EventError(message)
+            error = EventError(message)
+            if omit is None:
+                raise error
+            omit(error)
+            if self.record.created is not None or self.record.deleted is not None:
+                yield replace(self, record=replace(self.record, edits={})).encode()
+            return
         middle = min(len(edits) // 2, EVENT_EDITS_MAX)
         for record in (
             replace(self.record, edits=dict(edits[:middle])),
             Record(self.record.kind, edits=dict(edits[middle:])),
         ):
             is_whole = record.created is not None or record.deleted is not None or self.type is EventType.SNAPSHOT
-            yield from replace(self, type=self.type if is_whole else EventType.MODIFIED, record=record).parts()
+            yield from replace(self, type=self.type if is_whole else EventType.MODIFIED, record=record).parts(omit)
 
     @classmethod
     def decode(cls, data: bytes) -> Self:

@@ -11,6 +11,8 @@ from dataclasses import replace
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Any
 
+import structlog
+
 from magnetar.base.errors import AdminError
 from magnetar.base.limits import Limit
 from magnetar.metadata.awaiting import Commit
@@ -35,6 +37,8 @@ if TYPE_CHECKING:
     from magnetar.metasync.local.decisions import Holding
     from magnetar.metasync.places import Resource
     from magnetar.metasync.records import Record
+
+log = structlog.get_logger(__name__)
 
 REFUSED_MAX = 100
 """Maximum number of refused events that are kept."""
@@ -124,14 +128,14 @@ class SynchronizedStore(ForwardingMetadataStore):
         held = after = self.holdings.held(resource)
         if self._rules.covers(resource):
             after = merged(held, event.record, self.holdings.circumstances(resource))
+            if (excess := _too_many(held, after)) is not None:
+                raise EventError(excess)
             arrived = event.record if held.document is None else without_own(event.record)
             operations += self._kept(held, arrived)
         is_news = after.record != held.record
         if is_news:
             for timestamp in event.record.timestamps():
                 self.holdings.clock.observe(timestamp)
-            if (excess := _too_many(held, after)) is not None:
-                raise EventError(excess)
             written = self.holdings.operations(held, after)
             if (excess := self._too_large(held, written)) is not None:
                 raise EventError(excess)
@@ -195,7 +199,8 @@ class SynchronizedStore(ForwardingMetadataStore):
                     continue  # an event of the last snapshot brought it back
             if self._rules.includes(resource):
                 shared = self._rules.shared(resource, record, is_new=True)
-                yield from MetadataChangeEvent(EventType.SNAPSHOT, resource, self._cluster, now_ms, shared).parts()
+                snapshot = MetadataChangeEvent(EventType.SNAPSHOT, resource, self._cluster, now_ms, shared)
+                yield from snapshot.parts(_log_omitted)
         outdated = sorted(deleted)[: max(0, len(deleted) - DELETED_MAX)]
         if outdated:
             self._forgotten = outdated[-1][0]
@@ -266,7 +271,12 @@ class SynchronizedStore(ForwardingMetadataStore):
         after, published = adopted(held, previous, self.holdings.created(resource), given)
         for timestamp in published.timestamps():
             self.holdings.clock.observe(timestamp)
-        return [*self.holdings.operations(held, after, published), *self._kept(held, published)]
+        return [*self.holdings.operations(held, after, published, _log_omitted), *self._kept(held, published)]
+
+
+def _log_omitted(error: EventError) -> None:
+    """Log an edit from before the limit, or before the synchronization, that stays in this cluster."""
+    log.warning("metadata_edit_not_shared", reason=str(error))
 
 
 def _too_many(before: Holding, after: Holding) -> str | None:

@@ -30,10 +30,8 @@ log = structlog.get_logger(__name__)
 PUBLISHED_AT_ONCE = 100
 """Maximum number of events that are published before their receipts are awaited."""
 
-
 SLICE_S = 0.002
 """Seconds of a turn of the event loop in which an event may be applied, or one of a snapshot made."""
-
 
 MEMORY_CHECK_S = 1.0
 """Seconds between two checks whether there is memory for events again."""

@@ -492,3 +492,21 @@ def test_edits_that_are_too_large_together_are_refused(monkeypatch: pytest.Monke
         ewr.resources.namespaces.update(ORDERS, lambda old: old.model_copy(update={"message_ttl_in_seconds": 5}))
     ewr.resources.namespaces.update(ORDERS, lambda old: old.model_copy(update={"properties": {"a": "y"}}))
     assert len(ewr.events()) == 3
+
+
+def test_a_value_from_before_the_synchronization_that_fits_in_no_event_stays_here(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    ewr, jfk = Cluster("ewr"), Cluster("jfk")
+    before = ewr.unrecorded()
+    before.tenants.create("acme", TenantInfo())
+    before.namespaces.create(ORDERS, Policies(properties={"a": "x" * EVENT_BYTES_MAX, "b": "y"}))
+    list(ewr.store.adopt())
+    snapshot = [MetadataChangeEvent.decode(event) for event in ewr.store.snapshot()]
+    for events in (ewr.events(), snapshot):
+        jfk = Cluster("jfk")
+        jfk.receive(*events)
+        found = jfk.resources.namespaces.get(ORDERS)
+        assert found is not None
+        assert found.properties == {"b": "y"}
+    assert "maxMetadataEventSize" in capsys.readouterr().out

@@ -16,10 +16,11 @@ from magnetar.metasync.timestamps import HybridClock, Timestamp
 from magnetar.metasync.units import ResourceType
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from magnetar.base.world import Clock
     from magnetar.metadata.store import MetadataStore
+    from magnetar.metasync.events import EventError
     from magnetar.metasync.rules import Rules
 
 
@@ -66,10 +67,16 @@ class Holdings:
             {} if marks is None else decoded(marks.value),
         )
 
-    def operations(self, before: Holding, after: Holding, published: Record | None = None) -> list[Put | Delete]:
+    def operations(
+        self,
+        before: Holding,
+        after: Holding,
+        published: Record | None = None,
+        omit: Callable[[EventError], None] | None = None,
+    ) -> list[Put | Delete]:
         """Return the operations that replace a holding, and add the events with the edits to publish.
 
-        Raises EventError if an edit is too large for an event.
+        An edit that is too large for an event is left out and passed to ``omit``; without it, raises EventError.
         """
         resource, operations = after.resource, list[Put | Delete]()
         if after.document != before.document:
@@ -83,14 +90,14 @@ class Holdings:
             operations.append(Put(resource.record_path, data))
             operations.append(Put(CLOCK, compact(self.clock.newest.to_json())))
         if published is not None and not published.is_empty:
-            operations += self._events(resource, published)
+            operations += self._events(resource, published, omit)
         return operations
 
-    def _events(self, resource: Resource, record: Record) -> Iterator[Put]:
+    def _events(self, resource: Resource, record: Record, omit: Callable[[EventError], None] | None) -> Iterator[Put]:
         event_type = EventType.MODIFIED
         if record.created is not None or record.deleted is not None:
             event_type = EventType.DELETED if record.created is None else EventType.CREATED
-        for part in MetadataChangeEvent(event_type, resource, self.cluster, self.now_ms(), record).parts():
+        for part in MetadataChangeEvent(event_type, resource, self.cluster, self.now_ms(), record).parts(omit):
             yield Put(event_path(self._next_number), part)
             self._next_number += 1
 
