@@ -291,8 +291,13 @@ def values_in(content: bytes | bytearray) -> Iterator[re.Match[bytes]]:
     return _VALUE.finditer(content.lstrip(_SEPARATORS))
 
 
+def has_more_values(content: bytes | bytearray, values_max: int) -> bool:
+    """Return whether JSON has more keys and values than ``values_max``; each takes more than one byte."""
+    return len(content) > values_max and any(islice(values_in(content), values_max, None))
+
+
 def _validated(kind: TypeAdapter[Kind], content: bytearray) -> Kind:
-    if len(content) > BODY_VALUES_MAX and any(islice(values_in(content), BODY_VALUES_MAX, None)):
+    if has_more_values(content, BODY_VALUES_MAX):
         limit = Limit.HTTP_BODY_VALUES
         text = f"The body has more than {BODY_VALUES_MAX} keys and values ({limit})"
         raise AdminError(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, text, limit)

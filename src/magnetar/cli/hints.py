@@ -13,7 +13,8 @@ if TYPE_CHECKING:
     from magnetar.base.errors import AdminError
     from magnetar.cli.target import Target
 
-_UNAUTHENTICATED: Final = (HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN)
+UNAUTHENTICATED: Final = (HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN)
+"""Statuses of refusals for want of valid credentials; see CREDENTIALS_HINT."""
 
 _NEXT: Final = (
     # status, words of the reason, and the next command with its purpose; the first row that applies
@@ -51,7 +52,7 @@ CREDENTIALS_HINT = "a profile can have a token: magnetar profiles set NAME --adm
 def refusal_hint(error: AdminError, target: Target, arguments: Mapping[str, Any]) -> str:
     """Return the URL, the status, and the next command; ``arguments`` are those of the refused command."""
     answered = f"{target} answered {error.status.value} {error.status.phrase}"
-    if error.status in _UNAUTHENTICATED:
+    if error.status in UNAUTHENTICATED:
         return f"{answered}; {CREDENTIALS_HINT}"
     reason = str(error).lower()
     names = _names(arguments)

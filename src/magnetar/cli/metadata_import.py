@@ -22,7 +22,7 @@ from magnetar.admin.metadata_import.plan import plan_import
 from magnetar.base.errors import AdminError, ClusterUnreachableError, ConfigurationError
 from magnetar.cli import units
 from magnetar.cli.failures import ExitCode, FailedError, Failure
-from magnetar.cli.hints import CREDENTIALS_HINT
+from magnetar.cli.hints import CREDENTIALS_HINT, UNAUTHENTICATED
 from magnetar.cli.metadata_diff import Only, admin_of, selection_of
 from magnetar.cli.output import show_json, show_table
 from magnetar.cli.progress import progress
@@ -50,8 +50,6 @@ Interval = Annotated[
 
 INTERVAL = "60s"
 """Default time between two comparisons."""
-
-_CREDENTIALS = (401, 403)
 
 _wait = time.sleep
 
@@ -217,6 +215,6 @@ def _source_failure(url: str, error: AdminError | ClusterUnreachableError) -> Fa
             Failure(ExitCode.UNREACHABLE, str(error), "--from names the admin URL of Apache Pulsar", url)
         )
     hint = f"the source {url} answered {error.status.value} {error.status.phrase}"
-    if error.status.value in _CREDENTIALS:
+    if error.status in UNAUTHENTICATED:
         hint += f"; {CREDENTIALS_HINT}"
     return FailedError(Failure(ExitCode.FAILED, str(error), hint, url, error.status.value))

@@ -91,11 +91,15 @@ def with_urls(clusters: str) -> str:
     """
     parts = names(clusters)
     profiles = load_profiles() if any("=" not in part for part in parts) else Profiles()
-    for part in parts:
-        if "=" not in part and profiles.named(part).credentials != NONE:
-            message = f"the profile {part} has credentials, and the pipeline sends none\nhint: give NAME=URL instead"
-            raise ConfigurationError(message)
-    return ",".join(part if "=" in part else f"{part}={profiles.named(part).admin_url}" for part in parts)
+    return ",".join(part if "=" in part else f"{part}={_url_of(part, profiles)}" for part in parts)
+
+
+def _url_of(name: str, profiles: Profiles) -> str:
+    profile = profiles.named(name)
+    if profile.credentials != NONE:
+        message = f"the profile {name} has credentials, and the pipeline sends none\nhint: give NAME=URL instead"
+        raise ConfigurationError(message)
+    return profile.admin_url
 
 
 def _json_lines() -> Callable[[Event], None]:

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from http import HTTPStatus
-from itertools import islice
 from typing import TYPE_CHECKING
 
-from magnetar.admin.exchange import values_in
+from magnetar.admin.exchange import has_more_values
 from magnetar.base.errors import AdminError, RequestError
 from magnetar.base.limits import DOCUMENT_BYTES_MAX, DOCUMENT_VALUES_MAX, Limit
 from magnetar.metadata.forwarding import ForwardingMetadataStore
@@ -56,13 +55,9 @@ def _check_size(put: Put) -> None:
     size, name = len(put.value), put.path.removeprefix("/admin/")
     if size > DOCUMENT_BYTES_MAX:
         what = f"{size} bytes, at most {DOCUMENT_BYTES_MAX}"
-    elif put.value.count(b",") >= DOCUMENT_VALUES_MAX // 2 and _has_many_values(put.value):
+    elif has_more_values(put.value, DOCUMENT_VALUES_MAX):
         what = f"more than {DOCUMENT_VALUES_MAX} keys and values"
     else:
         return
     limit = Limit.DOCUMENT_SIZE
     raise AdminError(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, f"{name} would have {what} ({limit})", limit)
-
-
-def _has_many_values(document: bytes) -> bool:
-    return any(islice(values_in(document), DOCUMENT_VALUES_MAX, None))
