@@ -10,12 +10,12 @@ import time
 from typing import TYPE_CHECKING
 
 from magnetar.wire.frame import encode_command
+from magnetar.wire.proto import pulsar_api_pb2 as pb
 from tests.kit.raw import ClosedByPeerError, RawConnection, Value, command, entry
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
-    from magnetar.wire.proto import pulsar_api_pb2 as pb
     from tests.hostile.catalogue import Target
 
 PAUSE_S = 0.02
@@ -177,6 +177,26 @@ def fill(target: Target, count: int, size: int = 100, topic: str = "t") -> list[
 def send_frame(body: bytes, sequence_id: int = 0, producer_id: int = 1, **fields: Value) -> bytes:
     """Return the frame of a SEND with this entry."""
     return encode_command(command("SEND", producer_id=producer_id, sequence_id=sequence_id, **fields), body)
+
+
+def sends(count: int, size: int = 100) -> bytes:
+    """Return the frames of SENDs with payloads of this size."""
+    return b"".join(send_frame(entry(bytes(size), each), each) for each in range(count))
+
+
+def subscribe(topic: str, consumer_id: int, subscription: str = "s", **fields: Value) -> bytes:
+    """Return the frame of a SUBSCRIBE, Shared unless ``fields`` say otherwise."""
+    options = {"subType": pb.CommandSubscribe.Shared, "request_id": consumer_id, **fields}
+    return frame("SUBSCRIBE", topic=topic, subscription=subscription, consumer_id=consumer_id, **options)
+
+
+def flood_consumers(
+    target: Target, consumers: Iterable[bytes], open_producer: Callable[[], RawConnection], data: bytes
+) -> int:
+    """Let one connection bring consumers, and others publish the same frames without end."""
+    with connect(target) as connection:
+        pump(target, connection, consumers)
+        return pump_again(target, open_producer, data)
 
 
 def frame(name: str, **fields: Value) -> bytes:

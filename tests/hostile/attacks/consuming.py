@@ -15,6 +15,7 @@ from tests.hostile.tools import (
     connect,
     consuming,
     fill,
+    flood_consumers,
     frame,
     hold_many,
     open_many,
@@ -23,8 +24,9 @@ from tests.hostile.tools import (
     pump_again,
     repeatedly,
     send_frame,
+    subscribe,
 )
-from tests.kit.raw import Value, entry
+from tests.kit.raw import entry
 from tests.kit.rest import Rest
 
 if TYPE_CHECKING:
@@ -43,11 +45,6 @@ EXCLUSIVE, SHARED, FAILOVER, KEY_SHARED = (
     pb.CommandSubscribe.Key_Shared,
 )
 HASHES = 1 << 16
-
-
-def _subscribe(target: Target, consumer_id: int, subscription: str = "s", **fields: Value) -> bytes:
-    options = {"subType": SHARED, "request_id": consumer_id, "topic": target.topic(), **fields}
-    return frame("SUBSCRIBE", subscription=subscription, consumer_id=consumer_id, **options)
 
 
 def _leave(consumer_id: int) -> bytes:
@@ -126,7 +123,7 @@ def seek_storm(target: Target) -> int:
 @behaviour("SUBSCRIBE and UNSUBSCRIBE in turn, as fast as it goes.", seconds=5.0)
 def subscribe_storm(target: Target) -> int:
     fill(target, 100)
-    pair = _subscribe(target, 1) + frame("UNSUBSCRIBE", consumer_id=1, request_id=2)
+    pair = subscribe(target.topic(), 1) + frame("UNSUBSCRIBE", consumer_id=1, request_id=2)
     return pump_again(target, lambda: connect(target), pair * 50)
 
 
@@ -148,10 +145,11 @@ def shared_crowd(target: Target) -> int:
 def _crowd(target: Target, kind: pb.CommandSubscribe.SubType.ValueType) -> int:
     """Let one connection bring a crowd and close it in good order, and another bring a crowd and vanish."""
     with connect(target) as staying, connect(target) as vanishing:
-        joined = pump(target, vanishing, (_subscribe(target, each, subType=kind) for each in range(CROWD)))
+        joined = pump(target, vanishing, (subscribe(target.topic(), each, subType=kind) for each in range(CROWD)))
         vanishing.close()
         frames: Iterator[bytes] = itertools.chain(
-            (_subscribe(target, each, subType=kind) for each in range(CROWD)), (_leave(each) for each in range(CROWD))
+            (subscribe(target.topic(), each, subType=kind) for each in range(CROWD)),
+            (_leave(each) for each in range(CROWD)),
         )
         return joined + pump(target, staying, frames)
 
@@ -191,7 +189,7 @@ def sticky_ranges(target: Target) -> int:
         meta = pb.KeySharedMeta(keySharedMode=pb.STICKY, hashRanges=ranges)
         with connect(target) as connection:
             for each in (1, 2):
-                connection.socket.sendall(_subscribe(target, each, subType=KEY_SHARED, keySharedMeta=meta))
+                connection.socket.sendall(subscribe(target.topic(), each, subType=KEY_SHARED, keySharedMeta=meta))
             connection.is_closed_by_peer(0.1)
 
     return repeatedly(target, act)
@@ -200,7 +198,7 @@ def sticky_ranges(target: Target) -> int:
 @behaviour("3,000 subscriptions of one topic, each with a consumer, and messages for all.", seconds=12.0)
 def three_thousand_subscriptions(target: Target) -> int:
     frames = itertools.chain(
-        (_subscribe(target, each, f"s{each}") for each in range(CROWD)),
+        (subscribe(target.topic(), each, f"s{each}") for each in range(CROWD)),
         (frame("FLOW", consumer_id=each, messagePermits=10) for each in range(CROWD)),
     )
     with connect(target) as connection:
@@ -215,14 +213,14 @@ def three_thousand_subscriptions(target: Target) -> int:
 def subscriptions_loaded_again(target: Target) -> int:
     with connect(target) as connection:
         for each in range(CROWD):
-            connection.socket.sendall(_subscribe(target, each, f"s{each}"))
+            connection.socket.sendall(subscribe(target.topic(), each, f"s{each}"))
             connection.expect("SUCCESS")
     path = f"persistent/{target.namespace}/t"
 
     def act(count: int) -> None:
         rest.request("PUT", f"{path}/unload")
         with connect(target) as connection:
-            connection.socket.sendall(_subscribe(target, 1, f"s{count}"))
+            connection.socket.sendall(subscribe(target.topic(), 1, f"s{count}"))
             rest.request("GET", f"{path}/subscriptions")
             connection.expect("SUCCESS")
 
@@ -266,7 +264,7 @@ def busy_subscriptions(target: Target) -> int:
 
         def act(_count: int) -> None:
             with connect(target) as other:
-                other.socket.sendall(_subscribe(target, 1, subType=EXCLUSIVE) * 10)
+                other.socket.sendall(subscribe(target.topic(), 1, subType=EXCLUSIVE) * 10)
                 other.is_closed_by_peer(0.02)
 
         return repeatedly(target, act)
@@ -285,8 +283,12 @@ def questions(target: Target) -> int:
 def readers(target: Target) -> int:
     fill(target, 5000)
     frames = (
-        _subscribe(
-            target, each, f"reader-{each}", durable=False, start_message_id=pb.MessageIdData(ledgerId=1, entryId=each)
+        subscribe(
+            target.topic(),
+            each,
+            f"reader-{each}",
+            durable=False,
+            start_message_id=pb.MessageIdData(ledgerId=1, entryId=each),
         )
         + frame("FLOW", consumer_id=each, messagePermits=1000)
         for each in range(CROWD)
@@ -308,11 +310,9 @@ def key_shared_crowd_without_permits(target: Target) -> int:
 def _flooded_crowd(target: Target, kind: pb.CommandSubscribe.SubType.ValueType, count: int) -> int:
     """Let a crowd join, of which one takes messages, and publish messages with different keys without end."""
     consumers = itertools.chain(
-        (_subscribe(target, each, subType=kind) for each in range(count)),
+        (subscribe(target.topic(), each, subType=kind) for each in range(count)),
         [frame("FLOW", consumer_id=count - 1, messagePermits=2**31 - 1)],
     )
     messages = (build_entry(metadata(sequence_id=each, partition_key=f"{each}"), bytes(100)) for each in range(500))
-    sends = b"".join(send_frame(message, each) for each, message in enumerate(messages))
-    with connect(target) as connection:
-        pump(target, connection, consumers)
-        return pump_again(target, lambda: publishing(target), sends)
+    data = b"".join(send_frame(message, each) for each, message in enumerate(messages))
+    return flood_consumers(target, consumers, lambda: publishing(target), data)

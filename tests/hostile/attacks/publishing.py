@@ -10,7 +10,7 @@ from magnetar.base.limits import METADATA_SIZE_MAX
 from magnetar.wire.entries.entry import assemble, build_entry
 from magnetar.wire.proto import pulsar_api_pb2 as pb
 from tests.hostile.catalogue import behaviour
-from tests.hostile.tools import connect, publishing, pump, pump_again, repeatedly, send_frame
+from tests.hostile.tools import connect, publishing, pump, pump_again, repeatedly, send_frame, sends
 from tests.kit.raw import entry
 
 if TYPE_CHECKING:
@@ -30,23 +30,19 @@ def metadata(**fields: object) -> pb.MessageMetadata:
     return pb.MessageMetadata(**{**required, **fields})  # type: ignore[arg-type]
 
 
-def _small_sends(count: int = 1000) -> bytes:
-    return b"".join(send_frame(entry(bytes(100), each), each) for each in range(count))
-
-
 @behaviour("A flood of small SENDs whose receipts are read.", seconds=6.0)
 def flood(target: Target) -> int:
-    return pump_again(target, lambda: publishing(target), _small_sends())
+    return pump_again(target, lambda: publishing(target), sends(1000))
 
 
 @behaviour("A flood of small SENDs whose receipts are not read.", seconds=6.0)
 def flood_unread(target: Target) -> int:
-    return pump_again(target, lambda: publishing(target), _small_sends(), reads=False)
+    return pump_again(target, lambda: publishing(target), sends(1000), reads=False)
 
 
 @behaviour("Floods of small SENDs on two connections from each of two processes.", seconds=6.0, processes=2)
 def flood_from_many(target: Target) -> int:
-    return pump_again(target, lambda: publishing(target), _small_sends())
+    return pump_again(target, lambda: publishing(target), sends(1000))
 
 
 @behaviour("SENDs of 5 MB over 4 connections, receipts read.", seconds=6.0)
