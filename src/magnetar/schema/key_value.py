@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import struct
+from contextlib import suppress
 from typing import TYPE_CHECKING, Final
 
 from magnetar.base.errors import InvalidSchemaError
@@ -39,28 +40,41 @@ def joined(key: bytes, value: bytes) -> bytes:
 
 def to_text(info: SchemaInfo) -> str:
     """Return a definition as the REST API shows it: an object with the definitions of key and value."""
-    documents: dict[str, object] = {}
-    for name, part in zip(_PARTS, parts_of(info), strict=True):
-        text = part.data.decode(errors="replace")
-        try:
-            documents[name] = json.loads(text) if part.type in _JSON_TYPES else text
-        except ValueError:
-            documents[name] = text
-    return json.dumps(documents, ensure_ascii=False, separators=(",", ":"))
+    key, value = map(_shown, parts_of(info))
+    return f'{{"key":{key},"value":{value}}}'
 
 
 def from_text(text: str) -> bytes:
     """Return the definition for a text of the REST API; raises InvalidSchemaError."""
     try:
         document = json.loads(text)
+        if not isinstance(document, dict) or set(document) != set(_PARTS):
+            message = "the key/value definition must be an object with the definitions of key and value"
+            raise InvalidSchemaError(message)
+        key, value = ("" if document[name] == "" else _json(document[name], (", ", ": ")) for name in _PARTS)
     except (ValueError, RecursionError) as error:
         message = f"the key/value definition is no JSON: {error}"
         raise InvalidSchemaError(message) from None
-    if not isinstance(document, dict) or set(document) != set(_PARTS):
-        message = "the key/value definition must be an object with the definitions of key and value"
-        raise InvalidSchemaError(message)
-    key, value = ("" if document[name] == "" else json.dumps(document[name], ensure_ascii=False) for name in _PARTS)
     return joined(key.encode(), value.encode())
+
+
+def _shown(part: SchemaInfo) -> str:
+    """Return the JSON of a definition; a text if it is not JSON, or nested too deeply."""
+    text = part.data.decode(errors="replace")
+    if part.type in _JSON_TYPES:
+        with suppress(ValueError, RecursionError):
+            return _json(json.loads(text), (",", ":"))
+    return _json(text, (",", ":"))
+
+
+def _json(value: object, separators: tuple[str, str]) -> str:
+    """Return JSON that UTF-8 can encode: half of a surrogate pair is escaped."""
+    text = json.dumps(value, ensure_ascii=False, separators=separators)
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return json.dumps(value, separators=separators)
+    return text
 
 
 def _take(data: bytes) -> tuple[bytes, bytes]:

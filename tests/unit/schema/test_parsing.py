@@ -6,6 +6,7 @@ import base64
 import json
 import subprocess
 import sys
+from contextlib import suppress
 from itertools import permutations
 from typing import Any
 
@@ -248,6 +249,29 @@ def test_key_value_definitions_as_text() -> None:
     for wrong in ("", "[]", '{"key":""}'):
         with pytest.raises(InvalidSchemaError):
             from_text(wrong)
+
+
+def test_half_of_a_surrogate_pair_in_a_key_value_definition_stays_escaped() -> None:
+    text = '{"key":"","value":{"type":"record","name":"A","doc":"\\ud800","fields":[]}}'
+    properties = {"key.schema.type": "STRING", "value.schema.type": "AVRO"}
+    info = SchemaInfo(SchemaType.KEY_VALUE, from_text(text), properties)
+    parse(info)
+    assert to_text(info) == text
+
+
+def test_key_value_definitions_of_any_depth_are_shown_or_refused() -> None:
+    """Close to the limit of the interpreter, one direction may work and the other may not."""
+    properties = {"key.schema.type": "STRING", "value.schema.type": "JSON"}
+    limit, shown = sys.getrecursionlimit(), set[str]()
+    for depth in range(limit - 200, limit + 1):
+        definition = "[" * depth + "]" * depth
+        info = SchemaInfo(SchemaType.KEY_VALUE, joined(b"", definition.encode()), properties)
+        value = to_text(info).removeprefix('{"key":"","value":').removesuffix("}")
+        assert value in (definition, f'"{definition}"')
+        shown.add(value[:1])
+        with suppress(InvalidSchemaError):
+            assert from_text(f'{{"key":"","value":{definition}}}') == info.data
+    assert shown == {"[", '"'}
 
 
 @pytest.mark.parametrize(
