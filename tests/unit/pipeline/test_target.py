@@ -102,6 +102,22 @@ def test_a_lost_target_forgets_a_refusal_that_waits_for_receipts() -> None:
     assert writer.take() == [TargetUp(), Receipts(((2, Position(3, 1)),))]
 
 
+@pytest.mark.parametrize("version", ["Magnetar", "Pulsar Server 4.0.7"])
+def test_entries_behind_one_that_came_while_the_target_was_lost_are_dropped(version: str) -> None:
+    """Otherwise a target could not detect that it lacks an entry of Apache Pulsar, which names no previous entry."""
+    writer = Writer(version=version)
+    writer.broker.drop()
+    writer.loop.run()
+    entries = [carried(ORDERS, 1, number)._replace(link=Link()) for number in range(2)]
+    writer.send(entries[0])
+    writer.loop.pass_time(10)
+    writer.send(entries[1])
+    assert writer.broker.entries == {}
+    writer.take()
+    writer.send(*(each._replace(attachment=Attachment(2, "ewr", ORDERS)) for each in entries))
+    assert writer.take() == [Receipts(((2, Position(3, 1)),))]
+
+
 def test_a_refused_entry_is_no_gap_and_is_reported_after_the_receipts_before_it() -> None:
     writer = Writer()
     writer.broker.entries_max = 2

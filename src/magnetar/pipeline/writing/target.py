@@ -118,14 +118,18 @@ class Target:
         self._session.close()
 
     def send(self, entries: list[Carried]) -> None:
-        """Send entries in order; open producers as needed. Entries are dropped while the target is not connected."""
-        if not self._session.is_up:
-            return
+        """Send entries in order; open producers as needed.
+
+        Entries are dropped while the target is not connected, with all later ones of their attachments.
+        """
         for carried in entries:
             key = carried.attachment.source, carried.attachment.topic
             target_link = self._target_links.get(key)
             if target_link is None:
                 target_link = self._target_links[key] = TargetLink(*key)
+            if not self._session.is_up:
+                target_link.missed(carried)
+                continue
             if target_link.is_of_earlier_life(carried):
                 self._versions.forget()  # the source uses their numbers for other schemas
                 self.refuse(self._serving[target_link], "the source lost its data and came back")

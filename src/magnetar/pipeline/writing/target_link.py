@@ -130,6 +130,14 @@ class TargetLink:
         self.state = State.OPENING
         return Action.OPEN
 
+    def missed(self, carried: Carried) -> None:
+        """Record that an entry is dropped because the target is not connected; the reader attaches again.
+
+        Later entries of its attachment must be dropped, too: a source of Apache Pulsar names no previous entry, so the
+        target could not detect the gap.
+        """
+        self._newest = self._refused = carried.attachment.number
+
     def sent(self, carried: Carried) -> int:
         """Record an entry as sent; return its sequence id."""
         assert self.state is State.OPEN
