@@ -46,7 +46,12 @@ def send_receipts(producer_id: int, heads: Sequence[tuple[int, int, int]], first
 
 
 def messages(
-    consumer_id: int, ledger_id: int, entry_ids: Sequence[int], entries: Sequence[bytes], partition: int
+    consumer_id: int,
+    ledger_id: int,
+    entry_ids: Sequence[int],
+    entries: Sequence[bytes],
+    partition: int,
+    consumer_epoch: int | None = None,
 ) -> bytes | None:
     """Encode a MESSAGE for each entry, delivered whole and for the first time; ``partition`` is -1 for none.
 
@@ -57,8 +62,10 @@ def messages(
     if length is None:
         return None
     after = b"\x18" + varint.write(partition) if partition >= 0 else b""
+    place = _open(b"\x12", b"\x08" + varint.write(ledger_id) + b"\x10", length + len(after))
+    if consumer_epoch is not None:
+        after += b"\x28" + varint.write(consumer_epoch)
     rest = length + len(after)
-    place = _open(b"\x12", b"\x08" + varint.write(ledger_id) + b"\x10", rest)
     before = _open(_MESSAGE, b"\x08" + varint.write(consumer_id) + place, rest)
     parts: list[bytes] = []
     for number, entry in zip(numbers, entries, strict=True):

@@ -72,17 +72,27 @@ def test_message(consumer_id: int, position: Position, entry: bytes, partition: 
     ids,
     st.lists(st.integers(0, 2**63 - 1)) | st.builds(lambda first: range(first, first + 300), st.integers(0, 20_000)),
     st.integers(-1, 9),
+    st.none() | ids,
 )
 def test_messages_are_those_of_each_entry(
-    consumer_id: int, ledger_id: int, entry_ids: Sequence[int], partition: int
+    consumer_id: int, ledger_id: int, entry_ids: Sequence[int], partition: int, epoch: int | None
 ) -> None:
     entries = [b"x" * (entry_id % 5) for entry_id in entry_ids]
     joined = commands.messages(
-        consumer_id=consumer_id, ledger_id=ledger_id, entry_ids=entry_ids, entries=entries, partition=partition
+        consumer_id=consumer_id,
+        ledger_id=ledger_id,
+        entry_ids=entry_ids,
+        entries=entries,
+        partition=partition,
+        consumer_epoch=epoch,
     )
     one_by_one = [
         commands.message(
-            consumer_id=consumer_id, position=Position(ledger_id, entry_id), entry=entry, partition=partition
+            consumer_id=consumer_id,
+            position=Position(ledger_id, entry_id),
+            entry=entry,
+            partition=partition,
+            delivery=commands.FIRST_DELIVERY if epoch is None else commands.Delivery(consumer_epoch=epoch),
         )
         for entry_id, entry in zip(entry_ids, entries, strict=True)
     ]

@@ -177,7 +177,8 @@ class Consumer:
         self.is_auto_consume = options.is_auto_consume
         self.connected_at = now
         self.permits = 0
-        self.epoch = 0
+        self.epoch: int | None = None
+        """Number of the client's last request to send all messages again; None if the client does not number them."""
         self.pending = EntryCounts()
         """Messages of the unacknowledged entries. Used by Shared and Key_Shared subscriptions only."""
         self.blocked = False
@@ -216,8 +217,8 @@ class Consumer:
         """Whether a message may be sent now: it has permits, is not blocked, and its send buffer has room."""
         return self.permits > 0 and not self.blocked and self.session.is_writable
 
-    def send(self, ledger_id: int, run: Sequence[Delivery], now: float) -> None:
-        """Write a MESSAGE for each entry (at least one), and use their permits."""
+    def send(self, ledger_id: int, run: Sequence[Delivery], now: float, epoch: int | None = None) -> None:
+        """Write a MESSAGE for each entry (at least one), with ``epoch`` unless it is None, and use their permits."""
         entry_ids, entries, messages, redelivery_counts, remainders = zip(*run, strict=True)
         sent = sum(messages)
         self.permits -= sent
@@ -225,8 +226,8 @@ class Consumer:
         self.messages_sent += sent
         self.bytes_sent += sum(map(len, entries))
         self.last_sent_at = now
-        if self.epoch or any(redelivery_counts) or remainders.count(None) < len(run):
-            frames = b"".join([self._message(Position(ledger_id, delivery.entry_id), delivery) for delivery in run])
+        if any(redelivery_counts) or remainders.count(None) < len(run):
+            frames = b"".join([self._message(Position(ledger_id, each.entry_id), each, epoch) for each in run])
         else:
             frames = commands.messages(
                 consumer_id=self.consumer_id,
@@ -234,17 +235,18 @@ class Consumer:
                 entry_ids=entry_ids,
                 entries=entries,
                 partition=self.partition,
+                consumer_epoch=epoch,
             )
         self.session.write(frames)
 
-    def _message(self, position: Position, delivery: Delivery) -> bytes:
+    def _message(self, position: Position, delivery: Delivery, epoch: int | None) -> bytes:
         words = () if delivery.remaining is None else ack_set.int_to_words(delivery.remaining)
         return commands.message(
             consumer_id=self.consumer_id,
             position=position,
             entry=delivery.entry,
             partition=self.partition,
-            delivery=commands.Delivery(delivery.redelivery_count, words, self.epoch or None),
+            delivery=commands.Delivery(delivery.redelivery_count, words, epoch),
         )
 
     def tell_end(self, *, is_new: bool = False) -> None:

@@ -119,13 +119,16 @@ class SingleActiveDispatcher(ActiveConsumer, Part):
             self._election = self._unread.environment.loop.call_soon(self._elect)
 
     def redeliver(self, consumer: Consumer, positions: Sequence[Position], epoch: int | None) -> None:
-        """Rewind to the mark-delete position; the positions are ignored, as in Pulsar."""
+        """Rewind to the mark-delete position; the positions are ignored, as in Pulsar.
+
+        A client that numbers its requests drops every message with a lower epoch. The epoch of an inactive consumer
+        counts as well, because the consumer may become active.
+        """
         del positions
-        if consumer is not self.active:
-            return
         if epoch is not None:
-            consumer.epoch = epoch
-        self.rewind()
+            consumer.epoch = epoch if consumer.epoch is None else max(consumer.epoch, epoch)
+        if consumer is self.active:
+            self.rewind()
 
     def holders(self, entries: Range) -> list[Consumer]:
         """Return the active consumer, which was sent everything before the read position."""
@@ -186,7 +189,7 @@ class SingleActiveDispatcher(ActiveConsumer, Part):
             if permits <= 0:
                 break
         ledger_id = entries[0][0].ledger_id
-        consumer.send(ledger_id, run, self._unread.environment.clock.now())
+        consumer.send(ledger_id, run, self._unread.environment.clock.now(), consumer.epoch)
         if throttle is not None:
             throttle.sent_run(run)
         return Position(ledger_id, run[-1].entry_id)

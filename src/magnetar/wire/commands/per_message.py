@@ -81,14 +81,22 @@ def messages(
     entry_ids: Sequence[int],
     entries: Sequence[bytes],
     partition: int = -1,
+    consumer_epoch: int | None = None,
 ) -> bytes:
     """Build a MESSAGE for each of several entries of one ledger, all delivered whole and for the first time."""
-    if len(entries) >= run_frames.RUN_MIN:
-        frames = run_frames.messages(consumer_id, ledger_id, entry_ids, entries, partition)
+    if len(entries) >= run_frames.RUN_MIN or consumer_epoch is not None:
+        frames = run_frames.messages(consumer_id, ledger_id, entry_ids, entries, partition, consumer_epoch)
         if frames is not None:
             return frames
+    delivery = FIRST_DELIVERY if consumer_epoch is None else Delivery(consumer_epoch=consumer_epoch)
     return b"".join(
-        message(consumer_id=consumer_id, position=Position(ledger_id, entry_id), entry=entry, partition=partition)
+        message(
+            consumer_id=consumer_id,
+            position=Position(ledger_id, entry_id),
+            entry=entry,
+            partition=partition,
+            delivery=delivery,
+        )
         for entry_id, entry in zip(entry_ids, entries, strict=True)
     )
 
@@ -98,7 +106,7 @@ def _message_again(consumer_id: int, place: pb.MessageIdData, entry: bytes, deli
     body = pb.CommandMessage(
         consumer_id=consumer_id,
         message_id=place,
-        redelivery_count=delivery.redelivery_count,
+        redelivery_count=delivery.redelivery_count or None,
         ack_set=delivery.ack_set,
         consumer_epoch=delivery.consumer_epoch,
     )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from magnetar.sim.cluster import Client, Cluster, Exclusive, entry
+from magnetar.sim.cluster import Client, Cluster, Exclusive, Failover, Shared, entry
 from magnetar.wire import commands
 from magnetar.wire.proto import pulsar_api_pb2 as pb
 
@@ -38,3 +38,43 @@ def test_redelivered_messages_have_the_consumers_epoch() -> None:
     again = pb.CommandRedeliverUnacknowledgedMessages(consumer_id=1, consumer_epoch=7)
     client.say(commands.encode(again), commands.flow(consumer_id=1, message_permits=9))
     assert [message.consumer_epoch for message in client.take("MESSAGE")] == [7] * 3
+
+
+def again(consumer_id: int, epoch: int) -> bytes:
+    """Request all messages again."""
+    return commands.encode(pb.CommandRedeliverUnacknowledgedMessages(consumer_id=consumer_id, consumer_epoch=epoch))
+
+
+def test_a_client_can_recognize_messages_that_were_sent_before_its_first_request_for_redelivery() -> None:
+    client = published(Cluster())
+    client.subscribe(kind=Exclusive, permits=9, consumer_epoch=0)
+    client.say(again(1, 1), commands.flow(consumer_id=1, message_permits=9))
+    sent = client.take("MESSAGE")
+    assert [message.consumer_epoch for message in sent] == [0] * 3 + [1] * 3
+    assert all(message.HasField("consumer_epoch") for message in sent), "a message without epoch is never dropped"
+
+
+def test_a_consumer_that_becomes_active_has_the_epoch_that_it_requested_before() -> None:
+    cluster = Cluster(settings={"activeConsumerFailoverDelayTimeMillis": 0})
+    client = published(cluster)
+    client.subscribe(kind=Failover, priority_level=1, consumer_epoch=0)
+    assert client.messages() == ["0", "1", "2"]
+    better = cluster.client()
+    better.subscribe(2, kind=Failover, priority_level=0, permits=0)
+    client.say(again(1, 1))
+    assert client.messages() == [], "the other consumer is active"
+    better.leave()
+    assert [message.consumer_epoch for message in client.take("MESSAGE")] == [1] * 3, "clients drop lower epochs"
+
+
+def test_a_late_request_for_redelivery_does_not_lower_the_epoch() -> None:
+    client = published(Cluster())
+    client.subscribe(kind=Exclusive, permits=3, consumer_epoch=4)
+    client.say(again(1, 3), commands.flow(consumer_id=1, message_permits=3))
+    assert [message.consumer_epoch for message in client.take("MESSAGE")] == [4, 4]
+
+
+def test_messages_of_a_shared_consumer_have_no_epoch() -> None:
+    client = published(Cluster())
+    client.subscribe(kind=Shared, consumer_epoch=3)
+    assert [message.HasField("consumer_epoch") for message in client.take("MESSAGE")] == [False] * 3
