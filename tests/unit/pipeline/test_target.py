@@ -306,6 +306,23 @@ def test_versions_are_found_again_after_the_source_lost_its_data() -> None:
     assert copied(writer, 2) == [(Position(3, 0), version_to_bytes(1))]
 
 
+def test_versions_are_found_again_after_a_topic_was_created_again() -> None:
+    """The source gives the versions of the deleted topic to other schemas, and so does the target."""
+    origin = source(FLIGHT)
+    writer = Writer(origin)
+    writer.send(carried(ORDERS, 1, 0, schema_version=version_to_bytes(0)))
+    origin.schemas[ORDERS] = [AIRPORT]
+    writer.send(carried(ORDERS, 2, 1, schema_version=version_to_bytes(0)))
+    writer.broker.schemas[ORDERS] = []
+    writer.send(carried(ORDERS, 3, 2, schema_version=version_to_bytes(0)))
+    assert copied(writer) == [
+        (Position(3, 0), version_to_bytes(0)),
+        (Position(3, 1), version_to_bytes(1)),
+        (Position(3, 2), version_to_bytes(0)),
+    ]
+    assert writer.broker.schemas[ORDERS] == [AIRPORT]
+
+
 def test_waiting_entries_are_dropped_with_their_producer() -> None:
     origin = source(FLIGHT)
     origin.holds_schemas = True

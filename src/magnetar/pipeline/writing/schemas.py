@@ -15,6 +15,8 @@ from magnetar.wire.proto import pulsar_api_pb2 as pb
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from magnetar.pipeline.rows import Attachment
+
 NO_VERSION = b""
 """The version of an entry whose schema the source does not have any more."""
 
@@ -40,32 +42,34 @@ class SchemaVersions:
         self._target = target
         self._source_urls = source_urls
         self._sources: dict[str, PulsarClient] = {}
-        self._known: dict[tuple[str, str, bytes], bytes] = {}
+        self._known: dict[tuple[int, bytes], bytes] = {}
+        """By attachment and version at the source.
+
+        A topic that was deleted and created again, at the source or at the target, gives the same versions to other
+        schemas. Its links are attached again, and so are those of a cluster that lost its data.
+        """
 
     def close(self) -> None:
         """Close the connections to the sources."""
         for source in self._sources.values():
             source.close()
 
-    def forget(self) -> None:
-        """Forget all versions, since the target may have lost its data, or a source has."""
-        self._known.clear()
-
-    def known(self, source: str, topic: str, version: bytes) -> bytes | None:
-        """Return the version at the target for a version at ``source``; None if ``find`` must find it first."""
+    def known(self, attachment: Attachment, version: bytes) -> bytes | None:
+        """Return the version at the target for a version at the source; None if ``find`` must find it first."""
         if version == EXTERNAL_VERSION:
             return version
         if not version or len(version) > VERSION_SIZE_MAX:
             return NO_VERSION
-        return self._known.get((source, topic, version))
+        return self._known.get((attachment.number, version))
 
-    async def find(self, source: str, topic: str, version: bytes) -> None:
+    async def find(self, attachment: Attachment, version: bytes) -> None:
         """Make a version known; raises MagnetarError or OSError if a cluster does not answer, or refuses the schema."""
+        source, topic = attachment.source, attachment.topic
         schema = await self._schema(source, topic, version)
         found = NO_VERSION if schema is None else await self._version_of(schema, source, topic)
         if len(self._known) >= KNOWN_MAX:
             self._known.clear()
-        self._known[source, topic, version] = found
+        self._known[attachment.number, version] = found
 
     async def _version_of(self, schema: pb.Schema, source: str, topic: str) -> bytes:
         """Register a schema at the target; return its version there."""

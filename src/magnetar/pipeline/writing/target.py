@@ -131,7 +131,6 @@ class Target:
                 target_link.missed(carried)
                 continue
             if target_link.is_of_earlier_life(carried):
-                self._versions.forget()  # the source uses their numbers for other schemas
                 self.refuse(self._serving[target_link], "the source lost its data and came back")
             match target_link.offer(carried):
                 case Action.SEND:
@@ -147,7 +146,6 @@ class Target:
 
     def cluster_down(self, reason: str) -> None:
         """Drop all entries in flight and report to the reader, which detaches all its links."""
-        self._versions.forget()
         for producer in list(self._producers.values()):
             self.refuse(producer, reason, told=False)
         self._report(TargetDown(reason))
@@ -173,7 +171,7 @@ class Target:
             version = schema_version(carried.entry)
         except MagnetarError:
             return NO_VERSION  # the entry is refused when it is sent
-        return self._versions.known(carried.attachment.source, carried.attachment.topic, version)
+        return self._versions.known(carried.attachment, version)
 
     async def _register(self, producer: Producer) -> None:
         """Register the schemas of the waiting entries, and send these; cancelled if the producer is dropped."""
@@ -181,9 +179,8 @@ class Target:
         while waiting:
             carried = waiting[0]
             if self._version(carried) is None:
-                source, topic = carried.attachment.source, carried.attachment.topic
                 try:
-                    await self._versions.find(source, topic, schema_version(carried.entry))
+                    await self._versions.find(carried.attachment, schema_version(carried.entry))
                 except (MagnetarError, OSError) as error:
                     self._refuse_next(producer, f"schema of entry {carried.position}: {error}")
                     return
