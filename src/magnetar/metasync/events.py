@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING, Any, Self
 from magnetar.base.errors import InvalidTopicNameError
 from magnetar.base.limits import Limit
 from magnetar.metasync.places import Resource
-from magnetar.metasync.records import Record
+from magnetar.metasync.records import PARTITIONS, Record
+from magnetar.metasync.rules import NEEDED, OF_EACH_CLUSTER
 from magnetar.metasync.timestamps import TIME_MS_MAX, is_cluster_name
 from magnetar.metasync.units import ResourceType
 
@@ -100,7 +101,8 @@ class MetadataChangeEvent:
         """Yield the event as JSON, in as many parts as the limits require; each is an event of its own.
 
         A single edit that is too large is left out and passed to ``omit``; without it, raises EventError. Each edit of
-        an event fits in a snapshot as well.
+        an event fits in a snapshot as well. The first part has the units that count only at a creation, because it
+        creates the resource.
         """
         edits = list(self.record.edits.items())
         data = self.encode() if len(edits) <= EVENT_EDITS_MAX else b""
@@ -117,7 +119,12 @@ class MetadataChangeEvent:
             if self.record.created is not None or self.record.deleted is not None:
                 yield replace(self, record=replace(self.record, edits={})).encode()
             return
+        small = OF_EACH_CLUSTER[self.resource.kind] | {PARTITIONS}
+        edits.sort(key=lambda each: (each[0] not in small, each[0] not in NEEDED))
         middle = min(len(edits) // 2, EVENT_EDITS_MAX)
+        kept_together = sum(unit in small for unit, _ in edits)
+        if kept_together < len(edits):
+            middle = max(middle, kept_together)
         for record in (
             replace(self.record, edits=dict(edits[:middle])),
             Record(self.record.kind, edits=dict(edits[middle:])),

@@ -38,7 +38,7 @@ sent what they hold for it, and two active clusters would deliver messages twice
 deleted stays local like the deletion.
 """
 
-_NEEDED = frozenset({"/bundles", PARTITIONS})
+NEEDED = frozenset({"/bundles", PARTITIONS})
 """Units without which no resource can be created. They are copied even if a rule excludes them."""
 
 RULES_MAX = 1_000
@@ -129,7 +129,7 @@ class Rules:
     def copying(self, resource: Resource) -> Callable[[str], bool]:
         """Return what tells whether the value of a unit is shared at the creation of its resource."""
         admits = self._admitting(resource)
-        needed = _NEEDED if self.includes(resource) else ()
+        needed = NEEDED if self.includes(resource) else ()
         return lambda unit: unit in needed or admits(unit)
 
     def shared(self, resource: Resource, record: Record, *, is_new: bool) -> Record:

@@ -18,6 +18,7 @@ from magnetar.metasync.events import (
 )
 from magnetar.metasync.places import Resource, resource_at
 from magnetar.metasync.records import REPLACED_MAX, Edit, Record
+from magnetar.metasync.rules import OF_EACH_CLUSTER
 from magnetar.metasync.timestamps import COUNTER_MAX, TIME_MS_MAX, Timestamp
 from magnetar.metasync.units import ResourceType
 from tests.unit.metasync.pulsar_events import PULSAR_EVENTS
@@ -126,6 +127,18 @@ def test_many_or_large_edits_are_divided_among_events(record: Record) -> None:
         assert each.record.created is None
         merged = merged.merge(each.record)
     assert merged == record
+
+
+def test_the_first_part_has_what_counts_only_at_the_creation() -> None:
+    large = {unit: Edit(STAMP, "x" * (EVENT_BYTES_MAX // 2)) for unit in ("/bundles", "/properties/a")}
+    own = {unit: Edit(STAMP, ["ewr"]) for unit in OF_EACH_CLUSTER[ResourceType.NAMESPACES]}
+    whole = MetadataChangeEvent(
+        EventType.CREATED, EVENT.resource, "ewr", 8, Record(ResourceType.NAMESPACES, STAMP, edits=large | own)
+    )
+    first, *others = [MetadataChangeEvent.decode(part).record for part in whole.parts()]
+    assert first.created == STAMP
+    assert first.edits.keys() >= own.keys()
+    assert not any(own.keys() & each.edits.keys() for each in others)
 
 
 def test_the_parts_of_a_snapshot_belong_to_it() -> None:

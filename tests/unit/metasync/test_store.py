@@ -15,7 +15,7 @@ from magnetar.metadata.policies import PartitionedTopicMetadata, Policies, Tenan
 from magnetar.metadata.resources import Resources, managed_ledger_path
 from magnetar.metadata.store import Put
 from magnetar.metasync import store
-from magnetar.metasync.events import EVENT_BYTES_MAX, EventType, MetadataChangeEvent
+from magnetar.metasync.events import EVENT_BYTES_MAX, EVENT_EDITS_MAX, EventType, MetadataChangeEvent
 from magnetar.metasync.places import OUTBOX, Resource
 from magnetar.metasync.records import Edit, Record
 from magnetar.metasync.rules import Rules
@@ -325,6 +325,20 @@ def test_the_oldest_deleted_resources_are_forgotten(monkeypatch: pytest.MonkeyPa
         ewr.resources.tenants.delete(name)
     assert len(list(ewr.store.snapshot())) == 4
     assert [resource.name for resource, _ in ewr.store.records()] == ["a", "b", "kept"]
+
+
+def test_a_large_namespace_has_its_clusters_in_a_new_cluster() -> None:
+    """They count only at the creation, and so they must be in the first part of the snapshot."""
+    ewr, jfk = Cluster("ewr"), Cluster("jfk")
+    ewr.resources.tenants.create("acme", TenantInfo())
+    properties = {f"p{number}": "x" for number in range(2 * EVENT_EDITS_MAX)}
+    ewr.resources.namespaces.create(
+        ORDERS, Policies(properties=properties, replication_clusters=["ewr", "jfk"], allowed_clusters=["ewr", "jfk"])
+    )
+    ewr.resources.partitioned_topics.create(TOPIC, PartitionedTopicMetadata(partitions=3, properties=properties))
+    ewr.restart()
+    jfk.receive(*map(MetadataChangeEvent.decode, ewr.store.snapshot()))
+    assert jfk.documents() == ewr.documents()
 
 
 def test_forgotten_resources_do_not_come_back_with_every_snapshot(monkeypatch: pytest.MonkeyPatch) -> None:
