@@ -468,6 +468,29 @@ def test_what_existed_before_and_was_edited_meanwhile_is_adopted() -> None:
     assert jfk.documents() == ewr.documents()
 
 
+def test_defaults_that_an_earlier_version_did_not_store_are_no_edits() -> None:
+    """An edit of the field in another cluster would lose against them."""
+    ewr, jfk = Cluster("ewr"), Cluster("jfk")
+    ewr.resources.namespaces.create(ORDERS, Policies())
+    jfk.receive(*ewr.events())
+    path = Resource(ResourceType.NAMESPACES, str(ORDERS)).path
+    stored = ewr.documents()[path]
+    del stored["migrated"], stored["offload_threshold"]
+    ewr.inner.commit([Put(path, json.dumps(stored).encode())])
+    ewr.restart()
+    list(ewr.store.adopt())
+    assert len(ewr.events()) == 1
+    jfk.resources.namespaces.update(ORDERS, methodcaller("model_copy", update={"migrated": True}))
+    ewr.now_s += 1
+    ewr.resources.namespaces.update(ORDERS, methodcaller("model_copy", update={"message_ttl_in_seconds": 5}))
+    *_, edit = ewr.events()
+    assert edit.record.edits.keys() == {"/message_ttl_in_seconds"}
+    ewr.receive(*jfk.events())
+    jfk.receive(edit)
+    assert ewr.documents() == jfk.documents()
+    assert jfk.documents()[path]["migrated"] is True
+
+
 def test_a_resource_with_too_many_fields_is_refused_here_and_from_other_clusters(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

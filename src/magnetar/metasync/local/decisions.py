@@ -11,7 +11,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
-from magnetar.metasync.documents import document_with, normal, own_units
+from magnetar.metasync.documents import DEFAULTS, document_with, normal, own_units
 from magnetar.metasync.local.marks import WHOLE, Mark, Marks, Reason
 from magnetar.metasync.records import PARTITIONS, REMOVED, Edit, Record
 from magnetar.metasync.rules import OF_EACH_CLUSTER, without_own
@@ -229,8 +229,9 @@ def _has(record: Record, unit: str, value: object) -> bool:
 
 
 def _changed(kind: ResourceType, before: Document, after: Document) -> list[str]:
-    """Return the units with different values."""
-    old, new = units_of(kind, before), units_of(kind, after)
+    """Return the units with different values. Earlier versions stored no defaults of fields that they did not know."""
+    defaults = DEFAULTS[kind]
+    old, new = defaults | units_of(kind, before), defaults | units_of(kind, after)
     return [unit for unit in {**old, **new} if old.get(unit) != new.get(unit)]
 
 
