@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from functools import partial
 from typing import TYPE_CHECKING, Protocol
 
@@ -340,15 +341,19 @@ class Subscription(Part):
 
         Of the batches in ``partial``, only the remaining members are delivered. Durable on return. For a replicated
         subscription, other clusters follow (a new epoch). Raises RequestError if this object is no longer in use,
-        because the topic was unloaded or the subscription deleted.
+        because the topic was unloaded or the subscription deleted. A reset that is cancelled is finished nevertheless.
         """
         self._check_open()
         self.resets.begin()
+        leaving = self.detach_all()  # a non-durable subscription outlives its consumers here, as in Pulsar
+        self._go_to(mark_delete, partial)
         try:
-            leaving = self.detach_all()  # a non-durable subscription outlives its consumers here, as in Pulsar
-            self._go_to(mark_delete, partial)
             await self.environment.slices.run(_close_each(leaving))
             await self.flushes.durable()
+        except asyncio.CancelledError:  # its client has left; the consumers of others must subscribe again
+            self.environment.sliced.start(object(), leaving, Consumer.close)
+            self.flushes.soon()
+            raise
         finally:
             self.resets.end()
 

@@ -251,3 +251,35 @@ def test_the_seeks_of_one_client_do_not_delay_those_of_another(monkeypatch: pyte
     assert len(busy.take("SUCCESS")) == seeks + 1
     assert len(begun) == seeks + 1
     assert begun.index("other") <= 2
+
+
+def test_the_consumers_of_other_clients_are_told_of_a_seek_whose_client_leaves() -> None:
+    cluster = Cluster()
+    ((_, position),) = published(cluster, "a").receipts()
+    others, seeker = cluster.client(), cluster.client()
+    numbers = range(3 * slices.SLICE_ITEMS_MAX)
+    for number in numbers:
+        others.subscribe(number)
+    assert others.messages() == ["a"]
+    others.ack(position, consumer_id=0)
+    seeker.subscribe()
+    subscription = cluster.subscription()
+
+    def leave_in_the_middle() -> None:
+        if subscription.resets:
+            seeker.session.closed()
+        else:
+            cluster.loop.call_soon(leave_in_the_middle)
+
+    cluster.loop.call_soon(leave_in_the_middle)
+    seeker.say(commands.seek(consumer_id=1, request_id=9, position=EARLIEST))
+    closed = others.take("CLOSE_CONSUMER")
+    assert sorted(command.consumer_id for command in closed) == list(numbers)
+    others.subscribe(0)
+    assert others.messages() == ["a"]
+    cluster.loop.advance(1)
+    cluster.settle()
+    cluster.crash()
+    again = cluster.client()
+    again.subscribe()
+    assert again.messages() == ["a"], "the place is durable as well"
