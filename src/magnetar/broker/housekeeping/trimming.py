@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING
 
 import structlog
 
+from magnetar.base.position import Position
+from magnetar.cursor.ranges import Range
 from magnetar.metadata.policy.values import RetentionPolicies
 
 if TYPE_CHECKING:
-    from collections.abc import Generator
+    from collections.abc import Generator, Sequence
 
     from magnetar.base.errors import StorageError
-    from magnetar.base.position import Position
+    from magnetar.broker.subscription.subscription import Subscription
     from magnetar.broker.topic.topic import Topic
 
 log = structlog.get_logger(__name__)
@@ -42,9 +45,26 @@ def _trim(topic: Topic, consumed: Position, retention: RetentionPolicies, *, by_
     # A subscription may have been created, or moved back, in the meantime.
     consumed = min(consumed, topic.consumed_through(topic.all_cursors()))
     now_ms = int(topic.environment.clock.now() * 1000)
+    before = [(each.ledger_id, each.entries) for each in topic.ledger.ledgers()]
     first = topic.log.trim(consumed, now_ms, retention, by_age=by_age)
     if first is not None:
+        left = {each.ledger_id for each in topic.ledger.ledgers()}
+        trimmed = [_range(*each) for each in before if each[1] and each[0] not in left]
+        if trimmed:  # in slices, since there may be many readers
+            work = partial(_give_up, trimmed=trimmed)
+            topic.environment.sliced.start(object(), topic.each_subscription(), work)
         topic.environment.metadata.barrier(lambda error: _trimmed(topic, first, error))
+
+
+def _range(ledger_id: int, entries: int) -> Range:
+    return Range(Position(ledger_id, 0), Position(ledger_id, entries - 1))
+
+
+def _give_up(subscription: Subscription, trimmed: Sequence[Range]) -> None:
+    """Give up trimmed entries, ascending; a subscription that is not durable does not prevent the trimming."""
+    if not subscription.is_durable and trimmed[-1].last > subscription.cursor.state.mark_delete_position:
+        subscription.cursor.acknowledge_cumulative(trimmed[-1].last)
+        subscription.free(trimmed)
 
 
 def _trimmed(topic: Topic, first: Position, error: StorageError | None) -> None:
