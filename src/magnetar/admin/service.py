@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from magnetar.base.histogram import Histogram, RecentDurations
     from magnetar.base.limits import Limit
     from magnetar.base.memory_share import Share
-    from magnetar.base.names import TopicName
+    from magnetar.base.names import NamespaceName, TopicName
     from magnetar.base.position import Position
     from magnetar.metadata.effective import EffectivePolicies
     from magnetar.metasync.places import Resource
@@ -156,6 +156,11 @@ class SubscriptionOperations(Protocol):
 
 class MetadataSync(Protocol):
     """The metadata synchronizer."""
+
+    @property
+    def namespace(self) -> NamespaceName:
+        """Namespace of the event topic. It is replicated to all registered clusters, as long as they are."""
+        ...
 
     def status(self) -> Generator[None, None, MetadataSyncStatus]:
         """Return its state, in steps."""

@@ -44,6 +44,7 @@ from magnetar.metasync.units import ResourceType
 if TYPE_CHECKING:
     from collections.abc import Generator, Mapping
 
+    from magnetar.base.names import NamespaceName
     from magnetar.base.world import Clock
     from magnetar.broker.environment import Environment
     from magnetar.broker.settings.config import BrokerConfig
@@ -125,6 +126,11 @@ class MetadataSync:
 
     # -- administration -------------------------------------------------------------------------------------------
 
+    @property
+    def namespace(self) -> NamespaceName:
+        """See MetadataSync of the admin API."""
+        return self._topic.namespace_name
+
     def status(self) -> Generator[None, None, MetadataSyncStatus]:
         """Return the state of the synchronizer, in steps."""
         synchronizer, stranded = self._synchronizer, 0
@@ -147,10 +153,8 @@ class MetadataSync:
 
     def _ages(self) -> dict[str, float | None]:
         now_ms, newest_ms = self._environment.clock.now() * 1000, self._store.arrivals.newest_ms
-        ages: dict[str, float | None] = dict.fromkeys(self._environment.resources.clusters.names())
-        for cluster, time_ms in newest_ms.items():
-            ages[cluster] = round(max(0.0, now_ms - time_ms) / 1000, 3)
-        return dict(sorted(ages.items()))
+        times = {name: newest_ms.get(name) for name in self._environment.resources.clusters.names()}
+        return {name: None if ms is None else round(max(0.0, now_ms - ms) / 1000, 3) for name, ms in times.items()}
 
     def last_edit(self, resource: Resource) -> Timestamp | None:
         """Return the time and the cluster of the newest edit of a resource; None if none is recorded."""

@@ -17,6 +17,7 @@ from magnetar.admin.models.metadata_sync import (
     UnknownField,
 )
 from magnetar.base.errors import AdminError
+from magnetar.base.names import NamespaceName
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Mapping, Sequence
@@ -26,6 +27,8 @@ if TYPE_CHECKING:
 
 
 class FakeSynchronizer:
+    namespace = NamespaceName("pulsar", "metadata")
+
     def __init__(self) -> None:
         self.snapshots = 0
         self.last_edits: dict[Resource, Timestamp] = {}

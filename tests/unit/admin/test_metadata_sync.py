@@ -15,7 +15,7 @@ from magnetar.metasync.places import Resource
 from magnetar.metasync.timestamps import Timestamp
 from magnetar.metasync.units import ResourceType
 from tests.unit.admin.fake_metadata_sync import FakeSynchronizer
-from tests.unit.admin.fake_service import AppTransport, FakeAdminService, new_service
+from tests.unit.admin.fake_service import FLIGHTS, AppTransport, FakeAdminService, new_service
 
 if TYPE_CHECKING:
     from magnetar.metadata.awaiting import Commit
@@ -48,6 +48,17 @@ def test_the_synchronizer_is_shown_and_takes_snapshots() -> None:
         assert event == {"refusedAt": "2026-01-01T00:00:00.000Z", "reason": "not JSON", "event": "{"}
         client.metadata_sync.snapshot()
     assert synchronizer.snapshots == 1
+
+
+def test_the_namespace_of_the_event_topic_does_not_keep_another_cluster_registered() -> None:
+    """It is replicated to all registered clusters, and an operator cannot change that before."""
+    service, synchronizer = new_service(), FakeSynchronizer()
+    service.metadata_sync, synchronizer.namespace = synchronizer, FLIGHTS
+    with client_of(service) as client:
+        client.clusters.delete("B")
+        assert client.clusters.names() == ["A"]
+        with pytest.raises(AdminError, match="Cluster not empty: nyc/flights replicates to it"):
+            client.clusters.delete("A")
 
 
 def test_without_a_synchronizer_the_answer_names_the_setting() -> None:

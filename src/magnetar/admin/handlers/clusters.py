@@ -72,10 +72,13 @@ class _Clusters:
     async def delete(self, request: Request) -> None:
         name = entity_name(request, "cluster")
         self._get(name)
+        service, following = self._context.service, None
+        if service.metadata_sync is not None and name != service.cluster_name:
+            following = service.metadata_sync.namespace  # it leaves the cluster when the record is deleted
         for tenant in self._tenants.names():
             for namespace in self._namespaces.of_tenant(tenant):
                 policies = self._namespaces.get(namespace)
-                if policies is not None and name in policies.replication_clusters:
+                if policies is not None and name in policies.replication_clusters and namespace != following:
                     raise AdminError(HTTPStatus.PRECONDITION_FAILED, f"Cluster not empty: {namespace} replicates to it")
         await self._clusters.delete(name)
 

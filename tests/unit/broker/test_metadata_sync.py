@@ -1,0 +1,68 @@
+"""The metadata synchronizer in a broker."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from magnetar.broker.loop.slices import at_once
+from magnetar.broker.metadata_sync import MetadataSync
+from magnetar.broker.settings.config import BrokerConfig
+from magnetar.metadata.policies import ClusterData, Policies, TenantInfo
+from magnetar.metasync.events import EventType, MetadataChangeEvent
+from magnetar.metasync.places import Resource
+from magnetar.metasync.records import Record
+from magnetar.metasync.units import ResourceType
+from tests.unit.metasync.test_store import RULES, Cluster
+
+if TYPE_CHECKING:
+    from magnetar.admin.models.metadata_sync import MetadataSyncStatus
+
+NAMES = ["ewr", "jfk", "lga"]
+
+
+@pytest.fixture
+def ewr() -> Cluster:
+    cluster = Cluster("ewr")
+    for name in NAMES:
+        cluster.resources.clusters.create(name, ClusterData())
+    cluster.resources.tenants.create(RULES.own_namespace.tenant, TenantInfo(allowedClusters=NAMES))
+    cluster.resources.namespaces.create(RULES.own_namespace, Policies(replication_clusters=NAMES))
+    return cluster
+
+
+@pytest.fixture
+def synchronizer(ewr: Cluster) -> MetadataSync:
+    environment: Any = SimpleNamespace(
+        config=BrokerConfig(clusterName="ewr", metadataSyncEventTopic=f"persistent://{RULES.own_namespace}/events"),
+        metadata=ewr.store,
+        resources=ewr.resources,
+        clock=ewr,
+    )
+    return MetadataSync(environment, ewr.store, "pulsar://localhost:6650")
+
+
+def status(synchronizer: MetadataSync) -> MetadataSyncStatus:
+    return at_once(synchronizer.status())
+
+
+def test_the_namespace_of_the_event_topic_leaves_a_cluster_whose_record_is_deleted(
+    ewr: Cluster, synchronizer: MetadataSync
+) -> None:
+    assert synchronizer.namespace == RULES.own_namespace
+    ewr.resources.clusters.delete("jfk")
+    policies, tenant = ewr.resources.namespaces.get(RULES.own_namespace), ewr.resources.tenants.get("pulsar")
+    assert policies is not None
+    assert tenant is not None
+    assert policies.replication_clusters == tenant.allowedClusters == ["ewr", "lga"]
+
+
+def test_the_ages_are_those_of_the_registered_clusters(ewr: Cluster, synchronizer: MetadataSync) -> None:
+    """A cluster that was removed would raise an alarm forever."""
+    resource = Resource(ResourceType.TENANTS, "acme")
+    ewr.receive(MetadataChangeEvent(EventType.SNAPSHOT, resource, "jfk", 999_000, Record(resource.kind)))
+    assert status(synchronizer).newest_event_age_seconds == {"ewr": None, "jfk": 1.0, "lga": None}
+    ewr.resources.clusters.delete("jfk")
+    assert status(synchronizer).newest_event_age_seconds == {"ewr": None, "lga": None}
