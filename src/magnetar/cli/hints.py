@@ -5,7 +5,9 @@ from __future__ import annotations
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Any, Final
 
+from magnetar.base.errors import ClusterUnreachableError
 from magnetar.base.names import NamespaceName, TopicName
+from magnetar.cli.failures import ExitCode, FailedError, Failure
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -18,7 +20,7 @@ UNAUTHENTICATED: Final = (HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN)
 
 _NEXT: Final = (
     # status, words of the reason, and the next command with its purpose; the first row that applies
-    (404, "no edit", "list the edits with", "metadata history {resource}"),
+    (404, "is kept", "list the edits with", "metadata history {resource}"),
     (404, "subscription", "list the subscriptions with", "topics subscriptions {topic}"),
     (404, "tenant", "list the tenants with", "tenants list"),
     (404, "cluster", "list the registered clusters with", "clusters list"),
@@ -60,6 +62,16 @@ def refusal_hint(error: AdminError, target: Target, arguments: Mapping[str, Any]
         if status == error.status and words in reason:
             return f"{answered}; {purpose}: magnetar {line.format_map(names)}{target.options}"
     return answered
+
+
+def failure_elsewhere(error: AdminError | ClusterUnreachableError, url: str, who: str, named_by: str) -> FailedError:
+    """Return the failure of another cluster than the one of the command; ``named_by`` is the hint to its address."""
+    if isinstance(error, ClusterUnreachableError):
+        return FailedError(Failure(ExitCode.UNREACHABLE, str(error), named_by, url))
+    hint = f"{who} {url} answered {error.status.value} {error.status.phrase}"
+    if error.status in UNAUTHENTICATED:
+        hint += f"; {CREDENTIALS_HINT}"
+    return FailedError(Failure(ExitCode.FAILED, str(error), hint, url, error.status.value))
 
 
 def _names(arguments: Mapping[str, Any]) -> dict[str, Any]:

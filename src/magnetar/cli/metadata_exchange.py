@@ -8,12 +8,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from magnetar.admin.client import AdminClient
-from magnetar.base.errors import AdminError
+from magnetar.base.errors import AdminError, ClusterUnreachableError
+from magnetar.cli.hints import failure_elsewhere
 from magnetar.cli.metadata_diff import admin_of
 from magnetar.cli.session import Session
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
 
 def sync(
@@ -28,19 +29,24 @@ def sync(
     changes that their events would make here are shown.
     """
     with admin_of(cluster) as other:
-        if dry_run:
-            found = list(_changes(session.client, other))
-            session.rows(found)
-            if not found:
-                session.note("nothing would change")
-        else:
-            other.metadata_sync.snapshot()
-            session.note(f"{cluster} published a snapshot, which arrives through the event topic")
+        try:
+            if not dry_run:
+                other.metadata_sync.snapshot()
+                session.note(f"{cluster} published a snapshot, which arrives through the event topic")
+                return
+            events = other.metadata_sync.events()
+        except (AdminError, ClusterUnreachableError) as error:
+            hint = "CLUSTER is a profile or an admin URL; magnetar profiles list shows the profiles"
+            raise failure_elsewhere(error, other.url, "the other cluster", hint) from error
+    found = list(_changes(session.client, events))
+    session.rows(found)
+    if not found:
+        session.note("nothing would change")
 
 
-def _changes(client: AdminClient, other: AdminClient) -> Iterator[dict[str, Any]]:
-    """Yield the changes that the snapshot of ``other`` would make; an event that would be refused is a row, too."""
-    for event in other.metadata_sync.events():
+def _changes(client: AdminClient, events: Iterable[dict[str, Any]]) -> Iterator[dict[str, Any]]:
+    """Yield the changes that the events of a snapshot would make; one that would be refused is a row, too."""
+    for event in events:
         names = {"resourceType": event["resourceType"], "resource": event["resourceName"]}
         nothing = {"field": "", "here": None, "after": None, "refused": ""}
         try:

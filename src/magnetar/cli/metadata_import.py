@@ -22,7 +22,7 @@ from magnetar.admin.metadata_import.plan import plan_import
 from magnetar.base.errors import AdminError, ClusterUnreachableError, ConfigurationError
 from magnetar.cli import units
 from magnetar.cli.failures import ExitCode, FailedError, Failure
-from magnetar.cli.hints import CREDENTIALS_HINT, UNAUTHENTICATED
+from magnetar.cli.hints import failure_elsewhere
 from magnetar.cli.metadata_diff import Only, admin_of, selection_of
 from magnetar.cli.output import show_json, show_table
 from magnetar.cli.progress import progress
@@ -132,7 +132,8 @@ def _import(session: Session, client: AdminClient, options: Options) -> Round:
             source = read_metadata(client, options.selection, report)
             source.others.extend(read_others(client, source))
         except (AdminError, ClusterUnreachableError) as error:
-            raise _source_failure(client.url, error) from error
+            hint = "--from names the admin URL of Apache Pulsar"
+            raise failure_elsewhere(error, client.url, "the source", hint) from error
         target = read_metadata(session.client, options.selection)
     known = ClusterNames(source, target, options.clusters, registers=options.registers)
     known.require_known(source)
@@ -207,14 +208,3 @@ def _renames(rename: str) -> dict[str, list[str]]:
             raise ConfigurationError(message)
         found.setdefault(old, []).extend(filter(None, [new]))
     return found
-
-
-def _source_failure(url: str, error: AdminError | ClusterUnreachableError) -> FailedError:
-    if isinstance(error, ClusterUnreachableError):
-        return FailedError(
-            Failure(ExitCode.UNREACHABLE, str(error), "--from names the admin URL of Apache Pulsar", url)
-        )
-    hint = f"the source {url} answered {error.status.value} {error.status.phrase}"
-    if error.status in UNAUTHENTICATED:
-        hint += f"; {CREDENTIALS_HINT}"
-    return FailedError(Failure(ExitCode.FAILED, str(error), hint, url, error.status.value))

@@ -1,8 +1,10 @@
 from __future__ import annotations
 
 import json
+from functools import partial
 from typing import TYPE_CHECKING
 
+import httpx
 import pytest
 
 from magnetar.admin.client import AdminClient
@@ -42,7 +44,9 @@ def test_the_history_has_a_row_for_each_field(run: Run, capsys: pytest.CaptureFi
 
 def test_the_history_of_an_unknown_resource(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["metadata", "history", "nyc"]) is ExitCode.FAILED
-    assert "no edit of nyc is known" in capsys.readouterr().err
+    printed = capsys.readouterr().err
+    assert "no edit of nyc is known" in printed
+    assert "magnetar metadata history" not in printed, "it was this command"
 
 
 def test_undo(run: Run, capsys: pytest.CaptureFixture[str]) -> None:
@@ -74,3 +78,27 @@ def test_a_dry_run_shows_what_the_metadata_of_another_cluster_would_change(
     assert (synchronizer.snapshots, other.metadata_sync.snapshots) == (0, 1)
     service.metadata_sync = None
     assert main(["metadata", "sync", "http://other:8080", "--dry-run"]) is ExitCode.FAILED
+
+
+@pytest.mark.parametrize("option", [[], ["--dry-run"]])
+def test_a_failure_of_the_other_cluster_names_it(
+    option: list[str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    other = new_service()
+    connect = partial(AdminClient, transport=AppTransport(other))
+    monkeypatch.setattr(metadata_diff, "AdminClient", connect)
+    line = ["metadata", "sync", "http://other:8080", *option, "-o", "json"]
+    assert main(line) is ExitCode.FAILED
+    refused = json.loads(capsys.readouterr().err)
+    assert (refused["url"], refused["status"]) == ("http://other:8080", 412)
+    assert refused["hint"] == "the other cluster http://other:8080 answered 412 Precondition Failed"
+    monkeypatch.setattr(metadata_diff, "AdminClient", partial(AdminClient, transport=httpx.MockTransport(refuse)))
+    assert main(line) is ExitCode.UNREACHABLE
+    unreachable = json.loads(capsys.readouterr().err)
+    assert unreachable["url"] == "http://other:8080"
+    assert unreachable["hint"].startswith("CLUSTER is a profile or an admin URL")
+
+
+def refuse(_: httpx.Request) -> httpx.Response:
+    message = "refused"
+    raise httpx.ConnectError(message)
