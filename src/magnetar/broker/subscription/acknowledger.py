@@ -37,14 +37,19 @@ class Acknowledger:
         self._narrowed = narrowed
 
     def cumulative(self, message_id: pb.MessageIdData) -> list[Range]:
-        """Acknowledge all messages up to and including an entry or a message in it."""
+        """Acknowledge all messages up to and including an entry or a message in it.
+
+        Messages in an entry count only if acknowledgements of single messages of a batch are kept.
+        """
         position = position_of(message_id)
         if position > self._ledger.last_confirmed_entry:
             return []
-        if not message_id.ack_set or not self._environment.config.acknowledgmentAtBatchIndexLevelEnabled:
+        if not message_id.ack_set:
             return self._intact(position)
         deleted = self._intact(self._ledger.previous_position(position))
-        return deleted + self._batch(position, message_id)
+        if self._environment.config.acknowledgmentAtBatchIndexLevelEnabled:
+            deleted += self._batch(position, message_id)
+        return deleted
 
     def _intact(self, through: Position) -> list[Range]:
         """Acknowledge all entries up to and including ``through`` except damaged ones, which no consumer was sent."""
