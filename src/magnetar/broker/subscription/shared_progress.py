@@ -302,6 +302,7 @@ class SharedProgress:
         outcome = self.state.merge(incoming)
         if outcome.kind is Kind.REPLACED:
             self._news = None
+            self._moved = True  # a cluster that gets the new epoch from here first must get the complete state
             self.made.moved()
         if outcome.changed and outcome.kind is not Kind.DELETED:
             self._cursor.attach(encode_state(incoming))

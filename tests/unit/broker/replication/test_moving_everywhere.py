@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from magnetar.ledger.rollover import ManagedLedgerConfig
 from tests.unit.broker.network import ClusterNetwork, Worker
+from tests.unit.broker.replication.test_changing_clusters import configure
 
 if TYPE_CHECKING:
     from magnetar.base.position import Position
@@ -87,6 +88,29 @@ def test_going_to_the_end_brings_nothing_back_of_what_has_not_arrived() -> None:
         other = Worker(network, name)
         assert other.read() == [], name
         other.leave()
+
+
+def test_a_cluster_that_learns_of_a_seek_from_a_third_one_keeps_what_the_seek_did_not_concern() -> None:
+    network = ClusterNetwork("ewr", "lga", settings={"replicationStartAt": "latest"})
+    worker = Worker(network, "ewr")
+    network.publish("ewr", "a", "b")
+    network.carry()
+    worker.ack(*worker.read())
+    network.progress()
+    network.add("jfk", targets=["ewr", "lga"])
+    configure(network, "ewr", "jfk", "lga")
+    network.progress(6)
+    network.cut("jfk", "lga")
+    seek_to_earliest(network, "jfk")  # jfk has no messages
+    network.progress()
+    worker = Worker(network, "ewr")
+    network.publish("ewr", "c")
+    worker.ack(*worker.read())
+    network.progress()
+    progress = network["lga"].subscription().progress
+    assert progress is not None
+    assert progress.state.epoch.cluster == "jfk"
+    assert Worker(network, "lga").read() == []
 
 
 def test_going_to_the_end_where_a_link_began_in_the_middle_leaves_the_rest_to_those_who_have_it() -> None:
