@@ -155,6 +155,20 @@ class MultipleConsumersDispatcher(Consumers, Part, ABC, Generic[R]):
         self._redelivery_counts.discard(ranges)
         self._check_blocked()
 
+    def messages_deleted(self, positions: Iterable[Position], by: Consumer) -> None:
+        """Record that messages of these batches were acknowledged by a consumer, which mostly holds the batches."""
+        state, unacked = self._unread.cursor.state, by.unacked_messages
+        for position in positions:
+            remaining, held = state.remaining(position), by.pending[position]
+            if remaining is not None and held > remaining.bit_count():
+                by.pending.add(position.ledger_id, [(position.entry_id, remaining.bit_count() - held)])
+        gone = unacked - by.unacked_messages
+        if gone and by in self.consumers:
+            by.messages_acked += gone
+            self._forgot(by, [gone])
+            self._check_blocked()
+            self._unread.topic.notify()
+
     def _forget_others(self, ranges: Sequence[Range], left: int) -> None:
         """Remove ``left`` of these entries, which any consumer may hold, or none.
 

@@ -11,6 +11,7 @@ from magnetar.base.parts import Part
 from magnetar.base.rates import Rates
 from magnetar.broker.dispatch.consumer import Consumer
 from magnetar.broker.dispatch.interfaces import DispatchedTopic
+from magnetar.broker.dispatch.multiple_consumers import MultipleConsumersDispatcher
 from magnetar.broker.loop.slices import taken_from
 from magnetar.broker.loop.under_way import UnderWay
 from magnetar.broker.subscription.ack_state import AckState
@@ -23,6 +24,7 @@ from magnetar.broker.subscription.protection_record import ProtectionRecord
 from magnetar.broker.subscription.requests import SubscriptionRequests
 from magnetar.broker.subscription.shared_progress import SharingTopic
 from magnetar.broker.subscription.unread import UnreadEntries
+from magnetar.wire.message_id import position_of
 from magnetar.wire.proto import pulsar_api_pb2 as pb
 
 if TYPE_CHECKING:
@@ -263,6 +265,9 @@ class Subscription(Part):
         else:
             deleted = self._acknowledger.individually(ack.message_id)
         self.entries_deleted(deleted, consumer)
+        dispatcher = self.consumers.dispatcher
+        if isinstance(dispatcher, MultipleConsumersDispatcher):
+            dispatcher.messages_deleted([position_of(each) for each in ack.message_id if each.ack_set], consumer)
         if ack.HasField("request_id"):
             self.flushes.then(done)
         else:
