@@ -363,22 +363,23 @@ class Session:
                 self._transport.pause_reading()
 
     async def is_alive(self) -> bool:
-        """Return whether the client answers a PING within ``connectionLivenessCheckTimeoutMillis``; close it if not."""
+        """Return whether the client answers a PING in time, or is not read and cannot be heard; otherwise close it."""
         if not self._open:
             return False
         if self.liveness is None:
             self.liveness = asyncio.Event()
         self.liveness.clear()
+        is_unheard = self.is_held_back
         self._transport.probe()
         try:
             timeout_s = self.environment.config.connectionLivenessCheckTimeoutMillis / 1000
             async with asyncio.timeout(timeout_s):
                 await self.liveness.wait()
         except TimeoutError:
-            log.warning("dead_connection_dropped", address=self.address)
-            self._transport.abort()
-            self.closed()
-            return False
+            if not (is_unheard or self.is_held_back):
+                log.warning("dead_connection_dropped", address=self.address)
+                self._transport.abort()
+                self.closed()
         return self._open
 
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from magnetar.sim.cluster import Client, Cluster
+from magnetar.base.errors import ServerError
+from magnetar.sim.cluster import Client, Cluster, Exclusive
 
 MIB = 1 << 20
 LARGE = "x" * MIB
@@ -95,3 +96,25 @@ def test_a_hit_of_the_limit_is_counted_once_until_reading_goes_on(cluster: Clust
     hits = cluster.environment.limit_hits.counts()
     assert hits["maxMessagePublishBufferSizeInMB"] == 1
     assert hits["maxPendingPublishRequestsPerConnection"] == 0
+
+
+@pytest.mark.parametrize("is_read_again", [False, True])
+def test_a_session_that_is_not_read_is_not_taken_for_dead(cluster: Cluster, *, is_read_again: bool) -> None:
+    cluster.prompt = True
+    client, other = publisher(cluster, "flood"), cluster.client()
+    client.subscribe(kind=Exclusive)
+    cluster.prompt = False
+    publish_until_held_back(client)
+    other.subscribe(2, kind=Exclusive)
+    if is_read_again:
+        cluster.commit()
+    assert client.reading == is_read_again
+    assert client.probes == 1
+    cluster.loop.advance(6)
+    assert not client.disconnected
+    assert [error.error for error in other.take("ERROR")] == [ServerError.ConsumerBusy]
+    cluster.commit()
+    cluster.loop.advance(1)
+    other.subscribe(3, kind=Exclusive)
+    cluster.loop.advance(6)
+    assert client.disconnected, "it is read, and does not answer"
