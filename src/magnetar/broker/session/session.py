@@ -160,6 +160,8 @@ class Session:
         if not self._open:
             return
         self._open = False
+        if self.liveness is not None:
+            self.liveness.set()
         # The cycle of session and transport is broken here; the collector would free thousands in one turn.
         self._transport = _NO_SOCKET
         if self._held_back is not None:

@@ -78,3 +78,15 @@ def test_messages_of_a_shared_consumer_have_no_epoch() -> None:
     client = published(Cluster())
     client.subscribe(kind=Shared, consumer_epoch=3)
     assert [message.HasField("consumer_epoch") for message in client.take("MESSAGE")] == [False] * 3
+
+
+def test_a_consumer_replaces_one_that_leaves_while_it_is_examined_at_once() -> None:
+    cluster = Cluster()
+    client, other = published(cluster), cluster.client()
+    client.subscribe(kind=Exclusive)
+    other.subscribe(kind=Exclusive)
+    assert (client.probes, other.messages()) == (1, [])
+    client.leave()
+    assert other.take("SUCCESS")
+    other.say(commands.flow(consumer_id=1, message_permits=9))
+    assert other.messages() == ["0", "1", "2"]

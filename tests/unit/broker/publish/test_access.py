@@ -48,6 +48,14 @@ def test_the_name_of_a_dead_producer_is_free() -> None:
     assert readiness(second) == [True]
 
 
+def test_the_name_of_a_producer_that_leaves_while_it_is_examined_is_free_at_once() -> None:
+    cluster = Cluster()
+    first, second = connected(cluster, "a"), connected(cluster, "a")
+    assert first.probes == 1
+    first.leave()
+    assert readiness(second) == [True]
+
+
 @pytest.mark.parametrize("mode", [pb.Shared, ONLY])
 def test_no_producer_joins_an_exclusive_one(mode: int) -> None:
     cluster = Cluster()
