@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from http import HTTPStatus
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Literal
 
 from magnetar.admin.models.metadata_sync import EditedField, HistoryEdit, UndoneEdit
 from magnetar.admin.models.model import iso_time
@@ -11,16 +11,17 @@ from magnetar.base.errors import AdminError, BadVersionError, InvalidTopicNameEr
 from magnetar.metadata.awaiting import Commit
 from magnetar.metadata.store import ABSENT, Put
 from magnetar.metasync.documents import MODELS
+from magnetar.metasync.local.marks import WHOLE
 from magnetar.metasync.places import resources_named
 from magnetar.metasync.timestamps import Timestamp
 from magnetar.metasync.undo import OverriddenError, UndoError, undone
 
 if TYPE_CHECKING:
-    from collections.abc import Generator
+    from collections.abc import Generator, Iterable
 
     from magnetar.metasync.history import Change, PastEdit
+    from magnetar.metasync.local.decisions import Holding
     from magnetar.metasync.places import Resource
-    from magnetar.metasync.records import Record
     from magnetar.metasync.store import SynchronizedStore
 
 
@@ -35,9 +36,13 @@ class MetadataHistory:
         """See MetadataSync."""
         found: list[tuple[Timestamp, HistoryEdit]] = []
         for resource in _resources(name):
-            record = self._store.record(resource)
+            edits: list[PastEdit] = []
             for edit in self._store.history.of(resource):
-                found.append((edit.timestamp, _model(resource, edit, record)))
+                edits.append(edit)
+                yield
+            states = _States(self._store.holdings.held(resource), edits)
+            for edit in edits:
+                found.append((edit.timestamp, _model(resource, edit, states)))
                 yield
         if not found:
             raise AdminError(HTTPStatus.NOT_FOUND, f"no edit of {name} is known")
@@ -97,7 +102,7 @@ def _resources(name: str) -> list[Resource]:
         raise AdminError(HTTPStatus.PRECONDITION_FAILED, str(error)) from error
 
 
-def _model(resource: Resource, edit: PastEdit, record: Record) -> HistoryEdit:
+def _model(resource: Resource, edit: PastEdit, states: _States) -> HistoryEdit:
     change: Literal["Created", "Modified", "Deleted"] = "Modified"
     if edit.is_creation or edit.is_deletion:
         change = "Created" if edit.is_creation else "Deleted"
@@ -109,12 +114,13 @@ def _model(resource: Resource, edit: PastEdit, record: Record) -> HistoryEdit:
         edited_at=iso_time(edit.timestamp.time_ms),
         arrived_at=iso_time(edit.arrived_ms),
         is_complete=edit.is_complete,
+        is_local=edit.is_local,
         fields=[
             EditedField(
                 field=_field(unit),
                 before=each.before,
                 after=each.value,
-                state=_state(edit, unit, each, record),
+                state=states.of(edit, unit, each),
                 lost_to=None if each.lost_to is None else str(each.lost_to),
             )
             for unit, each in sorted(edit.changes.items())
@@ -122,13 +128,32 @@ def _model(resource: Resource, edit: PastEdit, record: Record) -> HistoryEdit:
     )
 
 
-def _state(edit: PastEdit, unit: str, change: Change, record: Record) -> Literal["current", "replaced", "lost"]:
-    if change.lost_to is not None:
-        return "lost"
-    if edit.is_deletion:
-        return "current" if record.deleted == edit.timestamp and not record.exists else "replaced"
-    newest: Any = record.edits.get(unit)
-    return "current" if newest is not None and newest.timestamp == edit.timestamp else "replaced"
+class _States:
+    """Which edits of a resource count."""
+
+    def __init__(self, held: Holding, edits: Iterable[PastEdit]) -> None:
+        self._held = held
+        self._local: dict[str, PastEdit] = {}
+        """By unit, the newest edit for this cluster only."""
+        for edit in edits:
+            if edit.is_local:
+                self._local |= dict.fromkeys(edit.changes, edit) | {WHOLE: edit}
+
+    def of(self, edit: PastEdit, unit: str, change: Change) -> Literal["current", "replaced", "lost"]:
+        record = self._held.record
+        if change.lost_to is not None:
+            return "lost"
+        if edit.is_local:
+            is_current = self._is_local(unit) and self._local[WHOLE if edit.is_deletion else unit] is edit
+        elif edit.is_deletion:
+            is_current = record.deleted == edit.timestamp and not record.exists
+        else:
+            newest = record.edits.get(unit)
+            is_current = newest is not None and newest.timestamp == edit.timestamp
+        return "current" if is_current else "replaced"
+
+    def _is_local(self, unit: str) -> bool:
+        return self._held.is_local or unit in self._held.marks
 
 
 def _field(unit: str) -> str:

@@ -113,7 +113,8 @@ def history(session: Session, resource: Resource) -> None:
     """List the newest edits of a tenant, a namespace, or a topic and its policies, the oldest first.
 
     Each row is the change of one field: the edit, the cluster, the time, and whether the edit counts, was replaced by a
-    later one, or lost against a concurrent one.
+    later one, or lost against a concurrent one. Edits with --local have the scope local; other clusters do not know
+    them.
     """
     found = session.client.metadata_sync.history(resource)
     session.rows(found if session.is_json else [row for edit in found for row in _rows(edit)])
@@ -156,6 +157,7 @@ def _words(topic: dict[str, Any]) -> str:
 def _rows(edit: dict[str, Any]) -> list[dict[str, Any]]:
     """Return a row for each changed field; one for an edit without any."""
     what = {"edit": edit["edit"], "time": edit["editedAt"], "cluster": edit["cluster"], "change": edit["change"]}
+    what["scope"] = "local" if edit.get("isLocal") else ""
     nothing = {"field": "", "before": None, "after": None, "state": ""}
     fields = [
         {

@@ -39,6 +39,13 @@ def own_units(kind: ResourceType, document: Document) -> dict[str, Any]:
     return {unit: value for unit, value in units_of(kind, document).items() if value != defaults.get(unit)}
 
 
+def changed_units(kind: ResourceType, before: Document, after: Document) -> list[str]:
+    """Return the units with different values. Earlier versions stored no defaults of fields that they did not know."""
+    defaults = DEFAULTS[kind]
+    old, new = defaults | units_of(kind, before), defaults | units_of(kind, after)
+    return [unit for unit in {**old, **new} if old.get(unit) != new.get(unit)]
+
+
 def normal(kind: ResourceType, document: Document | None) -> Any:  # noqa: ANN401 - JSON has no narrower type
     """Return a document in the form in which it is stored, with the defaults of its fields; raises ValueError."""
     return None if document is None else MODELS[kind].model_validate(document).to_json()

@@ -13,18 +13,20 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 from magnetar.metadata.store import Delete, Put
 from magnetar.metasync.conflicts import lost_edits
-from magnetar.metasync.documents import own_units
+from magnetar.metasync.documents import changed_units, own_units
 from magnetar.metasync.places import history_path
 from magnetar.metasync.records import REMOVED
+from magnetar.metasync.rules import OF_EACH_CLUSTER
 from magnetar.metasync.timestamps import Timestamp
+from magnetar.metasync.units import units_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from magnetar.metadata.store import MetadataStore
     from magnetar.metasync.places import Resource
     from magnetar.metasync.records import Record
-    from magnetar.metasync.units import Document
+    from magnetar.metasync.units import Document, ResourceType
 
 EDITS_MAX = 50
 """Maximum number of edits of a resource that are kept. The oldest are forgotten."""
@@ -57,6 +59,8 @@ class PastEdit:
     """By unit; those of a deletion have the last values as ``before``."""
     is_complete: bool = True
     """Whether values and units were kept."""
+    is_local: bool = False
+    """Whether it is for this cluster only. It has no event, and its changes are those of the document here."""
 
     def to_json(self) -> dict[str, Any]:
         """Return the stored form."""
@@ -66,6 +70,7 @@ class PastEdit:
             "creation": self.is_creation,
             "deletion": self.is_deletion,
             "complete": self.is_complete,
+            **({"local": True} if self.is_local else {}),
             "changes": {
                 unit: [each.value, each.before, *([] if each.lost_to is None else [each.lost_to.to_json()])]
                 for unit, each in self.changes.items()
@@ -79,8 +84,15 @@ class PastEdit:
             unit: Change(value, before, Timestamp.from_json(lost_to[0]) if lost_to else None)
             for unit, (value, before, *lost_to) in found["changes"].items()
         }
-        timestamp = Timestamp.from_json(found["timestamp"])
-        return cls(timestamp, found["arrived"], found["creation"], found["deletion"], changes, found["complete"])
+        return cls(
+            Timestamp.from_json(found["timestamp"]),
+            found["arrived"],
+            found["creation"],
+            found["deletion"],
+            changes,
+            found["complete"],
+            found.get("local", False),
+        )
 
 
 def past_edits(
@@ -132,6 +144,22 @@ def past_edits(
     return [past for past in found if past != before[past.timestamp]], lost_count
 
 
+def local_edit(
+    kind: ResourceType, before: Document | None, after: Document | None, timestamp: Timestamp, now_ms: int
+) -> PastEdit | None:
+    """Return the edit for this cluster only that replaced a document; None if all of it belongs to each cluster."""
+    if before is None or after is None:
+        old, new = (own_units(kind, each or {}) for each in (before, after))
+        units = list({**old, **new})
+    else:
+        old, new = units_of(kind, before), units_of(kind, after)
+        units = [unit for unit in changed_units(kind, before, after) if unit not in OF_EACH_CLUSTER[kind]]
+        if not units:
+            return None
+    changes = {unit: Change(new.get(unit, REMOVED), old.get(unit, REMOVED)) for unit in units}
+    return PastEdit(timestamp, now_ms, before is None, after is None, changes, is_local=True)
+
+
 class History:
     """The kept edits of all resources, in a metadata store."""
 
@@ -144,14 +172,17 @@ class History:
     ) -> tuple[list[Put | Delete], int]:
         """Return the operations that keep the edits of ``past_edits``, and the number of new losers."""
         edits, lost_count = past_edits(known, arrived, document, now_ms, partial(self.find, resource))
+        return self.kept(resource, edits), lost_count
+
+    def kept(self, resource: Resource, edits: Sequence[PastEdit]) -> list[Put | Delete]:
+        """Return the operations that keep these edits, and forget the oldest beyond EDITS_MAX."""
         root = history_path(resource)
         names = set(self._store.children(root)) if edits else set[str]()
         values = {history_path(resource, each.timestamp): _encoded(each) for each in edits}
         paths = sorted({f"{root}/{name}" for name in names} | values.keys())
         outdated = paths[: max(0, len(paths) - EDITS_MAX)]
         operations: list[Put | Delete] = [Put(path, value) for path, value in values.items() if path not in outdated]
-        operations += [Delete(path) for path in outdated if path not in values]
-        return operations, lost_count
+        return [*operations, *(Delete(path) for path in outdated if path not in values)]
 
     def of(self, resource: Resource) -> Iterator[PastEdit]:
         """Yield the kept edits of a resource, the oldest first; each is read when it is asked for."""

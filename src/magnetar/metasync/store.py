@@ -20,7 +20,7 @@ from magnetar.metadata.forwarding import ForwardingMetadataStore
 from magnetar.metadata.store import Delete, Put
 from magnetar.metasync.arrivals import Arrivals
 from magnetar.metasync.events import EventError, EventType, MetadataChangeEvent
-from magnetar.metasync.history import History
+from magnetar.metasync.history import History, local_edit
 from magnetar.metasync.local.decisions import adopted, edited, merged
 from magnetar.metasync.local.holdings import Holdings, compact, next_number
 from magnetar.metasync.local.scope import is_local
@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from magnetar.metasync.local.decisions import Holding
     from magnetar.metasync.places import Resource
     from magnetar.metasync.records import Record
+    from magnetar.metasync.units import Document
 
 log = structlog.get_logger(__name__)
 
@@ -115,7 +116,15 @@ class SynchronizedStore(ForwardingMetadataStore):
             excess = self._too_large(held, written)
         if excess is not None:
             raise AdminError(HTTPStatus.PRECONDITION_FAILED, excess, Limit.METADATA_UNITS)
+        if document != held.document and published.is_empty and (is_local() or held.is_local):
+            written += self._kept_locally(held, document)
         return [*written, *self._kept(held, published)]
+
+    def _kept_locally(self, before: Holding, document: Document | None) -> list[Put | Delete]:
+        """Return the operations that keep an edit for this cluster only in the history of a resource."""
+        resource, now_ms = before.resource, self.holdings.now_ms()
+        edit = local_edit(resource.kind, before.document, document, self.holdings.clock.next(now_ms), now_ms)
+        return [] if edit is None else [*self.history.kept(resource, [edit]), self.holdings.put_clock()]
 
     def apply(self, event: MetadataChangeEvent, on_durable: OnDurable) -> bool:
         """Merge the edits of an event; return whether any is new. ``on_durable`` is told when they are durable.

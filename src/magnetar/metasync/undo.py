@@ -31,6 +31,12 @@ def undone(
     ``force`` also replaces the values of later edits of these units. Raises UndoError if there are no former values,
     or OverriddenError if later edits changed a unit and ``force`` is not set.
     """
+    if edit.is_local:
+        field = f" --field {next(iter(edit.changes)).removeprefix('/')}" if len(edit.changes) == 1 else ""
+        message = (
+            f"the edit is for this cluster only: end it with: magnetar metadata remove-local {resource.name}{field}"
+        )
+        raise UndoError(message)
     if edit.is_creation:
         message = f"the edit created {resource.name}: delete it instead"
         raise UndoError(message)

@@ -113,6 +113,7 @@ class FakeSynchronizer:
                 edited_at="1970-01-01T00:00:01.005Z",
                 arrived_at="1970-01-01T00:00:01.005Z",
                 is_complete=True,
+                is_local=not shown,
                 fields=shown,
             )
             for index, shown in enumerate(([], fields))

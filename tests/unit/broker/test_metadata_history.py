@@ -11,6 +11,11 @@ from magnetar.base.names import NamespaceName
 from magnetar.broker.loop.slices import at_once
 from magnetar.broker.metadata_history import MetadataHistory
 from magnetar.metadata.policies import Policies, TenantInfo
+from magnetar.metasync.events import MetadataChangeEvent
+from magnetar.metasync.local.scope import local_changes
+from magnetar.metasync.local.values import LocalMetadata
+from magnetar.metasync.places import Resource
+from magnetar.metasync.units import ResourceType
 from tests.unit.metasync.test_store import Cluster
 
 if TYPE_CHECKING:
@@ -58,6 +63,73 @@ def test_the_history_says_which_edit_counts(ewr: Cluster) -> None:
     assert (lost.fields[0].state, lost.fields[0].lost_to) == ("lost", newest.edit)
     assert (newest.edit, newest.fields[0].state) == ("1011000.0.jfk", "current")
     assert (newest.edited_at, newest.arrived_at) == ("1970-01-01T00:16:51.000Z", "1970-01-01T00:16:43.000Z")
+
+
+def local_states(cluster: Cluster, name: str = "acme/orders") -> list[tuple[str, dict[str, tuple[object, str]]]]:
+    """Return the kind and the fields, with their values and states, of the edits for this cluster only."""
+    return [
+        (edit.change, {each.field: (each.after, each.state) for each in edit.fields})
+        for edit in at_once(MetadataHistory(cluster.store).of(name))
+        if edit.is_local
+    ]
+
+
+def test_edits_for_this_cluster_only_are_shown_and_never_published(ewr: Cluster) -> None:
+    count = len(ewr.events())
+    with local_changes():
+        set_policies(ewr, message_ttl_in_seconds=5, properties={"a": "b"})
+        set_policies(ewr, message_ttl_in_seconds=6)
+    first = {"message_ttl_in_seconds": (5, "replaced"), "properties/a": ("b", "current")}
+    assert local_states(ewr) == [("Modified", first), ("Modified", {"message_ttl_in_seconds": (6, "current")})]
+    newest = at_once(MetadataHistory(ewr.store).of("acme/orders"))[-1]
+    assert (newest.edit, newest.cluster, newest.fields[0].before) == ("1004000.0.ewr", "ewr", 5)
+    assert len(ewr.events()) == count
+    ewr.restart()
+    set_policies(ewr, message_ttl_in_seconds=7)
+    assert local_states(ewr)[1] == ("Modified", {"message_ttl_in_seconds": (6, "replaced")})
+    jfk = Cluster("jfk")
+    jfk.receive(*ewr.events())
+    jfk.receive(*map(MetadataChangeEvent.decode, ewr.store.snapshot()))
+    assert local_states(jfk) == []
+
+
+def test_the_timestamp_of_a_local_edit_is_not_given_again_after_a_restart(ewr: Cluster) -> None:
+    with local_changes():
+        set_policies(ewr, message_ttl_in_seconds=5)
+    ewr.restart()
+    ewr.now_s -= 1
+    set_policies(ewr, properties={"a": "b"})
+    assert [edit.is_local for edit in at_once(MetadataHistory(ewr.store).of("acme/orders"))[-2:]] == [True, False]
+
+
+def test_a_resource_that_is_local_as_a_whole_has_a_local_history(ewr: Cluster) -> None:
+    bills = NamespaceName("acme", "bills")
+    with local_changes():
+        ewr.resources.namespaces.create(bills, Policies(message_ttl_in_seconds=5))
+    ewr.now_s += 1
+    ewr.resources.namespaces.update(bills, lambda old: old.model_copy(update={"message_ttl_in_seconds": 6}))
+    ttl = "message_ttl_in_seconds"
+    assert local_states(ewr, "acme/bills") == [("Created", {ttl: (5, "replaced")}), ("Modified", {ttl: (6, "current")})]
+    with local_changes():
+        ewr.resources.namespaces.delete(ORDERS)
+    assert local_states(ewr) == [("Deleted", {ttl: (None, "current")})]
+    assert LocalMetadata(ewr.store.holdings).remove(Resource(ResourceType.NAMESPACES, "acme/orders")) is not None
+    assert local_states(ewr) == [("Deleted", {ttl: (None, "replaced")})]
+
+
+def test_an_edit_of_what_belongs_to_each_cluster_is_not_shown(ewr: Cluster) -> None:
+    with local_changes():
+        set_policies(ewr, replication_clusters=["ewr"])
+    assert local_states(ewr) == []
+
+
+def test_a_local_edit_is_ended_and_not_undone(ewr: Cluster) -> None:
+    with local_changes():
+        set_policies(ewr, message_ttl_in_seconds=5)
+    status, reason = refusal(ewr, "acme/orders")
+    assert status is HTTPStatus.PRECONDITION_FAILED
+    assert reason.endswith("end it with: magnetar metadata remove-local acme/orders --field message_ttl_in_seconds")
+    assert undo(ewr, "acme/orders", "1002000.0.ewr").restored == {"message_ttl_in_seconds": 60}
 
 
 def test_undo_is_a_new_edit_for_all_clusters(ewr: Cluster) -> None:

@@ -40,6 +40,7 @@ def test_the_history_has_a_row_for_each_field(run: Run, capsys: pytest.CaptureFi
     lines = capsys.readouterr().out.splitlines()
     assert sum("1006.0.A" in line for line in lines) == 2
     assert any("message_ttl_in_seconds" in line and "lost to 1006.0.B" in line for line in lines)
+    assert [line.split()[0] for line in lines if "local" in line.split()] == ["1005.0.A"]
 
 
 def test_the_history_of_an_unknown_resource(capsys: pytest.CaptureFixture[str]) -> None:

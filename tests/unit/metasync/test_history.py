@@ -8,6 +8,7 @@ from magnetar.base.names import NamespaceName, TopicName
 from magnetar.metadata.policies import PartitionedTopicMetadata, Policies, TenantInfo
 from magnetar.metasync import history, store
 from magnetar.metasync.history import Change
+from magnetar.metasync.local.scope import local_changes
 from magnetar.metasync.places import HISTORY, Resource
 from magnetar.metasync.timestamps import Timestamp
 from magnetar.metasync.undo import OverriddenError, UndoError, undone
@@ -55,6 +56,18 @@ def test_an_edit_is_kept_with_the_value_before_and_survives_a_restart() -> None:
     assert first.changes == {"/message_ttl_in_seconds": Change(60, None)}
     assert second.changes == {"/message_ttl_in_seconds": Change(90, 60), "/properties/team": Change("x", None)}
     assert second.arrived_ms == 1_002_000
+
+
+def test_an_edit_for_this_cluster_only_is_kept_with_the_value_before() -> None:
+    ewr = new_cluster()
+    with local_changes():
+        set_policies(ewr, message_ttl_in_seconds=60)
+    ewr.restart()
+    _, edit = past(ewr)
+    assert (edit.is_local, edit.timestamp) == (True, Timestamp(1_001_000, 0, "ewr"))
+    assert edit.changes == {"/message_ttl_in_seconds": Change(60, None)}
+    with pytest.raises(UndoError, match="for this cluster only"):
+        undo(ewr, edit)
 
 
 def test_an_edit_of_another_cluster_is_kept_with_its_timestamp_and_the_time_of_its_arrival() -> None:

@@ -133,6 +133,8 @@ class HistoryEdit(Model):
     """Time of its arrival in this cluster."""
     is_complete: bool
     """Whether its values were kept; those of very large edits are not."""
+    is_local: bool
+    """Whether it is for this cluster only, as a change with ``--local``."""
     fields: list[EditedField]
 
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
-from magnetar.metasync.documents import DEFAULTS, document_with, normal, own_units
+from magnetar.metasync.documents import changed_units, document_with, normal, own_units
 from magnetar.metasync.local.marks import WHOLE, Mark, Marks, Reason
 from magnetar.metasync.records import PARTITIONS, REMOVED, Edit, Record
 from magnetar.metasync.rules import OF_EACH_CLUSTER, without_own
@@ -78,7 +78,7 @@ def edited(
         marks = {WHOLE: Mark(given.now_ms, Reason.EDIT)}
     elif is_local and before is not None and after is not None:
         own = OF_EACH_CLUSTER[resource.kind]
-        changed = [unit for unit in _changed(resource.kind, before, after) if unit not in own]
+        changed = [unit for unit in changed_units(resource.kind, before, after) if unit not in own]
         marks = marks | dict.fromkeys(changed, Mark(given.now_ms, Reason.EDIT))
     changed_here = replace(held, document=after, marks=marks)
     if is_local or held.is_local or not given.rules.includes(resource):
@@ -202,7 +202,7 @@ def _shared(held: Holding, after: Document, given: Circumstances) -> tuple[Holdi
     units: dict[str, Any] = own_units(resource.kind, after)
     if before is not None:
         new = units_of(resource.kind, after)
-        units = {unit: new.get(unit, REMOVED) for unit in _changed(resource.kind, before, after)}
+        units = {unit: new.get(unit, REMOVED) for unit in changed_units(resource.kind, before, after)}
     elif is_new and known.deleted is not None:
         # Known edits were made concurrently with the deletion before. Without one, the creation has not arrived.
         units = {**dict.fromkeys(known.edits, REMOVED), **units}
@@ -226,13 +226,6 @@ def _shared(held: Holding, after: Document, given: Circumstances) -> tuple[Holdi
 def _has(record: Record, unit: str, value: object) -> bool:
     known = record.edits.get(unit)
     return known is not None and known.value == value
-
-
-def _changed(kind: ResourceType, before: Document, after: Document) -> list[str]:
-    """Return the units with different values. Earlier versions stored no defaults of fields that they did not know."""
-    defaults = DEFAULTS[kind]
-    old, new = defaults | units_of(kind, before), defaults | units_of(kind, after)
-    return [unit for unit in {**old, **new} if old.get(unit) != new.get(unit)]
 
 
 def _kept_marks(held: Holding, common: dict[str, Any], given: Circumstances) -> Marks:

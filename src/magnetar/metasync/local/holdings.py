@@ -88,10 +88,14 @@ class Holdings:
             data = compact(after.record.to_json())
             self._remember(data, after.record)
             operations.append(Put(resource.record_path, data))
-            operations.append(Put(CLOCK, compact(self.clock.newest.to_json())))
+            operations.append(self.put_clock())
         if published is not None and not published.is_empty:
             operations += self._events(resource, published, omit)
         return operations
+
+    def put_clock(self) -> Put:
+        """Return the operation that keeps the newest timestamp, so that it is not given again after a restart."""
+        return Put(CLOCK, compact(self.clock.newest.to_json()))
 
     def _events(self, resource: Resource, record: Record, omit: Callable[[EventError], None] | None) -> Iterator[Put]:
         event_type = EventType.MODIFIED
