@@ -77,15 +77,17 @@ class ProducerAccess:
         self._waiting[producer] = lambda _: None
         return Admission(ready=False)
 
-    def leave(self, producer: Producer, others: Iterator[Producer]) -> Producer | None:
-        """Remove a producer, while ``others`` remain; return the waiting producer that gets the topic now, if any.
+    def leave(self, producer: Producer) -> None:
+        """Remove a producer; ``succeed`` follows."""
+        self._waiting.pop(producer, None)
+        if producer is self._exclusive:
+            self._exclusive = None
+
+    def succeed(self, others: Iterator[Producer]) -> Producer | None:
+        """Return the waiting producer that gets the topic now; None if there is none, or while there are ``others``.
 
         In Apache Pulsar, a producer that waits for shared ones waits forever, and shared ones are refused meanwhile.
         """
-        if self._waiting.pop(producer, None) is not None:
-            return None
-        if producer is self._exclusive:
-            self._exclusive = None
         if self._exclusive is not None or not self._waiting or next(others, None) is not None:
             return None
         successor = next(iter(self._waiting))

@@ -90,7 +90,12 @@ class ConnectedProducers(Mapping[str, "Producer"]):
         """Remove a producer; a waiting producer may get access now."""
         if self._connected.get(producer.options.name) is producer:
             self._left(producer)
-        successor = self.access.leave(producer, self.clients())
+        self.access.leave(producer)
+        self._give_access()
+
+    def _give_access(self) -> None:
+        """Admit a waiting producer if nobody has the topic."""
+        successor = self.access.succeed(self.clients())
         if successor is not None:
             self._enter(successor)
 

@@ -190,6 +190,11 @@ class TopicProducers(ConnectedProducers):
         super().remove(producer)
         self._topic.lag_limit.left()
 
+    def _give_access(self) -> None:
+        """Admit a waiting producer if nobody has the topic, but not while entries are dropped without an answer."""
+        if not self._topic.lifecycle.drops_entries:
+            super()._give_access()
+
     def _left(self, producer: Producer) -> None:
         super()._left(producer)
         self._topic.deduplication.left(producer.options.name)
@@ -211,6 +216,10 @@ class TopicProducers(ConnectedProducers):
             return
         self._topic.lag_limit.release_all()
 
+        def over() -> None:
+            lifecycle.apply(Event.DISMISSED)
+            self._give_access()
+
         def dismissed(_: StorageError | None) -> None:
             waiting = tuple(self.access.waiting) if also_waiting else ()
             publishers = [
@@ -218,6 +227,6 @@ class TopicProducers(ConnectedProducers):
                 for each in (*waiting, *self._connected.values())
                 if isinstance(each, ClientProducer | ReplicatedProducer)
             ]
-            self._send_away((), publishers, [("dismissal", lambda: lifecycle.apply(Event.DISMISSED))])
+            self._send_away((), publishers, [("dismissal", over)])
 
         self._topic.log.barrier(dismissed)

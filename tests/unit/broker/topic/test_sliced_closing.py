@@ -308,6 +308,27 @@ def test_publishers_are_dismissed_in_slices_and_those_who_come_back_wait() -> No
     assert client.names() == ["SEND_RECEIPT"]
 
 
+@pytest.mark.parametrize("count", range(6 * SLICE, 7 * SLICE))
+def test_a_waiting_producer_that_gets_the_topic_by_a_dismissal_of_others_can_publish(count: int) -> None:
+    cluster = Cluster()
+    client, waiting = cluster.client(), cluster.client()
+    for number in range(count):
+        client.produce(number, f"p{number}")
+    waiting.produce(producer_access_mode=pb.WaitForExclusive)
+    client.names()
+    waiting.names()
+    sent: list[int] = []
+
+    def look(told: int) -> None:
+        if waiting.heard and not sent:
+            sent.append(told)
+            read(waiting, commands.send(producer_id=1, sequence_id=0, entry=entry("x")))
+
+    watch(cluster, cluster.topic().producers.dismiss, client, look)
+    assert sent == [count], "it waits for all others"
+    assert waiting.names() == ["PRODUCER_SUCCESS", "SEND_RECEIPT"]
+
+
 @pytest.mark.parametrize("kind", [Shared, Key_Shared], ids=["Shared", "Key_Shared"])
 def test_entries_for_redelivery_are_returned_in_parts_and_sent_in_order(
     monkeypatch: pytest.MonkeyPatch, kind: pb.CommandSubscribe.SubType.ValueType
