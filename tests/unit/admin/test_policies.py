@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import asyncio
+from http import HTTPStatus
 from typing import TYPE_CHECKING
 
 import httpx
 import pytest
 
+from magnetar.admin.api import build_app
 from magnetar.base.names import TopicName
-from tests.unit.admin.fake_service import AppTransport, FakeTopic, new_service
+from magnetar.metadata.policy.values import BacklogQuota
+from tests.unit.admin.fake_service import FLIGHTS, AppTransport, FakeTopic, new_service
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import AsyncIterator, Iterator
 
 N = "namespaces/nyc/n"
 X = "persistent/nyc/n/x"
@@ -229,3 +233,23 @@ def test_a_namespace_may_be_created_with_its_policies(http: httpx.Client) -> Non
     }
     assert http.put("namespaces/nyc/m", json=wanted).status_code == 204
     assert {name: http.get("namespaces/nyc/m").json()[name] for name in wanted} == wanted
+
+
+def test_a_quota_that_was_set_while_the_body_of_another_one_arrived_is_kept() -> None:
+    service = new_service()
+    namespaces = service.resources.namespaces
+
+    async def slow() -> AsyncIterator[bytes]:
+        quotas = {"message_age": BacklogQuota(limitTime=9, policy="producer_exception")}
+        namespaces.update(FLIGHTS, lambda old: old.model_copy(update={"backlog_quota_map": quotas}))
+        yield b'{"limitSize": 7, "policy": "producer_exception"}'
+
+    async def post() -> int:
+        transport = httpx.ASGITransport(build_app(service, service.resources))
+        async with httpx.AsyncClient(transport=transport, base_url="http://a/admin/v2/") as client:
+            return (await client.post("namespaces/nyc/flights/backlogQuota", content=slow())).status_code
+
+    assert asyncio.run(post()) == HTTPStatus.NO_CONTENT
+    policies = namespaces.get(FLIGHTS)
+    assert policies is not None
+    assert policies.backlog_quota_map.keys() == {"message_age", "destination_storage"}

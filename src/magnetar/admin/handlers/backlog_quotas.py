@@ -45,8 +45,9 @@ class _Handlers:
         return _quotas(self._owners.namespace(request).backlog_quota_map)
 
     async def set_quota(self, request: Request) -> None:
-        policies = self._owners.namespace(request)
+        self._owners.namespace(request)
         kind, quota = await _quota(request, f"namespace[{namespace_name(request)}]")
+        policies = self._owners.namespace(request)  # the others may have changed while the body arrived
         check_quota(kind, quota, policies.retention_policies, "namespace")
         await self._owners.set(request, backlog_quota_map={**policies.backlog_quota_map, kind: quota})
 
