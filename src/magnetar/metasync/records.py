@@ -114,8 +114,9 @@ class Record:
         """Return the record with the edits of both."""
         assert self.kind is other.kind, (self.kind, other.kind)
         created, deleted = _newer(self.created, other.created), _newer(self.deleted, other.deleted)
-        edits = dict(self.edits)
-        for unit, edit in other.edits.items():
+        # Edits before the deletion take no part: more partitions among them would replace later fewer ones.
+        edits, others = _after(deleted, self.edits), _after(deleted, other.edits)
+        for unit, edit in others.items():
             known = edits.get(unit)
             if known is None:
                 edits[unit] = edit
@@ -123,8 +124,6 @@ class Record:
                 edits[unit] = _larger(known, edit)
             elif edit.wins_over(known):
                 edits[unit] = edit
-        if deleted is not None:
-            edits = {unit: edit for unit, edit in edits.items() if deleted < edit.timestamp}
         # Equal deletions tell the same, except those of a faulty cluster.
         told = (each.replaced for each in (self, other) if each.deleted == deleted)
         replaced = max(told, key=lambda each: (each is not None, each or ()))
@@ -204,6 +203,13 @@ def _replaced_of(value: object) -> tuple[Timestamp, ...]:
 
 def _newer(one: Timestamp | None, other: Timestamp | None) -> Timestamp | None:
     return max((each for each in (one, other) if each is not None), default=None)
+
+
+def _after(deleted: Timestamp | None, edits: Mapping[str, Edit]) -> dict[str, Edit]:
+    """Return the edits that a deletion does not remove, in a new dictionary."""
+    if deleted is None:
+        return dict(edits)
+    return {unit: edit for unit, edit in edits.items() if deleted < edit.timestamp}
 
 
 def _larger(one: Edit, other: Edit) -> Edit:

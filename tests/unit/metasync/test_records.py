@@ -3,7 +3,7 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING
 
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from magnetar.metasync.records import PARTITIONS, REMOVED, Edit, Record
@@ -25,6 +25,14 @@ deletions = st.builds(Record, st.just(NAMESPACE), st.none() | timestamps, timest
 records = parts | st.builds(Record.merge, parts, deletions)
 """Any parts of records, also of a faulty cluster that gives a timestamp twice."""
 
+counts = st.dictionaries(st.just(PARTITIONS), st.builds(Edit, timestamps, st.sampled_from([REMOVED, 1, 2, 3, "x"])))
+topics = st.builds(Record, st.just(ResourceType.TOPICS), st.none() | timestamps, st.none() | timestamps, counts)
+
+
+def topic(partitions: int = 0, *, at: int = 0, deleted: int | None = None) -> Record:
+    edits = {PARTITIONS: Edit(Timestamp(at, 0, "ewr"), partitions)} if partitions else {}
+    return Record(ResourceType.TOPICS, None, None if deleted is None else Timestamp(deleted, 0, "ewr"), edits)
+
 
 def text(edit: Edit) -> str:
     """Return what decides between edits with equal timestamps."""
@@ -45,6 +53,14 @@ def test_merging_is_commutative(one: Record, other: Record) -> None:
 
 @given(records, records, records)
 def test_merging_is_associative(one: Record, other: Record, third: Record) -> None:
+    assert merged(merged(one, other), third) == merged(one, merged(other, third))
+
+
+@example(topic(3, at=1), topic(deleted=2), topic(1, at=5))
+@given(topics, topics, topics)
+def test_merging_of_partitions_is_commutative_and_associative(one: Record, other: Record, third: Record) -> None:
+    """A deletion of a topic comes from a faulty cluster only: each cluster deletes its own."""
+    assert merged(one, other) == merged(other, one)
     assert merged(merged(one, other), third) == merged(one, merged(other, third))
 
 
