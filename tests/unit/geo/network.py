@@ -207,7 +207,7 @@ class Cluster:
         twin.partial = {
             entry: left
             for entry, left in self.twin.partial.items()
-            if entry in wanted and entry not in self.entries.values() and not self.is_after(entry, mark_delete, to_end)
+            if entry in wanted and entry not in self.entries.values() and not self.is_after(entry, to_end)
         }
         assert not any(map(twin.outside, wanted))
         self.twin = twin
@@ -218,23 +218,16 @@ class Cluster:
         for local, held in self.entries.items():
             if held == entry:
                 return local > mark_delete
-        if self.is_after(entry, mark_delete, to_end):
+        if self.is_after(entry, to_end):
             return True
         return not self.twin.outside(entry) and entry not in self.twin.acknowledged
 
-    def is_after(self, entry: Entry, mark_delete: Position, to_end: bool) -> bool:
-        """Return whether an entry that is not held counts as after the new position."""
+    def is_after(self, entry: Entry, to_end: bool) -> bool:
+        """Return whether an entry that is not held counts as after the new position: it has yet to arrive."""
         cluster, position = entry
-        held = [
-            origin for local, (source, origin) in self.entries.items() if source == cluster and local <= mark_delete
-        ]
-        behind = [origin for source, origin in self.entries.values() if source == cluster and origin not in held]
-        reached = [*held, *([self.before[cluster]] if cluster in self.before else [])]
-        if to_end or not (reached or behind):
-            return False
-        if not reached:
-            return position > min(behind)
-        return position > max(reached)
+        held = [origin for source, origin in self.entries.values() if source == cluster]
+        held += [self.before[cluster]] if cluster in self.before else []
+        return not to_end and bool(held) and position > max(held)
 
     def take(self, effects: LocalEffects) -> None:
         newly = self.cursor.acknowledge_ranges(effects.ranges)

@@ -168,6 +168,17 @@ class Track:
             held = min(held, local.entry_id - first.entry_id + 1)
         return Position(origin.ledger_id, origin.entry_id + held - 1)
 
+    def gaps(self, after: Position) -> Iterator[Interval]:
+        """Yield the intervals of origin positions after the entry at ``after`` that lie between two entries held here.
+
+        The origin may have published entries in them, but none that this log holds.
+        """
+        for origin_first, floor in self._floors.items():
+            if origin_first > after:
+                previous = self._previous(self._table.origin_at_or_below(origin_first))
+                if previous is not None and previous < floor:
+                    yield Interval(previous, floor)
+
     def count_through(self, local: Position) -> int:
         """Count the entries at or below ``local``, including trimmed ones."""
         index = self._table.local_at_or_below(local)

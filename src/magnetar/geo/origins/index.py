@@ -238,6 +238,14 @@ class OriginIndex:
         track = self._tracks.get(cluster or self.local_cluster)
         return track.extents(after_local, through_local) if track is not None else iter(())
 
+    def gaps(self, cluster: str, after: Position) -> Iterator[Interval]:
+        """Yield the intervals of positions of ``cluster`` after ``after`` that lie between two entries held here.
+
+        No entry in them is held here. The index must not change while the iterator is in use.
+        """
+        track = self._tracks.get(cluster)
+        return track.gaps(after) if track is not None else iter(())
+
     def count_own(self, cluster: str, after: Position, through: Position) -> int:
         """Count the entries of ``cluster`` at local positions ``(after, through]``."""
         track = self._tracks.get(cluster)

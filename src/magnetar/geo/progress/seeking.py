@@ -58,6 +58,8 @@ def sought(
         if reached is None:
             reached = next(iter(index.own_extents(EARLIEST, LATEST, cluster))).floor
         kept = _cut(old, min(old.start, reached), LATEST if to_end else reached)
+        if not to_end:
+            _keep_gaps(index, cluster, old, kept, reached)
         for extent in index.own_extents(EARLIEST, mark_delete, cluster):
             if extent.origin_last > kept.start:
                 kept.acknowledge(max(extent.floor, kept.start), extent.origin_last)
@@ -67,6 +69,15 @@ def sought(
         begins = kept.start < reached and kept.acknowledged.covers(kept.start, reached)
         found[cluster] = _cut(kept, reached, LATEST) if begins else kept
     return found
+
+
+def _keep_gaps(index: OriginIndex, cluster: str, old: OriginProgress, kept: OriginProgress, reached: Position) -> None:
+    """Keep the state of entries that this log lacks, although it has later ones; those before the start stay out."""
+    for lower, upper in index.gaps(cluster, reached):
+        for covered_lower, covered_upper in old.covered(lower, upper):
+            kept.acknowledge(covered_lower, covered_upper)
+        for position, remaining in old.partial.between(lower, upper):
+            kept.narrow(position, remaining)
 
 
 def _seek_returned(index: OriginIndex, kept: OriginProgress, mark_delete: Position) -> None:

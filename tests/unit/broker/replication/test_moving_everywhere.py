@@ -5,6 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from magnetar.ledger.rollover import ManagedLedgerConfig
+from magnetar.sim.cluster import entry
+from magnetar.wire import commands
 from tests.unit.broker.network import ClusterNetwork, Worker
 from tests.unit.broker.replication.test_changing_clusters import configure
 
@@ -111,6 +113,29 @@ def test_a_cluster_that_learns_of_a_seek_from_a_third_one_keeps_what_the_seek_di
     assert progress is not None
     assert progress.state.epoch.cluster == "jfk"
     assert Worker(network, "lga").read() == []
+
+
+def test_a_seek_leaves_messages_between_those_of_its_log_as_they_are() -> None:
+    """They were not meant for the cluster of the seek, so nobody there has asked for them again."""
+    network = ClusterNetwork("ewr", "jfk", "lga")
+    client = network["ewr"].client()
+    client.produce()
+    chosen = {"not to jfk 1": ["lga"], "not to jfk 2": ["lga"]}
+    texts = ["a", "not to jfk 1", "b", "not to jfk 2", "c"]
+    entries = [entry(text, replicate_to=chosen.get(text, [])) for text in texts]
+    client.say(*(commands.send(producer_id=1, sequence_id=at, entry=each) for at, each in enumerate(entries)))
+    network.carry()
+    worker = Worker(network, "ewr")
+    assert worker.read() == texts
+    worker.ack(*(text for text in texts if text != "not to jfk 2"))
+    worker.leave()
+    network.progress()
+    seek(network, "jfk", network["jfk"].topic().ledger.first_position)
+    network.progress()
+    for name in ("ewr", "lga"):
+        worker = Worker(network, name)
+        assert worker.read() == ["b", "not to jfk 2", "c"], name
+        worker.leave()
 
 
 def test_going_to_the_end_where_a_link_began_in_the_middle_leaves_the_rest_to_those_who_have_it() -> None:
