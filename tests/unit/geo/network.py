@@ -220,7 +220,17 @@ class Cluster:
                 return local > mark_delete
         if self.is_after(entry, to_end):
             return True
-        return not self.twin.outside(entry) and entry not in self.twin.acknowledged
+        is_outside = self.twin.outside(entry) and not self.is_in_a_gap(entry, mark_delete, to_end)
+        return not is_outside and entry not in self.twin.acknowledged
+
+    def is_in_a_gap(self, entry: Entry, mark_delete: Position, to_end: bool) -> bool:
+        """Return whether the log lacks an entry between two that it has, the second one after the new position."""
+        cluster, position = entry
+        held = [(local, origin) for local, (source, origin) in self.entries.items() if source == cluster]
+        reached = [origin for local, origin in held if local <= mark_delete]
+        reached += [self.before[cluster]] if cluster in self.before else []
+        behind = [origin for local, origin in held if local > mark_delete]
+        return not to_end and bool(behind) and max(reached, default=min(behind)) < position < max(behind)
 
     def is_after(self, entry: Entry, to_end: bool) -> bool:
         """Return whether an entry that is not held counts as after the new position: it has yet to arrive."""

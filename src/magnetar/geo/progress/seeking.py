@@ -6,7 +6,8 @@ A seek concerns only the entries of the log in which it is made:
 * entries after it become unacknowledged, and so do entries that an origin published later and that have yet to arrive,
   unless the seek goes to the very end: then no entry becomes unacknowledged;
 * entries that this log lacks although it has later entries of the same origin (trimmed, before the start of the link,
-  not meant for this cluster) keep their state, and so do all entries of an origin without entries here.
+  not meant for this cluster) keep their state, and so do all entries of an origin without entries here. After a seek
+  to a place before the old start, those between the two are in the subscription.
 
 So a seek to the end in a cluster that joined late neither takes entries from consumers in other clusters nor brings
 consumed ones back.
@@ -72,10 +73,13 @@ def sought(
 
 
 def _keep_gaps(index: OriginIndex, cluster: str, old: OriginProgress, kept: OriginProgress, reached: Position) -> None:
-    """Keep the state of entries that this log lacks, although it has later ones; those before the start stay out."""
+    """Keep the acknowledgements of entries that this log lacks, although it has later ones.
+
+    Entries before the old start are not acknowledged: another cluster may have the subscription with an earlier start.
+    """
     for lower, upper in index.gaps(cluster, reached):
-        for covered_lower, covered_upper in old.covered(lower, upper):
-            kept.acknowledge(covered_lower, covered_upper)
+        for acknowledged in old.acknowledged.within(lower, upper):
+            kept.acknowledge(*acknowledged)
         for position, remaining in old.partial.between(lower, upper):
             kept.narrow(position, remaining)
 

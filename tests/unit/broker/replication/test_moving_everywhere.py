@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from magnetar.ledger.rollover import ManagedLedgerConfig
 from magnetar.sim.cluster import entry
 from magnetar.wire import commands
+from magnetar.wire.proto import pulsar_api_pb2 as pb
 from tests.unit.broker.network import ClusterNetwork, Worker
 from tests.unit.broker.replication.test_changing_clusters import configure
 
@@ -136,6 +137,23 @@ def test_a_seek_leaves_messages_between_those_of_its_log_as_they_are() -> None:
         worker = Worker(network, name)
         assert worker.read() == ["b", "not to jfk 2", "c"], name
         worker.leave()
+
+
+def test_a_seek_to_before_the_start_skips_nothing_that_a_subscription_made_elsewhere_has_to_read() -> None:
+    network = ClusterNetwork("ewr", "jfk", "lga")
+    client = network["ewr"].client()
+    client.produce()
+    entries = [entry("a"), entry("not to jfk", replicate_to=["lga"]), entry("b")]
+    client.say(*(commands.send(producer_id=1, sequence_id=at, entry=each) for at, each in enumerate(entries)))
+    network.carry()
+    network.cut("jfk", "lga")
+    network.cut("ewr", "jfk")
+    Worker(network, "lga").leave()
+    Worker(network, "jfk", initialPosition=pb.CommandSubscribe.Latest).leave()
+    seek_to_earliest(network, "jfk")
+    network.heal("jfk", "lga")
+    network.heal("ewr", "jfk")
+    assert Worker(network, "lga").read() == ["a", "not to jfk", "b"]
 
 
 def test_going_to_the_end_where_a_link_began_in_the_middle_leaves_the_rest_to_those_who_have_it() -> None:
