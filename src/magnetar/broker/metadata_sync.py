@@ -25,6 +25,7 @@ from magnetar.base.limits import Limit
 from magnetar.base.names import TopicName
 from magnetar.base.tasks import start_task
 from magnetar.broker.admin.stranded import stranded_topics
+from magnetar.broker.metadata_checks import check_fields
 from magnetar.broker.metadata_history import MetadataHistory
 from magnetar.client.client import PulsarClient
 from magnetar.metadata.policies import DEFAULT_NUMBER_OF_NAMESPACE_BUNDLES, BundlesData, Policies, TenantInfo
@@ -70,7 +71,7 @@ def synchronized_store(config: BrokerConfig, metadata: MetadataStore, clock: Clo
         parse_rules(config.metadataSyncIncludedResources),
         parse_rules(config.metadataSyncExcludedResources),
     )
-    return SynchronizedStore(metadata, config.clusterName, clock, rules)
+    return SynchronizedStore(metadata, config.clusterName, clock, rules, check_fields)
 
 
 class MetadataSync:

@@ -21,7 +21,7 @@ from magnetar.metadata.store import Delete, Put
 from magnetar.metasync.arrivals import Arrivals
 from magnetar.metasync.events import EventError, EventType, MetadataChangeEvent
 from magnetar.metasync.history import History, local_edit
-from magnetar.metasync.local.decisions import adopted, edited, merged
+from magnetar.metasync.local.decisions import accept_all, adopted, edited, merged
 from magnetar.metasync.local.holdings import Holdings, compact, next_number
 from magnetar.metasync.local.scope import is_local
 from magnetar.metasync.places import OUTBOX, REFUSED, RULES, SYNCHRONIZED, event_path, refused_path, resource_at
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
     from magnetar.base.world import Clock
     from magnetar.metadata.store import MetadataStore, OnDurable
-    from magnetar.metasync.local.decisions import Holding
+    from magnetar.metasync.local.decisions import Check, Holding
     from magnetar.metasync.places import Resource
     from magnetar.metasync.records import Record
     from magnetar.metasync.units import Document
@@ -68,12 +68,17 @@ ADOPTED_AT_ONCE = 100
 class SynchronizedStore(ForwardingMetadataStore):
     """See MetadataStore. Used on the event loop's thread."""
 
-    def __init__(self, inner: MetadataStore, cluster: str, clock: Clock, rules: Rules) -> None:
-        """Record edits of ``cluster`` in ``inner``, at the times of ``clock``; ``rules`` decides which are shared."""
+    def __init__(
+        self, inner: MetadataStore, cluster: str, clock: Clock, rules: Rules, check: Check = accept_all
+    ) -> None:
+        """Record edits of ``cluster`` in ``inner``, at the times of ``clock``; ``rules`` decides which are shared.
+
+        ``check`` refuses values of other clusters.
+        """
         super().__init__(inner)
         self._rules = rules
         self._cluster = cluster
-        self.holdings = Holdings(inner, cluster, clock, rules)
+        self.holdings = Holdings(inner, cluster, clock, rules, check)
         self.arrivals = Arrivals(inner)
         self.history = History(inner)
         self._forgotten: Timestamp | None = None

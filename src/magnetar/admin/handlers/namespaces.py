@@ -84,7 +84,7 @@ class _Namespaces:
         wanted = await body(request, _POLICIES) or Policies()
         remove_last_edit(wanted)
         _check_acted_on(wanted)
-        bundles = _bundles(wanted.bundles)
+        bundles = checked_bundles(wanted.bundles)
         clusters = wanted.replication_clusters or [self._context.service.cluster_name]
         self._check_clusters(namespace, clusters)
         policy_checks.check(wanted)
@@ -195,7 +195,7 @@ def _check_acted_on(policies: Policies) -> None:
             raise AdminError(HTTPStatus.NOT_IMPLEMENTED, f"Magnetar does not support the namespace policy {field}")
 
 
-def _bundles(wanted: BundlesData) -> BundlesData:
+def checked_bundles(wanted: BundlesData) -> BundlesData:
     """Return the bundles of a new namespace; refuses with 400 a wrong number of them."""
     bounds = _bounds(wanted.boundaries) if wanted.boundaries else None
     count = len(bounds) - 1 if bounds else wanted.numBundles or DEFAULT_NUMBER_OF_NAMESPACE_BUNDLES

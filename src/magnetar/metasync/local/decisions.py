@@ -8,6 +8,7 @@ local edit, never changes another cluster.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Collection
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
@@ -15,10 +16,10 @@ from magnetar.metasync.documents import changed_units, document_with, normal, ow
 from magnetar.metasync.local.marks import WHOLE, Mark, Marks, Reason
 from magnetar.metasync.records import PARTITIONS, REMOVED, Edit, Record
 from magnetar.metasync.rules import OF_EACH_CLUSTER, without_own
-from magnetar.metasync.units import ResourceType, units_of
+from magnetar.metasync.units import ResourceType, keys_of, units_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Iterable
 
     from magnetar.metasync.places import Resource
     from magnetar.metasync.rules import Rules
@@ -47,6 +48,17 @@ class Holding:
         return mark is not None and mark.reason is Reason.EDIT
 
 
+Check = Callable[[ResourceType, "Document", Collection[str]], None]
+"""Raises ValueError if an admin call would refuse the values of these fields of a document.
+
+It must decide about each field by itself, so that all clusters refuse the same edits.
+"""
+
+
+def accept_all(_: ResourceType, __: Document, ___: Collection[str]) -> None:
+    """See Check."""
+
+
 @dataclass(frozen=True, slots=True)
 class Circumstances:
     """What decides beside the holding."""
@@ -59,6 +71,7 @@ class Circumstances:
     """Whether the resource's tenant allows this cluster."""
     has_topics: Callable[[], bool] = bool
     """Returns whether the deletion of the resource would strand topics here."""
+    check: Check = accept_all
 
 
 def edited(
@@ -93,7 +106,7 @@ def edited(
 
 
 def merged(held: Holding, news: Record, given: Circumstances) -> Holding:
-    """Merge edits of another cluster; raises ValueError if the record would not have a valid document.
+    """Merge edits of another cluster; raises ValueError if an admin call would refuse the document of the record.
 
     A resource whose creation has not arrived must be valid as well: otherwise the creation would be refused.
     """
@@ -103,7 +116,9 @@ def merged(held: Holding, news: Record, given: Circumstances) -> Holding:
     units = {unit: edit.value for unit, edit in record.edits.items() if edit.value is not REMOVED}
     if not record.exists and held.resource.kind is ResourceType.TOPICS:
         units.setdefault(PARTITIONS, 1)
-    document_with(held.resource.kind, units)
+    known = held.record.edits
+    fields = {keys_of(unit)[0] for unit in news.edits if record.edits.get(unit) != known.get(unit)}
+    given.check(held.resource.kind, document_with(held.resource.kind, units), fields)
     return applied(replace(held, record=record), given)
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from magnetar.metadata.resources import MANAGED_LEDGERS
 from magnetar.metadata.store import Delete, Put
 from magnetar.metasync.events import EventType, MetadataChangeEvent
-from magnetar.metasync.local.decisions import Circumstances, Holding
+from magnetar.metasync.local.decisions import Circumstances, Holding, accept_all
 from magnetar.metasync.local.marks import decoded, encoded
 from magnetar.metasync.places import CLOCK, LOCAL, OUTBOX, RECORDS, Resource, event_path, resource_at
 from magnetar.metasync.records import Record
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from magnetar.base.world import Clock
     from magnetar.metadata.store import MetadataStore
     from magnetar.metasync.events import EventError
+    from magnetar.metasync.local.decisions import Check
     from magnetar.metasync.rules import Rules
 
 
@@ -31,13 +32,16 @@ RECENT_MAX = 2
 class Holdings:
     """Reads the resources, and returns the operations that change them. Used on the event loop's thread."""
 
-    def __init__(self, store: MetadataStore, cluster: str, clock: Clock, rules: Rules) -> None:
+    def __init__(
+        self, store: MetadataStore, cluster: str, clock: Clock, rules: Rules, check: Check = accept_all
+    ) -> None:
         """Read the resources of ``cluster`` in ``store``; ``clock`` is the wall clock."""
         self.store = store
         """What is committed to it is not published."""
         self.rules = rules
         self.cluster = cluster
         self._wall = clock
+        self._check = check
         stored = store.get(CLOCK)
         self.clock = HybridClock(cluster, None if stored is None else Timestamp.from_json(json.loads(stored.value)))
         self._next_number = next_number(store.children(OUTBOX))
@@ -55,6 +59,7 @@ class Holdings:
             lambda: self.clock.next(self.now_ms()),
             is_allowed=resource.kind is ResourceType.TENANTS or self.allows(resource.tenant),
             has_topics=lambda: self.has_topics(resource),
+            check=self._check,
         )
 
     def held(self, resource: Resource) -> Holding:
