@@ -14,8 +14,6 @@ from magnetar.wire.frame import frame_opening
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from magnetar.base.position import Position
-
 RUN_MIN = 6
 """Minimum number of frames; shorter runs are faster with prepared protobuf messages."""
 
@@ -23,14 +21,14 @@ _SEND_RECEIPT = b"\x08\x07\x3a"
 _MESSAGE = b"\x08\x09\x4a"
 
 
-def send_receipts(producer_id: int, heads: Sequence[tuple[int, int, int]], first: Position) -> bytes | None:
-    """Encode a SEND_RECEIPT for each head (see ``Sends``); their entries have adjacent positions from ``first`` on.
+def send_receipts(
+    producer_id: int, heads: Sequence[tuple[int, int, int]], ledger_id: int, entry_ids: Sequence[bytes]
+) -> bytes | None:
+    """Encode a SEND_RECEIPT for each head (see ``Sends``); ``entry_ids`` are the encoded entry ids of the receipts.
 
     Returns None if the encoded numbers differ in length.
     """
-    ledger_id, entry_id = first
     sequence_ids = varint.write_each([sequence_id for sequence_id, _, _ in heads])
-    entry_ids = varint.write_consecutive(entry_id, len(heads))
     highest_ids = varint.write_each([highest for _, highest, _ in heads])
     lengths = [_common_length(numbers) for numbers in (sequence_ids, entry_ids, highest_ids)]
     if None in lengths:

@@ -167,6 +167,28 @@ def test_send_receipts_are_those_of_each_send(
     assert joined == b"".join(one_by_one)
 
 
+@given(ids, st.lists(st.tuples(ids, ids | st.just(0), st.just(1)), max_size=9), positions | st.just(EARLIEST))
+def test_send_receipts_at_one_position_are_those_of_each_send(
+    producer_id: int, heads: list[tuple[int, int, int]], position: Position
+) -> None:
+    one_by_one = [
+        commands.send_receipt(
+            producer_id=producer_id, sequence_id=sequence_id, highest_sequence_id=highest, position=position
+        )
+        for sequence_id, highest, _ in heads
+    ]
+    joined = commands.send_receipts_at(producer_id=producer_id, heads=heads, position=position)
+    assert joined == b"".join(one_by_one)
+
+
+def test_send_receipts_of_duplicates_of_a_producer_that_counts() -> None:
+    heads = [(sequence_id, 0, 1) for sequence_id in range(200, 300)]
+    joined = commands.send_receipts_at(producer_id=1, heads=heads, position=EARLIEST)
+    receipts = [decode(frame).command.send_receipt for frame in split(joined)]
+    assert [receipt.sequence_id for receipt in receipts] == list(range(200, 300))
+    assert {position_of(receipt.message_id) for receipt in receipts} == {EARLIEST}
+
+
 @pytest.mark.parametrize(("count", "highest"), [(1, 0), (50, 0), (50, 3), (300, 0)])
 @pytest.mark.parametrize("first", [0, 100, 128, 2**21 - 5])
 def test_send_receipts_of_a_producer_that_counts(count: int, highest: int, first: int) -> None:

@@ -126,12 +126,11 @@ def answer_stored(producer: StoringProducer, heads: Sequence[SendHead], first: P
 
 def answer_repeated(producer: StoringProducer, heads: Sequence[SendHead]) -> None:
     """Write the receipts of duplicates, as soon as the limit of lag allows receipts for all stored entries."""
-    for sequence_id, highest, _ in heads:
-        if producer.topic.lag_limit.gate is None:
-            answer_without_position(producer, sequence_id, highest)
-        else:
-            receipt = _receipt_at(EARLIEST, producer, sequence_id, highest)
-            _write_when_safe(producer, producer.topic.ledger.last_confirmed_entry, 1, receipt)
+    receipts = _receipts_at(EARLIEST, producer, heads)
+    if producer.topic.lag_limit.gate is None:
+        _write(producer, receipts)
+    else:
+        _write_when_safe(producer, producer.topic.ledger.last_confirmed_entry, len(heads), receipts)
 
 
 def _write_when_safe(producer: StoringProducer, last: Position, count: int, receipts: bytes) -> None:
@@ -164,21 +163,10 @@ def answer_error(producer: Producer, head: SendHead, code: ServerError, message:
     )
 
 
-def answer_without_position(producer: Producer, sequence_id: int, highest: int) -> None:
-    """Write the receipt of a duplicate, with Pulsar's position -1:-1."""
-    _write(producer, _receipt_at(EARLIEST, producer, sequence_id, highest))
-
-
 def answer_at(producer: Producer, heads: Sequence[SendHead], position: Position) -> None:
-    """Write receipts of SENDs that all have the same position."""
-    receipts = [_receipt_at(position, producer, sequence_id, highest) for sequence_id, highest, _ in heads]
-    _write(producer, b"".join(receipts))
+    """Write receipts of SENDs that all have the same position; that of duplicates is Pulsar's -1:-1."""
+    _write(producer, _receipts_at(position, producer, heads))
 
 
-def _receipt_at(position: Position, producer: Producer, sequence_id: int, highest: int) -> bytes:
-    return commands.send_receipt(
-        producer_id=producer.options.producer_id,
-        sequence_id=sequence_id,
-        highest_sequence_id=highest,
-        position=position,
-    )
+def _receipts_at(position: Position, producer: Producer, heads: Sequence[SendHead]) -> bytes:
+    return commands.send_receipts_at(producer_id=producer.options.producer_id, heads=heads, position=position)

@@ -11,7 +11,7 @@ import structlog
 from magnetar.base.errors import DataLossError, LinkGapError, MagnetarError, RequestError, ServerError, without_frames
 from magnetar.base.position import EARLIEST
 from magnetar.broker.publish.interfaces import PublishedTopic
-from magnetar.broker.publish.producer import answer_failed, answer_without_position
+from magnetar.broker.publish.producer import answer_at, answer_failed
 from magnetar.geo.origins.annotation import Annotation, RunExtent
 from magnetar.geo.receiving import Verdict, floor_of, gap_error, judge, lacks_entries_before
 from magnetar.geo.snapshots.markers import KINDS
@@ -308,8 +308,7 @@ class ReplicatedProducer:
                 self.session.write(commands.send_receipts(producer_id=self.options.producer_id, heads=run, first=first))
                 first = first._replace(entry_id=first.entry_id + len(run))
             elif verdict in (Verdict.DUPLICATE, Verdict.SKIP):
-                for sequence_id, highest, _ in run:
-                    answer_without_position(self, sequence_id, highest)
+                answer_at(self, run, EARLIEST)
             else:
                 for sequence_id, _, _ in run:
                     self.session.write(

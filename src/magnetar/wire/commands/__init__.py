@@ -51,6 +51,7 @@ from magnetar.wire.commands.per_message import (
     send,
     send_receipt,
     send_receipts,
+    send_receipts_at,
 )
 from magnetar.wire.commands.producers import close_producer, producer, producer_success, producer_waiting, send_error
 
@@ -105,6 +106,7 @@ __all__ = [
     "send_error",
     "send_receipt",
     "send_receipts",
+    "send_receipts_at",
     "subscribe",
     "success",
     "unsubscribe",

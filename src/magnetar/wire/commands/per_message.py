@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from magnetar.base.position import Position
-from magnetar.wire import run_frames
+from magnetar.wire import run_frames, varint
 from magnetar.wire.frame import encode_command, frame_of
 from magnetar.wire.message_id import UNSIGNED_MASK, Link, message_id
 from magnetar.wire.proto import pulsar_api_pb2 as pb
@@ -161,7 +161,8 @@ def send_receipts(*, producer_id: int, heads: Sequence[tuple[int, int, int]], fi
             producer_id=producer_id, sequence_id=sequence_id, highest_sequence_id=highest, position=first
         )
     if len(heads) >= run_frames.RUN_MIN:
-        frames = run_frames.send_receipts(producer_id, heads, first)
+        entry_ids = varint.write_consecutive(first.entry_id, len(heads))
+        frames = run_frames.send_receipts(producer_id, heads, first.ledger_id, entry_ids)
         if frames is not None:
             return frames
     return b"".join(
@@ -172,6 +173,20 @@ def send_receipts(*, producer_id: int, heads: Sequence[tuple[int, int, int]], fi
             position=Position(first.ledger_id, entry_id),
         )
         for entry_id, (sequence_id, highest, _) in enumerate(heads, first.entry_id)
+    )
+
+
+def send_receipts_at(*, producer_id: int, heads: Sequence[tuple[int, int, int]], position: Position) -> bytes:
+    """Build a SEND_RECEIPT with the same position for each of several SENDs; see ``Sends.heads``."""
+    if len(heads) >= run_frames.RUN_MIN:
+        ledger_id, entry_id = (number & UNSIGNED_MASK for number in position)
+        entry_ids = [varint.write(entry_id)] * len(heads)
+        frames = run_frames.send_receipts(producer_id, heads, ledger_id, entry_ids)
+        if frames is not None:
+            return frames
+    return b"".join(
+        send_receipt(producer_id=producer_id, sequence_id=sequence_id, highest_sequence_id=highest, position=position)
+        for sequence_id, highest, _ in heads
     )
 
 

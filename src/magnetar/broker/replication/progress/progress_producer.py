@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, ClassVar, Protocol
 import structlog
 
 from magnetar.base.errors import MagnetarError, RequestError, ServerError
+from magnetar.base.position import EARLIEST
 from magnetar.broker.publish.interfaces import PublishedTopic
-from magnetar.broker.publish.producer import answer_failed, answer_without_position, publish_rest
+from magnetar.broker.publish.producer import answer_at, answer_failed, publish_rest
 from magnetar.wire.entries import entry as wire_entry
 from magnetar.wire.entries import markers
 
@@ -67,11 +68,9 @@ class ProgressProducer:
         publish_rest(self, heads, entries)
 
     def _apply(self, head: SendHead, entry: bytes) -> None:
-        sequence_id, highest, _ = head
-
         def done(error: MagnetarError | None) -> None:
             if error is None:
-                answer_without_position(self, sequence_id, highest)
+                answer_at(self, [head], EARLIEST)
             else:
                 answer_failed(self, [head], error)
 
