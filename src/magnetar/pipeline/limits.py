@@ -136,7 +136,7 @@ PROGRESS_SECONDS = 5.0
 """Seconds between two progress reports."""
 
 PROGRESS_TOPICS_MAX = 500
-"""Maximum number of topics of a namespace in a progress report."""
+"""Maximum number of topics of a namespace whose progress is requested for a report; the others count as unknown."""
 
 SUPERVISION_SECONDS = 0.5
 """Seconds between two checks of the queries."""

@@ -10,6 +10,8 @@ from prometheus_client import CollectorRegistry, Counter, Gauge, start_http_serv
 from magnetar.pipeline.driver.replicate import Event, Progress, QueryEnded, Ready
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from magnetar.pipeline.driver.progress import LinkProgress
     from magnetar.pipeline.status import TaskStatus
 
@@ -21,6 +23,8 @@ class ReplicationMetrics:
 
     def __init__(self) -> None:
         """Begin without links."""
+        self._reported: set[tuple[str, str]] = set()
+        """Source and target of the links in the last progress report."""
         self.registry = registry = CollectorRegistry()
         prefix = "magnetar_replication"
         self._ready = Gauge(f"{prefix}_ready", "1 once every target's links are carried.", registry=registry)
@@ -57,10 +61,20 @@ class ReplicationMetrics:
             case QueryEnded():
                 self._ended.inc()
             case Progress(links, tasks):
+                self._forget_others(links)
                 for link in links:
                     self._note_link(link)
                 for task in tasks:
                     self._note_task(task)
+
+    def _forget_others(self, links: Iterable[LinkProgress]) -> None:
+        """Remove the figures of all other links: they are unknown while their source does not answer."""
+        reported = {(link.source, link.target) for link in links}
+        for labels in self._reported - reported:
+            for gauge in (self._topics, self._unknown, self._rate, self._backlog, self._delay):
+                with suppress(KeyError):
+                    gauge.remove(*labels)
+        self._reported = reported
 
     def _note_link(self, link: LinkProgress) -> None:
         labels = link.source, link.target

@@ -52,6 +52,11 @@ class LinkProgress:
             unknown_topics=self.unknown_topics + (backlog is None),
         )
 
+    def add_unknown(self, topics: int) -> LinkProgress:
+        """Return the progress with further topics, of which nothing is known."""
+        unknown = self.unknown_topics + topics
+        return replace(self, topics=self.topics + topics, backlog=None, delay_seconds=None, unknown_topics=unknown)
+
     def since(self, before: LinkProgress | None, seconds: float) -> LinkProgress:
         """Return the progress with its rate; 0 without an earlier report, or after a restart of the broker."""
         moved = self.messages - before.messages if before is not None and seconds > 0 else 0
@@ -122,10 +127,15 @@ class ProgressWatch(Watch):
     ) -> list[LinkProgress]:
         links = {target: LinkProgress(source, target) for target in self._clients if target != source}
         for namespace in served:
-            for topic in client.topics.of_namespace(namespace)[: limits.PROGRESS_TOPICS_MAX]:
-                for target, replication in replication_of(client, topic).items():
-                    if target in links:
-                        links[target] = links[target].add(replication)
+            topics, found = client.topics.of_namespace(namespace), set[str]()
+            for topic in topics[: limits.PROGRESS_TOPICS_MAX]:
+                replications = replication_of(client, topic)
+                for target in links.keys() & replications.keys():
+                    links[target] = links[target].add(replications[target])
+                found |= links.keys() & replications.keys()
+            left_out = len(topics) - limits.PROGRESS_TOPICS_MAX
+            for target in found if left_out > 0 else ():
+                links[target] = links[target].add_unknown(left_out)
         return list(links.values())
 
     def _foreign_replication(self, client: AdminClient, topic: TopicName) -> dict[str, dict[str, float]]:
