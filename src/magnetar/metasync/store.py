@@ -23,7 +23,7 @@ from magnetar.metasync.events import EventError, EventType, MetadataChangeEvent
 from magnetar.metasync.history import History, local_edit
 from magnetar.metasync.local.decisions import accept_all, adopted, edited, merged
 from magnetar.metasync.local.holdings import Holdings, compact, next_number
-from magnetar.metasync.local.scope import is_local
+from magnetar.metasync.local.scope import is_local, named_units
 from magnetar.metasync.places import OUTBOX, REFUSED, RULES, SYNCHRONIZED, event_path, refused_path, resource_at
 from magnetar.metasync.records import UNITS_MAX
 from magnetar.metasync.rules import Rules, without_own
@@ -111,7 +111,8 @@ class SynchronizedStore(ForwardingMetadataStore):
             return []
         held = self.holdings.held(resource)
         document = json.loads(operation.value) if isinstance(operation, Put) else None
-        after, published = edited(held, document, self.holdings.circumstances(resource), is_local=is_local())
+        given, local = self.holdings.circumstances(resource), is_local()
+        after, published = edited(held, document, given, named_units(), is_local=local)
         excess, written = _too_many(held, after), list[Put | Delete]()
         if excess is None:
             try:
@@ -121,7 +122,7 @@ class SynchronizedStore(ForwardingMetadataStore):
             excess = self._too_large(held, written)
         if excess is not None:
             raise AdminError(HTTPStatus.PRECONDITION_FAILED, excess, Limit.METADATA_UNITS)
-        if document != held.document and published.is_empty and (is_local() or held.is_local):
+        if document != held.document and published.is_empty and (local or held.is_local):
             written += self._kept_locally(held, document)
         return [*written, *self._kept(held, published)]
 

@@ -9,13 +9,15 @@ import pytest
 from magnetar.admin.client import AdminClient
 from magnetar.base.errors import AdminError
 from magnetar.base.names import TopicName
-from magnetar.metadata.policies import PartitionedTopicMetadata, TenantInfo
+from magnetar.metadata.policies import ClusterData, PartitionedTopicMetadata, Policies, TenantInfo
+from magnetar.metadata.policy.table import Policy
 from magnetar.metasync.local.scope import is_local
 from magnetar.metasync.places import Resource
 from magnetar.metasync.timestamps import Timestamp
 from magnetar.metasync.units import ResourceType
 from tests.unit.admin.fake_metadata_sync import FakeSynchronizer
-from tests.unit.admin.fake_service import FLIGHTS, AppTransport, FakeAdminService, new_service
+from tests.unit.admin.fake_service import FLIGHTS, AppTransport, FakeAdminService, FakeTopic, new_service
+from tests.unit.metasync.test_store import Cluster
 
 if TYPE_CHECKING:
     from magnetar.metadata.awaiting import Commit
@@ -140,6 +142,30 @@ def test_the_changes_of_a_request_with_the_header_are_local(monkeypatch: pytest.
     with client_of(service) as client:
         client.tenants.create("again", ["A"])
     assert scopes == [False, True, False]
+
+
+def test_a_policy_that_gets_its_local_value_is_that_of_all_clusters() -> None:
+    cluster = Cluster("A")
+    for name in ("A", "B"):
+        cluster.resources.clusters.create(name, ClusterData())
+    cluster.resources.tenants.create("nyc", TenantInfo(allowedClusters=["A", "B"]))
+    cluster.resources.namespaces.create(FLIGHTS, Policies(replication_clusters=["A", "B"]))
+    service, topic = FakeAdminService(cluster.resources), TopicName.parse("persistent://nyc/flights/t")
+    service.metadata_sync, service.topics.held[topic] = FakeSynchronizer(), FakeTopic([])
+    rate = {"dispatchThrottlingRateInMsg": 5, "dispatchThrottlingRateInByte": 6, "ratePeriodInSecond": 1}
+    with client_of(service) as here, client_of(service) as everywhere:
+        everywhere.policies.set(topic, Policy.MAX_PRODUCERS, 5)
+        count = len(cluster.events())
+        here.keep_changes_local()
+        for client in (here, everywhere):
+            for owner in (FLIGHTS, topic):
+                client.policies.set(owner, Policy.MESSAGE_TTL, 60)
+                client.policies.set(owner, Policy.DISPATCH_RATE, rate)
+                client.policies.set_backlog_quota(owner, "message_age", "producer_exception", limit_time=5)
+            client.topic_documents.set_dispatch_rate(topic, "sub", rate)
+            marked = [cluster.store.holdings.held(each).marks for each in cluster.store.holdings.marked()]
+            assert sorted(map(len, marked)) == ([3, 4] if client is here else [])
+        assert len(cluster.events()[count:]) == 7
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ from magnetar.broker.loop.slices import at_once
 from magnetar.metadata.policies import PartitionedTopicMetadata, Policies, TenantInfo
 from magnetar.metadata.policy.values import RetentionPolicies
 from magnetar.metasync.local.marks import WHOLE, Reason
-from magnetar.metasync.local.scope import is_local, local_changes
+from magnetar.metasync.local.scope import is_local, local_changes, naming
 from magnetar.metasync.local.values import LocalMetadata
 from magnetar.metasync.places import Resource, resource_at
 from magnetar.metasync.records import PARTITIONS
@@ -105,6 +105,31 @@ def test_a_local_value_ends_with_the_next_edit_of_the_field_here() -> None:
     change(ewr, message_ttl_in_seconds=8)
     exchange(ewr, jfk)
     assert jfk.documents() == ewr.documents()
+
+
+def test_an_edit_that_names_a_unit_makes_its_local_value_that_of_all_clusters() -> None:
+    ewr, jfk = pair()
+    change_locally(jfk, message_ttl_in_seconds=5, max_producers_per_topic=3)
+    with naming("/message_ttl_in_seconds"):
+        change(jfk, message_ttl_in_seconds=5)
+    exchange(ewr, jfk)
+    assert (ttl(ewr), ttl(jfk)) == (5, 5)
+    (found,) = marks(jfk).values()
+    assert found.keys() == {"/max_producers_per_topic"}
+
+
+def test_a_local_edit_that_names_a_unit_keeps_the_value_of_all_clusters_here() -> None:
+    ewr, jfk = pair()
+    with naming("/message_ttl_in_seconds", "/replication_clusters"):
+        change_locally(jfk, message_ttl_in_seconds=60)
+    assert jfk.events() == []
+    change(ewr, message_ttl_in_seconds=70)
+    exchange(ewr, jfk)
+    assert (ttl(ewr), ttl(jfk)) == (70, 60)
+    (found,) = marks(jfk).values()
+    assert found.keys() == {"/message_ttl_in_seconds"}
+    assert remove(jfk)
+    assert ttl(jfk) == 70
 
 
 def test_a_local_value_is_returned_to_the_common_one() -> None:

@@ -49,12 +49,12 @@ class _Handlers:
         kind, quota = await _quota(request, f"namespace[{namespace_name(request)}]")
         policies = self._owners.namespace(request)  # the others may have changed while the body arrived
         check_quota(kind, quota, policies.retention_policies, "namespace")
-        await self._owners.set(request, backlog_quota_map={**policies.backlog_quota_map, kind: quota})
+        await self._owners.set(request, kind, backlog_quota_map={**policies.backlog_quota_map, kind: quota})
 
     async def remove_quota(self, request: Request) -> None:
-        left = dict(self._owners.namespace(request).backlog_quota_map)
-        left.pop(_quota_type(request), None)
-        await self._owners.set(request, backlog_quota_map=left)
+        left, kind = dict(self._owners.namespace(request).backlog_quota_map), _quota_type(request)
+        left.pop(kind, None)
+        await self._owners.set(request, kind, backlog_quota_map=left)
 
     def topic_quotas(self, request: Request) -> dict[str, Any]:
         topic = self._owners.topic(request)
@@ -66,13 +66,14 @@ class _Handlers:
         topic = self._owners.to_change(request)
         kind, quota = await _quota(request, f"topic[{topic}]")
         check_quota(kind, quota, self._owners.applied(topic).retention, "topic")
-        await self._owners.set_topic(topic, backLogQuotaMap={**self._owners.own(topic).backLogQuotaMap, kind: quota})
+        quotas = {**self._owners.own(topic).backLogQuotaMap, kind: quota}
+        await self._owners.set_topic(topic, kind, backLogQuotaMap=quotas)
 
     async def remove_topic_quota(self, request: Request) -> None:
         topic = self._owners.to_change(request)
-        left = dict(self._owners.own(topic).backLogQuotaMap)
-        left.pop(_quota_type(request), None)
-        await self._owners.set_topic(topic, backLogQuotaMap=left)
+        left, kind = dict(self._owners.own(topic).backLogQuotaMap), _quota_type(request)
+        left.pop(kind, None)
+        await self._owners.set_topic(topic, kind, backLogQuotaMap=left)
 
 
 def check_quota(kind: BacklogQuotaType, quota: BacklogQuota, retention: RetentionPolicies | None, owner: str) -> None:

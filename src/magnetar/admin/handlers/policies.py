@@ -226,7 +226,7 @@ class _Handlers:
             fields["offload_policies"] = offload.model_copy(update={OFFLOAD_FIELDS[policy]: value})
         if policy is Policy.OFFLOAD_DELETION_LAG:
             fields[level.field] = None  # Pulsar stores it in the offload policies only
-        await self._owners.set(request, **fields)
+        await self._owners.set(request, self._owners.cluster if policy.value.is_per_cluster else None, **fields)
 
     def _applied(self, policy: Policy, level: Level, topic: TopicName) -> Any:  # noqa: ANN401 - of any policy
         if policy.value.effective is not None:

@@ -9,8 +9,12 @@ from magnetar.admin.exchange import namespace_name
 from magnetar.admin.service import topic_not_found
 from magnetar.base.errors import AdminError
 from magnetar.metadata.policies import TopicPolicies
+from magnetar.metasync.local.scope import naming
+from magnetar.metasync.units import unit_of
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from starlette.requests import Request
 
     from magnetar.admin.exchange import Context
@@ -66,11 +70,19 @@ class PolicyOwners:
         """Return the policies in effect for the topic."""
         return self._context.service.topics.applied_policies(topic)
 
-    async def set(self, request: Request, **fields: object) -> None:
-        """Set policies of the namespace; None removes one."""
+    async def set(self, request: Request, key: str | None = None, **fields: object) -> None:
+        """Set policies of the namespace; None removes one. ``key`` is the changed one of fields with keys."""
         namespaces = self._context.resources.namespaces
-        await namespaces.update(namespace_name(request), lambda policies: policies.model_copy(update=fields))
+        with naming(*_units(fields, key)):
+            commit = namespaces.update(namespace_name(request), lambda policies: policies.model_copy(update=fields))
+        await commit
 
-    async def set_topic(self, topic: TopicName, **fields: object) -> None:
-        """Set policies of the topic; None removes one."""
-        await self._context.resources.topic_policies.change(topic, **fields)
+    async def set_topic(self, topic: TopicName, key: str | None = None, **fields: object) -> None:
+        """Set policies of the topic; None removes one. ``key`` is the changed one of a field with keys."""
+        with naming(*_units(fields, key)):
+            commit = self._context.resources.topic_policies.change(topic, **fields)
+        await commit
+
+
+def _units(fields: Iterable[str], key: str | None) -> list[str]:
+    return [unit_of([field] if key is None else [field, key]) for field in fields]

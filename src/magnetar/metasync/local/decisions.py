@@ -75,15 +75,22 @@ class Circumstances:
 
 
 def edited(
-    held: Holding, after: Document | None, given: Circumstances, *, is_local: bool = False
+    held: Holding,
+    after: Document | None,
+    given: Circumstances,
+    named: Collection[str] = (),
+    *,
+    is_local: bool = False,
 ) -> tuple[Holding, Record]:
     """Change the document, as an admin call of this cluster does; None: delete it.
 
-    Returns the holding after it, and the edits to publish. ``is_local``: the edit is for this cluster only.
+    Returns the holding after it, and the edits to publish. ``is_local``: the edit is for this cluster only. The call
+    is about the ``named`` units, even if they keep their values: local ones become common, or common ones local.
     """
     before, resource, marks = held.document, held.resource, held.marks
     nothing = Record(resource.kind)
-    if before == after:
+    kept = [unit for unit in named if (unit in marks) is not is_local and not held.is_local]
+    if before == after and (before is None or not kept):
         return held, nothing
     if after is None and (resource.kind in LOCAL_DELETIONS or not held.record.exists):
         marks = {}
@@ -91,13 +98,13 @@ def edited(
         marks = {WHOLE: Mark(given.now_ms, Reason.EDIT)}
     elif is_local and before is not None and after is not None:
         own = OF_EACH_CLUSTER[resource.kind]
-        changed = [unit for unit in changed_units(resource.kind, before, after) if unit not in own]
+        changed = [unit for unit in (*changed_units(resource.kind, before, after), *kept) if unit not in own]
         marks = marks | dict.fromkeys(changed, Mark(given.now_ms, Reason.EDIT))
     changed_here = replace(held, document=after, marks=marks)
     if is_local or held.is_local or not given.rules.includes(resource):
         return changed_here, nothing
     if after is not None:
-        return _shared(held, after, given)
+        return _shared(held, after, given, kept)
     if resource.kind in LOCAL_DELETIONS:
         return changed_here, nothing
     replaced = held.record.newest_of_each()
@@ -210,14 +217,14 @@ def returned(held: Holding, given: Circumstances) -> Holding:
     return applied(held, given)
 
 
-def _shared(held: Holding, after: Document, given: Circumstances) -> tuple[Holding, Record]:
-    """Create or change a document with an edit for all clusters."""
+def _shared(held: Holding, after: Document, given: Circumstances, kept: Iterable[str]) -> tuple[Holding, Record]:
+    """Create or change a document with an edit for all clusters; the units that are ``kept`` are edited as well."""
     resource, known, before = held.resource, held.record, held.document
     is_new = before is None and not known.exists
     units: dict[str, Any] = own_units(resource.kind, after)
     if before is not None:
         new = units_of(resource.kind, after)
-        units = {unit: new.get(unit, REMOVED) for unit in changed_units(resource.kind, before, after)}
+        units = {unit: new.get(unit, REMOVED) for unit in (*changed_units(resource.kind, before, after), *kept)}
     elif is_new and known.deleted is not None:
         # Known edits were made concurrently with the deletion before. Without one, the creation has not arrived.
         units = {**dict.fromkeys(known.edits, REMOVED), **units}

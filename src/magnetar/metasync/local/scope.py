@@ -1,4 +1,4 @@
-"""The scope of the changes that a request makes: all clusters, or this one only."""
+"""What a request says about its changes beside the new document: their scope, and the units that it names."""
 
 from __future__ import annotations
 
@@ -16,6 +16,28 @@ SCOPE = "Magnetar-Scope"
 
 LOCAL = "local"
 """The value of SCOPE for this cluster only."""
+
+
+_named: ContextVar[tuple[str, ...]] = ContextVar("units that a change of metadata names", default=())
+
+
+@contextmanager
+def naming(*units: str) -> Iterator[None]:
+    """Name the units that changes in the block are about.
+
+    A change that repeats the value here is one as well: it makes a local value that of all clusters, or the value of
+    all clusters a local one.
+    """
+    token = _named.set(units)
+    try:
+        yield
+    finally:
+        _named.reset(token)
+
+
+def named_units() -> tuple[str, ...]:
+    """Return the units that a change made now names; none if it does not tell."""
+    return _named.get()
 
 
 @dataclass(slots=True)

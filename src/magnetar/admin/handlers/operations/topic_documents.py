@@ -86,14 +86,16 @@ class _TopicDocuments:
         topic = self._owners.to_change(request)
         rate = await body(request, _RATE)
         known = self._owners.own(topic).subscriptionPolicies
-        known = known | {path_text(request, "subscription"): SubscriptionPolicies(dispatchRate=rate)}
-        await self._owners.set_topic(topic, subscriptionPolicies=known)
+        name = path_text(request, "subscription")
+        known = known | {name: SubscriptionPolicies(dispatchRate=rate)}
+        await self._owners.set_topic(topic, name, subscriptionPolicies=known)
 
     async def remove_dispatch_rate(self, request: Request) -> None:
         topic = self._owners.to_change(request)
         known = dict(self._owners.own(topic).subscriptionPolicies)
-        known.pop(path_text(request, "subscription"), None)
-        await self._owners.set_topic(topic, subscriptionPolicies=known)
+        name = path_text(request, "subscription")
+        known.pop(name, None)
+        await self._owners.set_topic(topic, name, subscriptionPolicies=known)
 
     async def remove_all(self, request: Request) -> None:
         await self._context.resources.topic_policies.forget(self._owners.to_change(request))
