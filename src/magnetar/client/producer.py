@@ -27,6 +27,10 @@ class Sending(Protocol):
         """Close a producer and wait for the answer."""
         ...
 
+    def drop_producer(self, number: int) -> None:
+        """Close a producer without waiting for the answer."""
+        ...
+
 
 class Producer:
     """Publishes to one topic; receipts arrive in the order of the sends."""
@@ -72,6 +76,10 @@ class Producer:
         """Close the producer after all receipts; no effect if it has ended."""
         if self.failure is None:
             await self._connection.close_producer(self._number)
+
+    def drop(self) -> None:
+        """Close the producer without waiting for receipts; no effect if it has ended."""
+        self._connection.drop_producer(self._number)
 
     async def wait_ended(self) -> None:
         """Return when the producer has ended; ``failure`` is the reason."""

@@ -23,6 +23,7 @@ class Peer:
 
     def __init__(self) -> None:
         self.sent = 0
+        self.dropped = 0
 
     async def create_producer(self, topic: str, name: str, metadata: object = None) -> Peer:
         return self
@@ -32,6 +33,9 @@ class Peer:
 
     async def wait_ended(self) -> None:
         await asyncio.Event().wait()
+
+    def drop(self) -> None:
+        self.dropped += 1
 
 
 class LinksTo(ProgressLinks):
@@ -65,6 +69,7 @@ async def closed_when_news_is(turns_after_news: int) -> tuple[bool, int, int]:
     await turns(turns_after_news)
     link.close("the test is over")
     await turns(20)
+    assert peer.dropped == 1
     before = peer.sent
     link.add(SubscriptionProgress("worker"), None)
     await turns(20)

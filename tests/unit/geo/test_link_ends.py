@@ -35,6 +35,9 @@ class Peer:
     async def wait_ended(self) -> None:
         """Return at once; ``failure`` tells whether the producer ended."""
 
+    def drop(self) -> None:
+        """Close the producer."""
+
 
 class Links(ProgressLinks):
     """A peer that is reachable when ``error`` is None."""

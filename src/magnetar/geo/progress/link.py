@@ -217,6 +217,7 @@ class ProgressLink(Part):
                     await self._serve(producer)
                 finally:
                     ended.cancel()
+                    producer.drop()  # otherwise the peer's topic would count as in use
             except (OSError, MagnetarError, TimeoutError) as error:
                 self._lost(str(error) or repr(error))
             except Exception as error:  # noqa: BLE001 - logged by _lost

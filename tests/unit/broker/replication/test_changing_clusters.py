@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from magnetar.base.errors import ServerError
+from magnetar.broker.housekeeping.idleness import is_unused
 from magnetar.broker.topic.linked_topics import DELETION_GRACE_S
 from magnetar.geo.origins.annotation import decode_annotation
 from magnetar.ledger.rollover import ManagedLedgerConfig
@@ -91,6 +92,23 @@ def test_one_that_leaves_holds_nothing_back_and_what_it_acknowledged_stays() -> 
     topic = network["ewr"].topic()
     network["ewr"].trim()
     assert topic.ledger.entries == 1, "nobody but the newest ledger is left to hold entries back"
+
+
+def test_a_topic_that_is_not_replicated_any_more_has_no_producers_of_links() -> None:
+    """Otherwise it would count as in use, and never be unloaded or deleted for inactivity."""
+    network = ClusterNetwork("ewr", "jfk")
+    Worker(network, "ewr").leave()
+    network.progress()
+    assert [list(network[name].topic().producers) for name in ("ewr", "jfk")] == [
+        ["magnetar.progress.jfk"],
+        ["magnetar.progress.ewr"],
+    ]
+    for name in ("ewr", "jfk"):
+        network[name].replicate_to()
+    network.progress()
+    for name in ("ewr", "jfk"):
+        assert list(network[name].topic().producers) == []
+        assert is_unused(network[name].topic())
 
 
 def test_one_that_comes_back_goes_on_where_it_was_and_learns_what_happened_meanwhile() -> None:
