@@ -13,6 +13,7 @@ from magnetar.broker.log.interfaces import AnyTopic
 from magnetar.broker.loop.closing import close_one
 from magnetar.broker.publish.access import ProducerAccess
 from magnetar.broker.publish.client_producer import ClientProducer
+from magnetar.wire.proto import pulsar_api_pb2 as pb
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -59,7 +60,8 @@ class ConnectedProducers(Mapping[str, "Producer"]):
 
     def admit(self, producer: Producer, topic_epoch: int | None) -> bool:
         """Admit the producer of a client; return False if it waits for exclusive access. Raises RequestError."""
-        if producer.options.name in self._connected:
+        owner = self._connected.get(producer.options.name)
+        if owner is not None and producer.options.access_mode in (pb.Shared, pb.Exclusive):
             message = f"Producer with name '{producer.options.name}' is already connected to topic"
             raise RequestError(ServerError.ProducerBusy, message)
         self._check_room()
@@ -67,6 +69,8 @@ class ConnectedProducers(Mapping[str, "Producer"]):
         for other in admission.fenced:
             other.stop()
         if admission.ready:
+            if owner is not None:
+                self._close(owner)  # at once, since it has the name
             self._enter(producer)
         if admission.fenced or admission.refusals:
             self._send_away([("waiting producer", tell) for tell in admission.refusals], admission.fenced)

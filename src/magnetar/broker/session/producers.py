@@ -13,12 +13,13 @@ from magnetar.broker.publish.interfaces import ProducerOptions
 from magnetar.broker.publish.producer import answer_failed
 from magnetar.broker.replication.receiver import ReplicatedProducer
 from magnetar.broker.session.checks import check, checked
-from magnetar.broker.session.requests import attempt, check_room, start_after
+from magnetar.broker.session.requests import attempt, check_room, start, start_after
 from magnetar.broker.session.schemas import awaited_by_producer, producer_version
 from magnetar.broker.settings.properties import producer_metadata
 from magnetar.wire import commands, transactions
 from magnetar.wire.entries.entry import parse_without_lists
 from magnetar.wire.links import PROGRESS_PREFIX, REPLICATOR_PREFIX, source_of
+from magnetar.wire.proto import pulsar_api_pb2 as pb
 from magnetar.wire.runs import Sends
 
 if TYPE_CHECKING:
@@ -28,11 +29,13 @@ if TYPE_CHECKING:
     from magnetar.broker.publish.interfaces import Producer, SendHead
     from magnetar.broker.session.session import Session
     from magnetar.broker.topic.interfaces import ServedTopic
-    from magnetar.wire.proto import pulsar_api_pb2 as pb
 
 
 _CHECKED_ONE_BY_ONE_MAX: Final = 100
 """SENDs per turn in a run with invalid SENDs; a refusal costs some 50 µs."""
+
+_BEYOND_NAMES: Final = (pb.ExclusiveWithFencing, pb.WaitForExclusive)
+"""Access modes that replace, or await, a producer with the same name."""
 
 _OF_LINK_AT_ONCE_MAX: Final = 200
 """SENDs of a link per turn; each costs some 15 µs."""
@@ -86,10 +89,13 @@ def _create(session: Session, command: pb.CommandProducer) -> None:
         _succeed(session, command.request_id, producer)
         return
     owner = topic.producers.get(options.name)
-    if owner is None or _is_predecessor(owner, producer):
-        if owner is not None:
-            topic.producers.remove(owner)
+    if owner is not None and _is_predecessor(owner, producer):
+        topic.producers.remove(owner)
+        owner = None
+    if owner is None or options.access_mode in _BEYOND_NAMES:
         _admit(session, command, topic, producer)
+        if owner is not None and options.access_mode == pb.WaitForExclusive:
+            start(session, command.request_id, _examine(owner))
     elif owner.session is session:
         raise _busy(options.name)
     else:
@@ -134,6 +140,11 @@ def _create_after(session: Session, command: pb.CommandProducer, event: Awaitabl
         command.request_id,
         lambda: _create(session, command),
     )
+
+
+async def _examine(owner: Producer) -> None:
+    """Close the connection of the owner of a name if it is dead, so that a waiting producer gets the topic."""
+    await owner.session.is_alive()
 
 
 async def _owner_gone(owner: Producer) -> None:

@@ -177,3 +177,56 @@ def test_closing_a_producer_that_waits_is_answered_and_nothing_more() -> None:
     assert second.names() == ["SUCCESS"]
     first.leave()
     assert second.names() == []
+
+
+@pytest.mark.parametrize("mode", [pb.Shared, ONLY, FENCING])
+@pytest.mark.parametrize("deduplicated", [False, True])
+def test_fencing_replaces_a_live_producer_of_the_same_name(mode: int, *, deduplicated: bool) -> None:
+    cluster = Cluster(settings={"brokerDeduplicationEnabled": deduplicated})
+    first = connected(cluster, "a", mode)
+    first.send("0", "1", first=0)
+    second = connected(cluster, "a", FENCING)
+    (success,) = second.take("PRODUCER_SUCCESS")
+    assert (success.producer_ready, success.last_sequence_id) == (True, 1 if deduplicated else -1)
+    assert first.names() == ["PRODUCER_SUCCESS", "SEND_RECEIPT", "SEND_RECEIPT", "CLOSE_PRODUCER"]
+    first.send("late", first=2)
+    assert first.names() == []
+    second.send("2", first=2)
+    assert [sequence_id for sequence_id, _ in second.receipts()] == [2]
+    assert cluster.topic().ledger.entries == 3
+    if success.topic_epoch:
+        first.produce(name="a", producer_access_mode=FENCING, topic_epoch=success.topic_epoch - 1)
+        assert refusals(first) == [ServerError.ProducerFenced]
+    assert list(cluster.topic().producers) == ["a"]
+
+
+def test_fencing_replaces_a_producer_of_the_same_connection() -> None:
+    cluster = Cluster()
+    client = connected(cluster, "a")
+    client.names()
+    client.produce(2, "a", producer_access_mode=FENCING)
+    assert client.names() == ["CLOSE_PRODUCER", "PRODUCER_SUCCESS"]
+    client.send("x", producer_id=2)
+    assert client.names() == ["SEND_RECEIPT"]
+
+
+def test_a_producer_waits_for_one_of_the_same_name() -> None:
+    cluster = Cluster()
+    first, second = connected(cluster, "a", ONLY), connected(cluster, "a", WAITING)
+    assert readiness(second) == [False]
+    first.say(commands.pong())
+    cluster.loop.advance(6)
+    assert (readiness(second), refusals(second)) == ([], [])
+    first.leave()
+    assert readiness(second) == [True]
+    second.send("x")
+    assert len(second.receipts()) == 1
+
+
+def test_a_producer_that_waits_for_a_dead_one_of_the_same_name_gets_the_topic() -> None:
+    cluster = Cluster()
+    connected(cluster, "a", ONLY)
+    second = connected(cluster, "a", WAITING)
+    assert readiness(second) == [False]
+    cluster.loop.advance(6)
+    assert readiness(second) == [True]
