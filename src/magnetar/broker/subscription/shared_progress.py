@@ -302,8 +302,10 @@ class SharedProgress:
         outcome = self.state.merge(incoming)
         if outcome.kind is Kind.REPLACED:
             self._news = None
-            self._moved = True  # a cluster that gets the new epoch from here first must get the complete state
             self.made.moved()
+        if outcome.rebuild:
+            # A cluster that learns of the new epoch, or of an earlier start, from here must get the complete state.
+            self._moved = True
         if outcome.changed and outcome.kind is not Kind.DELETED:
             self._cursor.attach(encode_state(incoming))
             if outcome.rebuild:

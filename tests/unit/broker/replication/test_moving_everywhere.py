@@ -116,6 +116,29 @@ def test_a_cluster_that_learns_of_a_seek_from_a_third_one_keeps_what_the_seek_di
     assert Worker(network, "lga").read() == []
 
 
+def test_a_cluster_that_learns_of_an_earlier_start_from_a_third_one_learns_what_was_acknowledged_after_it() -> None:
+    network = ClusterNetwork("ewr", "jfk", "lga")
+    network.publish("ewr", "a", "b")
+    network.carry()
+    network.cut("jfk", "lga")
+    network.cut("ewr", "jfk")
+    worker = Worker(network, "ewr", initialPosition=pb.CommandSubscribe.Latest)
+    network.progress()
+    there = Worker(network, "jfk")
+    there.ack(*there.read())
+    network.heal("ewr", "jfk")
+    worker.leave()
+    worker = Worker(network, "ewr")
+    network.publish("ewr", "c")
+    assert worker.read() == ["c"]
+    worker.ack("c")
+    network.progress()
+    progress = network["lga"].subscription().progress
+    assert progress is not None
+    assert not progress.state.starts()
+    assert Worker(network, "lga").read() == []
+
+
 def test_a_seek_leaves_messages_between_those_of_its_log_as_they_are() -> None:
     """They were not meant for the cluster of the seek, so nobody there has asked for them again."""
     network = ClusterNetwork("ewr", "jfk", "lga")
