@@ -248,7 +248,7 @@ class Subscription(Part):
         return taken_from(leaving)
 
     def _end_without_consumers(self) -> None:
-        if not self.is_durable and not self.consumers and not self.resets:
+        if not (self.is_durable or self.consumers or self.resets or self._closed):
             self.topic.forget_subscription(self)
 
     # -- acknowledging ------------------------------------------------------------------------------------------

@@ -131,3 +131,15 @@ def test_a_consumer_of_a_subscription_that_is_gone_does_not_delete_its_successor
     assert list(topic.subscriptions) == ["worker"]
     broker.use(broker.store.reopened())
     assert list(broker.cluster.topic().subscriptions) == ["worker"]
+
+
+@pytest.mark.parametrize("durable", [True, False])
+def test_a_subscription_with_a_consumer_is_deleted(*, durable: bool) -> None:
+    cluster = Cluster()
+    client = cluster.client()
+    client.subscribe(durable=durable)
+    topic, outcomes = cluster.topic(), list[StorageError | None]()
+    cluster.do(lambda: topic.delete_subscription(topic.subscriptions["worker"], outcomes.append))
+    assert (outcomes, topic.subscriptions) == ([None], {})
+    assert len(client.take("CLOSE_CONSUMER")) == 1
+    assert cluster.topic() is topic, "it is not fenced"
