@@ -43,6 +43,9 @@ if TYPE_CHECKING:
 REPLICATED_PROPERTY = "pulsar.replicated.subscription"
 """Cursor property of a replicated subscription; only the value 1 counts (protocol: Replicated subscriptions)."""
 
+RETURN_MAX_S = 120.0
+"""Seconds after a reset in which a consumer may return to a non-durable subscription."""
+
 
 class Snapshots(Protocol):
     """The snapshots of PIP-33 of a topic."""
@@ -350,7 +353,7 @@ class Subscription(Part):
         """
         self._check_open()
         self.resets.begin()
-        leaving = self.detach_all()  # a non-durable subscription outlives its consumers here, as in Pulsar
+        leaving = self.detach_all()  # a non-durable subscription outlives its consumers here for RETURN_MAX_S
         self._go_to(mark_delete, partial)
         try:
             await self.environment.slices.run(_close_each(leaving))
@@ -361,6 +364,8 @@ class Subscription(Part):
             raise
         finally:
             self.resets.end()
+            if not self.is_durable:
+                self.environment.loop.call_later(RETURN_MAX_S, self._end_without_consumers)
 
     def _go_to(self, mark_delete: Position, partial: Sequence[tuple[Position, int]]) -> None:
         self.cursor.reset(mark_delete, (), partial)

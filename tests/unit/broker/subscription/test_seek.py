@@ -12,7 +12,7 @@ from magnetar.base.position import EARLIEST, LATEST, Position
 from magnetar.broker.log import topic_log
 from magnetar.broker.loop import slices
 from magnetar.broker.session.consumers import seek
-from magnetar.broker.subscription.subscription import Subscription
+from magnetar.broker.subscription.subscription import RETURN_MAX_S, Subscription
 from magnetar.sim.checks.times import first_published_since
 from magnetar.sim.cluster import TOPIC, Client, Cluster, Exclusive, entry
 from magnetar.wire import commands
@@ -283,3 +283,19 @@ def test_the_consumers_of_other_clients_are_told_of_a_seek_whose_client_leaves()
     again = cluster.client()
     again.subscribe()
     assert again.messages() == ["a"], "the place is durable as well"
+
+
+@pytest.mark.parametrize("returns", [True, False])
+def test_a_reader_that_does_not_return_after_a_seek_leaves_no_subscription(*, returns: bool) -> None:
+    cluster = Cluster()
+    client = published(cluster, "a")
+    client.subscribe(kind=Exclusive, durable=False)
+    client.say(commands.seek(consumer_id=1, request_id=9, position=EARLIEST))
+    client.names()
+    if returns:
+        client.subscribe(kind=Exclusive, durable=False, initialPosition=pb.CommandSubscribe.Latest)
+        assert client.messages() == ["a"], "the place of the seek"
+    cluster.loop.advance(RETURN_MAX_S + 1)
+    assert list(cluster.topic().subscriptions) == ["worker"] * returns
+    client.leave()
+    assert not cluster.topic().subscriptions
