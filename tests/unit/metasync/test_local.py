@@ -11,6 +11,7 @@ import pytest
 from magnetar.broker.loop.slices import at_once
 from magnetar.metadata.policies import PartitionedTopicMetadata, Policies, TenantInfo
 from magnetar.metadata.policy.values import RetentionPolicies
+from magnetar.metasync.documents import DEFAULTS
 from magnetar.metasync.local.marks import WHOLE, Reason
 from magnetar.metasync.local.scope import is_local, local_changes, naming
 from magnetar.metasync.local.values import LocalMetadata
@@ -130,6 +131,40 @@ def test_a_local_edit_that_names_a_unit_keeps_the_value_of_all_clusters_here() -
     assert found.keys() == {"/message_ttl_in_seconds"}
     assert remove(jfk)
     assert ttl(jfk) == 70
+
+
+def test_a_local_policy_of_a_topic_without_policies_makes_no_other_policy_local() -> None:
+    """The first policy creates the document, which is no matter of the operator."""
+    ewr, jfk = pair()
+    policies = jfk.resources.topic_policies
+    with local_changes():
+        policies.change(TOPIC, messageTTLInSeconds=5)
+    jfk.restart()
+    list(jfk.store.adopt())
+    assert jfk.events() == []
+    policies = jfk.resources.topic_policies
+    policies.change(TOPIC, maxMessageSize=7)
+    ewr.resources.topic_policies.change(TOPIC, maxProducerPerTopic=3)
+    exchange(ewr, jfk)
+    common = {"maxMessageSize": 7, "maxProducerPerTopic": 3}
+    path = Resource(ResourceType.TOPIC_POLICIES, str(TOPIC)).path
+    for cluster, here in ((ewr, common), (jfk, common | {"messageTTLInSeconds": 5})):
+        assert {name: value for name, value in cluster.documents()[path].items() if value} == here
+    assert remove(jfk, Resource(ResourceType.TOPIC_POLICIES, str(TOPIC)))
+    assert jfk.documents() == ewr.documents()
+
+
+def test_a_local_policy_of_a_topic_that_has_policies_elsewhere_is_one_among_them() -> None:
+    ewr, jfk = pair()
+    ewr.resources.topic_policies.change(TOPIC, maxProducerPerTopic=3)
+    exchange(ewr, jfk)
+    jfk.resources.topic_policies.delete(TOPIC)
+    with local_changes():
+        jfk.resources.topic_policies.change(TOPIC, messageTTLInSeconds=5)
+    found = jfk.resources.topic_policies.get(TOPIC)
+    assert found is not None
+    assert (found.messageTTLInSeconds, found.maxProducerPerTopic) == (5, 3)
+    assert jfk.events() == []
 
 
 def test_a_local_value_is_returned_to_the_common_one() -> None:
@@ -310,8 +345,10 @@ def _check_equal(clusters: list[Cluster]) -> None:
     for path in {path for found in all_documents for path in found}:
         resource = resource_at(path)
         assert resource is not None
+        # Topic policies that a cluster lacks have no fields.
+        missing = DEFAULTS[resource.kind] if resource.kind is ResourceType.TOPIC_POLICIES else None
         sharing = [
-            (units_of(resource.kind, documents[path]) if path in documents else None, marked.get(resource, {}))
+            (units_of(resource.kind, documents[path]) if path in documents else missing, marked.get(resource, {}))
             for documents, marked in zip(all_documents, all_marks, strict=True)
             if WHOLE not in marked.get(resource, {})
         ]

@@ -94,13 +94,15 @@ def edited(
         return held, nothing
     if after is None and (resource.kind in LOCAL_DELETIONS or not held.record.exists):
         marks = {}
-    elif is_local and (before is None or after is None):
+    elif is_local and (after is None or (before is None and resource.kind is not ResourceType.TOPIC_POLICIES)):
         marks = {WHOLE: Mark(given.now_ms, Reason.EDIT)}
-    elif is_local and before is not None and after is not None:
+    elif is_local and after is not None:
         own = OF_EACH_CLUSTER[resource.kind]
-        changed = [unit for unit in (*changed_units(resource.kind, before, after), *kept) if unit not in own]
+        changed = [unit for unit in (*changed_units(resource.kind, before or {}, after), *kept) if unit not in own]
         marks = marks | dict.fromkeys(changed, Mark(given.now_ms, Reason.EDIT))
     changed_here = replace(held, document=after, marks=marks)
+    if is_local and before is None and WHOLE not in marks:
+        return applied(changed_here, given), nothing
     if is_local or held.is_local or not given.rules.includes(resource):
         return changed_here, nothing
     if after is not None:
@@ -164,7 +166,9 @@ def adopted(held: Holding, previous: Rules, created: Timestamp | None, given: Ci
         assert created is not None
         edits = {unit: Edit(created, value) for unit, value in own_units(resource.kind, document).items()}
         copies = given.rules.copying(resource)
-        edits = {unit: edit for unit, edit in edits.items() if copies(unit)}
+        edits = {unit: edit for unit, edit in edits.items() if copies(unit) and unit not in held.marks}
+        if held.marks and not edits:
+            return held, nothing
         record = Record(resource.kind, created, None, edits)
         return replace(held, record=record), record
     if not previous.includes(resource):
@@ -220,7 +224,7 @@ def returned(held: Holding, given: Circumstances) -> Holding:
 def _shared(held: Holding, after: Document, given: Circumstances, kept: Iterable[str]) -> tuple[Holding, Record]:
     """Create or change a document with an edit for all clusters; the units that are ``kept`` are edited as well."""
     resource, known, before = held.resource, held.record, held.document
-    is_new = before is None and not known.exists
+    is_new = not known.exists and (before is None or resource.kind is ResourceType.TOPIC_POLICIES)
     units: dict[str, Any] = own_units(resource.kind, after)
     if before is not None:
         new = units_of(resource.kind, after)
@@ -241,7 +245,7 @@ def _shared(held: Holding, after: Document, given: Circumstances, kept: Iterable
         replaced = {unit: edit.timestamp for unit, edit in known.edits.items()}
         published.edits = {unit: Edit(timestamp, value, replaced.get(unit)) for unit, value in units.items()}
         changed = replace(changed, record=known.merge(published))
-    is_completed = before is None and (known.exists or (known.deleted is None and bool(known.edits)))
+    is_completed = (before is None or is_new) and (known.exists or (known.deleted is None and bool(known.edits)))
     return (applied(changed, given) if is_completed else changed), published
 
 
