@@ -64,7 +64,7 @@ class ConnectedProducers(Mapping[str, "Producer"]):
         if owner is not None and producer.options.access_mode in (pb.Shared, pb.Exclusive):
             message = f"Producer with name '{producer.options.name}' is already connected to topic"
             raise RequestError(ServerError.ProducerBusy, message)
-        self._check_room()
+        self._check_room(producer)
         admission = self.access.admit(producer, self.clients(), topic_epoch)
         for other in admission.fenced:
             other.stop()
@@ -76,13 +76,14 @@ class ConnectedProducers(Mapping[str, "Producer"]):
             self._send_away([("waiting producer", tell) for tell in admission.refusals], admission.fenced)
         return admission.ready
 
-    def _check_room(self) -> None:
+    def _check_room(self, producer: Producer) -> None:
         """Raise RequestError with ProducerBusy at the limit of the topic's connected and waiting producers of clients.
 
-        Raises RequestError with ServiceNotReady if there is no memory for a producer.
+        A producer that fences all others has room. Raises RequestError with ServiceNotReady if there is no memory.
         """
         self._entered.environment.objects.check()
-        limit = self._entered.policies.max_producers
+        is_fencing = producer.options.access_mode == pb.ExclusiveWithFencing
+        limit = 0 if is_fencing else self._entered.policies.max_producers
         if limit and sum(1 for _ in self.clients()) + len(self.access.waiting) >= limit:
             message = "Topic reached max producers limit (maxProducersPerTopic)"
             raise RequestError(ServerError.ProducerBusy, message, Limit.PRODUCERS)

@@ -230,3 +230,11 @@ def test_a_producer_that_waits_for_a_dead_one_of_the_same_name_gets_the_topic() 
     assert readiness(second) == [False]
     cluster.loop.advance(6)
     assert readiness(second) == [True]
+
+
+def test_a_producer_that_fences_the_others_takes_their_room() -> None:
+    cluster = Cluster(settings={"maxProducersPerTopic": 2})
+    others = [connected(cluster, name) for name in "ab"]
+    assert refusals(connected(cluster, "c")) == [ServerError.ProducerBusy]
+    assert readiness(connected(cluster, "c", FENCING)) == [True]
+    assert [len(each.take("CLOSE_PRODUCER")) for each in others] == [1, 1]
