@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import signal
+import subprocess
+import sys
 import time
 from typing import TYPE_CHECKING, Any
 
@@ -22,6 +25,7 @@ from tests.unit.schema.definitions import ADDED_REQUIRED, OPTIONAL, REQUIRED, re
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from pathlib import Path
 
 pytestmark = [pytest.mark.interop, pytest.mark.timeout(4 * UP_TIMEOUT_S)]
 
@@ -141,6 +145,34 @@ def test_everything_is_imported_once(
     for topic, versions in read.schemas.items():
         assert [without_time(each) for each in known.schemas[topic]] == [without_time(each) for each in versions]
     print(f"{len(made['changes'])} changes in {taken_s:.1f} s")  # noqa: T201
+
+
+def test_an_import_goes_on_after_it_was_killed(
+    clusters: tuple[PulsarStandalone, Broker], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    apache, _ = clusters
+    with Broker(tmp_path / "lhr", "lhr") as target:
+        totals = [total_of_killed_import(apache, target) for _ in range(3)]
+        assert totals[0] > totals[1] > totals[2]
+
+        made = import_once((apache, target), capsys)
+        assert 0 < len(made["changes"]) < totals[2]
+        assert made["refused"] == []
+        assert main(["metadata", "diff", apache.admin_url, target.admin_url, "--rename", "apache=lhr"]) == 0
+
+
+def total_of_killed_import(apache: PulsarStandalone, target: Broker) -> int:
+    """Kill an import when it has made some changes; return the number of changes that it had to make."""
+    command = ["metadata", "import", "--from", apache.admin_url, "--admin-url", target.admin_url]
+    with subprocess.Popen(
+        [sys.executable, "-m", "magnetar.cli.main", *command], stderr=subprocess.PIPE, text=True
+    ) as importing:
+        assert importing.stderr is not None
+        events = map(json.loads, importing.stderr)
+        progress = next(event for event in events if event["event"] == "metadata_imported")
+        importing.kill()
+    assert importing.returncode == -signal.SIGKILL
+    return int(progress["total"])
 
 
 def without_time(version: dict[str, Any]) -> dict[str, Any]:
