@@ -236,7 +236,7 @@ class MetadataSync:
     def preview(self, event: Mapping[str, Any]) -> list[PreviewedChange]:
         """Return what an event would change here; raises AdminError for an event that would be refused."""
         try:
-            read = MetadataChangeEvent.decode(json.dumps(event).encode())
+            read = MetadataChangeEvent.decode(json.dumps(event, separators=(",", ":")).encode())
             changes = preview(self._store.holdings, read)
         except (EventError, RequestError, ValueError, RecursionError) as error:
             raise AdminError(HTTPStatus.BAD_REQUEST, f"the event would be refused: {error}") from error

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
@@ -11,9 +12,10 @@ from magnetar.broker.loop.slices import at_once
 from magnetar.broker.metadata_sync import MetadataSync
 from magnetar.broker.settings.config import BrokerConfig
 from magnetar.metadata.policies import ClusterData, Policies, TenantInfo
-from magnetar.metasync.events import EventType, MetadataChangeEvent
+from magnetar.metasync.events import EVENT_BYTES_MAX, EventType, MetadataChangeEvent
 from magnetar.metasync.places import Resource
-from magnetar.metasync.records import Record
+from magnetar.metasync.records import Edit, Record
+from magnetar.metasync.timestamps import Timestamp
 from magnetar.metasync.units import ResourceType
 from tests.unit.metasync.test_store import RULES, Cluster
 
@@ -66,3 +68,13 @@ def test_the_ages_are_those_of_the_registered_clusters(ewr: Cluster, synchronize
     assert status(synchronizer).newest_event_age_seconds == {"ewr": None, "jfk": 1.0, "lga": None}
     ewr.resources.clusters.delete("jfk")
     assert status(synchronizer).newest_event_age_seconds == {"ewr": None, "lga": None}
+
+
+def test_the_largest_event_of_a_snapshot_is_previewed(synchronizer: MetadataSync) -> None:
+    """The client sends it with other spaces than the synchronizer."""
+    roles = ["r" * 99] * ((EVENT_BYTES_MAX - 1_000) // 102)
+    edits = {"/adminRoles": Edit(Timestamp(1, 0, "jfk"), roles)}
+    record = Record(ResourceType.TENANTS, Timestamp(1, 0, "jfk"), edits=edits)
+    event = MetadataChangeEvent(EventType.SNAPSHOT, Resource(ResourceType.TENANTS, "acme"), "jfk", 1, record)
+    assert EVENT_BYTES_MAX - 2_000 < len(event.encode()) <= EVENT_BYTES_MAX
+    assert [each.field for each in synchronizer.preview(json.loads(event.encode()))] == ["", "adminRoles"]
