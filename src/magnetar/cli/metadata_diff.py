@@ -126,11 +126,14 @@ def _event_topic(client: AdminClient) -> TopicName | None:
 def _exemption(client: AdminClient, topic: TopicName) -> Exemption:
     """Return what tells why a unit differs in a cluster: by its rules, or by a local change."""
     settings = client.brokers.runtime_configuration()
-    rules = Rules(
-        topic.namespace_name,
-        parse_rules(settings.get("metadataSyncIncludedResources", "")),
-        parse_rules(settings.get("metadataSyncExcludedResources", "")),
-    )
+    try:
+        included, excluded = (
+            parse_rules(settings.get(f"metadataSync{which}Resources", "")) for which in ("Included", "Excluded")
+        )
+    except ValueError as error:
+        message = f"{client.url} has a rule that this version does not know: {error}\nhint: use its version of magnetar"
+        raise ConfigurationError(message) from None
+    rules = Rules(topic.namespace_name, included, excluded)
     local = {
         (each["resourceType"], each["resourceName"], f"/{each['field']}" if each["field"] else EXISTENCE): each[
             "reason"

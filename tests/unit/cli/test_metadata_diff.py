@@ -170,3 +170,16 @@ def test_local_changes_may_differ(run: Callable[..., Any], services: dict[str, F
     assert (code, [each["allowed"] for each in found["differences"]]) == (0, ["local in A"])
     namespaces.update(FLIGHTS, lambda old: old.model_copy(update={"max_producers_per_topic": 1}))
     assert run(*services)[0] == 1
+
+
+def test_a_rule_of_a_later_version_is_an_error_with_a_hint(
+    run: Callable[..., Any], services: dict[str, FakeAdminService], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    service = services["http://b:1"]
+    service.metadata_sync = FakeSynchronizer()
+    settings = service.runtime_configuration() | {"metadataSyncExcludedResources": "*#of_tomorrow"}
+    monkeypatch.setattr(service, "runtime_configuration", lambda: settings)
+    code, found = run("http://a:1", "http://b:1")
+    assert (code, found["exitCode"]) == (2, 2)
+    assert found["error"].startswith("http://b:1 has a rule that this version does not know: '*#of_tomorrow'")
+    assert found["hint"] == "use its version of magnetar"
