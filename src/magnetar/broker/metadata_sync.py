@@ -191,12 +191,17 @@ class MetadataSync:
         ]
 
     async def remove_local(self, resource: str, field: str) -> None:
-        """Give a resource, or a field, the values of the other clusters; raises AdminError if it is not local."""
+        """Give a resource, or a field, the values of the other clusters; raises AdminError if it is not local.
+
+        What the other clusters do not know in a tenant or namespace is published with it.
+        """
         try:
             found = resources_named(resource)
         except InvalidTopicNameError as error:
             raise AdminError(HTTPStatus.BAD_REQUEST, str(error)) from None
         try:
+            if not field:
+                found += [each for outer in found for each in self._local.inside(outer)]
             commits = [self._local.remove(each, f"/{field}" if field else "") for each in found]
         except EventError as error:
             raise AdminError(HTTPStatus.PRECONDITION_FAILED, str(error), Limit.METADATA_EVENT_SIZE) from error

@@ -111,7 +111,9 @@ class SynchronizedStore(ForwardingMetadataStore):
             return []
         held = self.holdings.held(resource)
         document = json.loads(operation.value) if isinstance(operation, Put) else None
-        given, local = self.holdings.circumstances(resource), is_local()
+        given = self.holdings.circumstances(resource)
+        # The other clusters could not use what is in a tenant or a namespace that they do not have.
+        local = is_local() or (not held.record.exists and self.holdings.is_in_local(resource))
         after, published = edited(held, document, given, named_units(), is_local=local)
         excess, written = _too_many(held, after), list[Put | Delete]()
         if excess is None:

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from magnetar.base.errors import AdminError
+from magnetar.base.names import NamespaceName
 from magnetar.broker.loop.slices import at_once
 from magnetar.broker.metadata_sync import MetadataSync
 from magnetar.broker.settings.config import BrokerConfig
 from magnetar.metadata.policies import ClusterData, Policies, TenantInfo
 from magnetar.metasync.events import EVENT_BYTES_MAX, EventType, MetadataChangeEvent
+from magnetar.metasync.local.scope import local_changes
 from magnetar.metasync.places import Resource
 from magnetar.metasync.records import Edit, Record
 from magnetar.metasync.timestamps import Timestamp
@@ -78,3 +82,14 @@ def test_the_largest_event_of_a_snapshot_is_previewed(synchronizer: MetadataSync
     event = MetadataChangeEvent(EventType.SNAPSHOT, Resource(ResourceType.TENANTS, "acme"), "jfk", 1, record)
     assert EVENT_BYTES_MAX - 2_000 < len(event.encode()) <= EVENT_BYTES_MAX
     assert [each.field for each in synchronizer.preview(json.loads(event.encode()))] == ["", "adminRoles"]
+
+
+def test_what_is_in_a_local_namespace_is_published_with_it(ewr: Cluster, synchronizer: MetadataSync) -> None:
+    with local_changes():
+        ewr.resources.tenants.create("acme", TenantInfo())
+    ewr.resources.namespaces.create(NamespaceName("acme", "orders"), Policies())
+    assert ewr.events() == []
+    with pytest.raises(AdminError, match="nothing of message_ttl_in_seconds of acme is local"):
+        asyncio.run(synchronizer.remove_local("acme", "message_ttl_in_seconds"))
+    asyncio.run(synchronizer.remove_local("acme", ""))
+    assert [event.resource.name for event in ewr.events()] == ["acme", "acme/orders"]

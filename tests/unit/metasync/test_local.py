@@ -216,6 +216,30 @@ def test_a_namespace_that_was_created_locally_is_published_when_it_is_no_longer_
     assert (ttl(ewr), ttl(jfk)) == (5, 5)
 
 
+def test_what_is_created_in_a_local_namespace_is_local_and_published_with_it() -> None:
+    ewr, jfk = Cluster("ewr"), Cluster("jfk")
+    with local_changes():
+        ewr.resources.tenants.create("acme", TenantInfo())
+    ewr.resources.namespaces.create(ORDERS, Policies())
+    ewr.resources.partitioned_topics.create(TOPIC, PartitionedTopicMetadata(partitions=2))
+    ewr.resources.partitioned_topics.update(TOPIC, lambda old: old.model_copy(update={"partitions": 3}))
+    ewr.resources.topic_policies.change(TOPIC, messageTTLInSeconds=5)
+    ewr.restart()
+    list(ewr.store.adopt())
+    assert ewr.events() == []
+    local, acme = LocalMetadata(ewr.store.holdings), Resource(ResourceType.TENANTS, "acme")
+    inside = local.inside(acme)
+    assert {each.kind for each in inside} == set(ResourceType) - {ResourceType.TENANTS}
+    assert local.inside(Resource(ResourceType.TENANTS, "other")) == []
+    for resource in (acme, *inside):
+        assert remove(ewr, resource)
+    exchange(ewr, jfk)
+    assert jfk.documents() == ewr.documents()
+    ewr.resources.partitioned_topics.update(TOPIC, lambda old: old.model_copy(update={"partitions": 4}))
+    exchange(ewr, jfk)
+    assert jfk.documents() == ewr.documents()
+
+
 def test_a_namespace_that_was_created_locally_becomes_that_of_the_others() -> None:
     ewr, jfk = Cluster("ewr"), Cluster("jfk")
     with local_changes():

@@ -9,7 +9,7 @@ from magnetar.metadata.resources import MANAGED_LEDGERS
 from magnetar.metadata.store import Delete, Put
 from magnetar.metasync.events import EventType, MetadataChangeEvent
 from magnetar.metasync.local.decisions import Circumstances, Holding, accept_all
-from magnetar.metasync.local.marks import decoded, encoded
+from magnetar.metasync.local.marks import WHOLE, Reason, decoded, encoded
 from magnetar.metasync.places import CLOCK, LOCAL, OUTBOX, RECORDS, Resource, event_path, resource_at
 from magnetar.metasync.records import Record
 from magnetar.metasync.timestamps import HybridClock, Timestamp
@@ -164,6 +164,17 @@ class Holdings:
         stored = self.store.get(Resource(ResourceType.TENANTS, tenant).path)
         allowed = [] if stored is None else json.loads(stored.value).get("allowedClusters")
         return not allowed or self.cluster in allowed
+
+    def is_in_local(self, resource: Resource) -> bool:
+        """Return whether a tenant or namespace around a resource exists only because of an operator of this cluster."""
+        parent = resource.parent
+        while parent is not None:
+            stored = self.store.get(parent.marks_path)
+            mark = None if stored is None else decoded(stored.value).get(WHOLE)
+            if mark is not None and mark.reason is Reason.EDIT:
+                return True
+            parent = parent.parent
+        return False
 
     def has_topics(self, resource: Resource) -> bool:
         """Return whether the deletion of a resource would strand topics with messages or subscriptions."""

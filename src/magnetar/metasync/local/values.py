@@ -20,6 +20,11 @@ if TYPE_CHECKING:
     from magnetar.metasync.places import Resource
 
 
+def _is_in(resource: Resource, outer: Resource) -> bool:
+    parent = resource.parent
+    return parent is not None and (parent == outer or _is_in(parent, outer))
+
+
 @dataclass(frozen=True, slots=True)
 class LocalValue:
     """A unit with a value of its own in this cluster, or a whole resource."""
@@ -65,6 +70,11 @@ class LocalMetadata:
                 found.append(LocalValue(resource, unit, mark.since_ms, mark.reason, *pair))
             yield
         return found
+
+    def inside(self, resource: Resource) -> list[Resource]:
+        """Return what is in a tenant or a namespace and local as it is: the other clusters do not know it."""
+        held = (self._holdings.held(each) for each in self._holdings.marked() if _is_in(each, resource))
+        return [each.resource for each in held if each.record.is_empty]
 
     def remove(self, resource: Resource, field: str = "") -> Commit | None:
         """End what is local in a resource, or in one field of it; return None if there is nothing.
