@@ -21,9 +21,9 @@ if TYPE_CHECKING:
     from magnetar.base.errors import StorageError
     from magnetar.base.position import Position
     from magnetar.broker.dispatch.consumer import Consumer
-    from magnetar.broker.loop.under_way import UnderWay
     from magnetar.broker.subscription.consumers import SubscriptionConsumers
     from magnetar.broker.subscription.flushes import Flushes
+    from magnetar.broker.subscription.resets import Resets
     from magnetar.cursor.cursor import Cursor
     from magnetar.wire.proto import pulsar_api_pb2 as pb
 
@@ -49,7 +49,7 @@ class RequestedSubscription(Protocol):
     cursor: Cursor
     flushes: Flushes
     name: str
-    resets: UnderWay
+    resets: Resets
 
     @property
     def topic(self) -> AllowedTopic:

@@ -22,6 +22,7 @@ from magnetar.broker.subscription.flushes import Flushes
 from magnetar.broker.subscription.names import UNUSED_SINCE
 from magnetar.broker.subscription.protection_record import ProtectionRecord
 from magnetar.broker.subscription.requests import SubscriptionRequests
+from magnetar.broker.subscription.resets import Resets
 from magnetar.broker.subscription.shared_progress import SharingTopic
 from magnetar.broker.subscription.unread import UnreadEntries
 from magnetar.wire.message_id import position_of
@@ -42,9 +43,6 @@ if TYPE_CHECKING:
 
 REPLICATED_PROPERTY = "pulsar.replicated.subscription"
 """Cursor property of a replicated subscription; only the value 1 counts (protocol: Replicated subscriptions)."""
-
-RETURN_MAX_S = 120.0
-"""Seconds after a reset in which a consumer may return to a non-durable subscription."""
 
 
 class Snapshots(Protocol):
@@ -124,12 +122,7 @@ class Subscription(Part):
         self.last_expired_at = 0.0
         self._admissions = UnderWay()
         """Number of consumers that wait for admission."""
-        self.resets = UnderWay()
-        """Number of resets that are not durable yet.
-
-        No consumer is admitted meanwhile: clients drop received messages when their seek is answered, so messages that
-        were sent before the answer would be lost to them (protocol: Seeks).
-        """
+        self.resets = Resets(self.environment.loop, None if cursor.durable else self._end_without_consumers)
         self._closed = False
         self._acknowledger = Acknowledger(topic, cursor, self._narrowed)
         self.consumers = SubscriptionConsumers()
@@ -353,7 +346,7 @@ class Subscription(Part):
         """
         self._check_open()
         self.resets.begin()
-        leaving = self.detach_all()  # a non-durable subscription outlives its consumers here for RETURN_MAX_S
+        leaving = self.detach_all()  # a non-durable subscription outlives its consumers, see Resets
         self._go_to(mark_delete, partial)
         try:
             await self.environment.slices.run(_close_each(leaving))
@@ -364,8 +357,6 @@ class Subscription(Part):
             raise
         finally:
             self.resets.end()
-            if not self.is_durable:
-                self.environment.loop.call_later(RETURN_MAX_S, self._end_without_consumers)
 
     def _go_to(self, mark_delete: Position, partial: Sequence[tuple[Position, int]]) -> None:
         self.cursor.reset(mark_delete, (), partial)

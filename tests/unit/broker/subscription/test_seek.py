@@ -12,7 +12,8 @@ from magnetar.base.position import EARLIEST, LATEST, Position
 from magnetar.broker.log import topic_log
 from magnetar.broker.loop import slices
 from magnetar.broker.session.consumers import seek
-from magnetar.broker.subscription.subscription import RETURN_MAX_S, Subscription
+from magnetar.broker.subscription.resets import RETURN_MAX_S
+from magnetar.broker.subscription.subscription import Subscription
 from magnetar.sim.checks.times import first_published_since
 from magnetar.sim.cluster import TOPIC, Client, Cluster, Exclusive, entry
 from magnetar.wire import commands
@@ -299,3 +300,15 @@ def test_a_reader_that_does_not_return_after_a_seek_leaves_no_subscription(*, re
     assert list(cluster.topic().subscriptions) == ["worker"] * returns
     client.leave()
     assert not cluster.topic().subscriptions
+
+
+def test_a_reader_may_return_from_its_last_seek_for_the_whole_time() -> None:
+    cluster = Cluster()
+    client = published(cluster, "a")
+    for _ in range(2):
+        client.subscribe(kind=Exclusive, durable=False)
+        client.say(commands.seek(consumer_id=1, request_id=9, position=EARLIEST))
+        client.names()
+        cluster.loop.advance(RETURN_MAX_S - 1)
+    client.subscribe(kind=Exclusive, durable=False, initialPosition=pb.CommandSubscribe.Latest)
+    assert client.messages() == ["a"], "the place of the last seek"
