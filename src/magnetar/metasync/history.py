@@ -137,6 +137,7 @@ def past_edits(
             past,
             is_creation=past.is_creation or timestamp == created,
             is_deletion=past.is_deletion or timestamp == deleted,
+            is_local=False,  # a local creation that is published later keeps its time
             changes=changes[timestamp],
         )
         for timestamp, past in before.items()

@@ -117,6 +117,18 @@ def test_a_resource_that_is_local_as_a_whole_has_a_local_history(ewr: Cluster) -
     assert local_states(ewr) == [("Deleted", {ttl: (None, "replaced")})]
 
 
+def test_the_creation_for_all_clusters_of_what_was_local_is_shown() -> None:
+    ewr, jfk = Cluster("ewr"), Cluster("jfk")
+    with local_changes():
+        ewr.resources.namespaces.create(ORDERS, Policies(message_ttl_in_seconds=5))
+    assert LocalMetadata(ewr.store.holdings).remove(Resource(ResourceType.NAMESPACES, "acme/orders")) is not None
+    jfk.receive(*ewr.events())
+    for cluster in (ewr, jfk):
+        (created,) = (each for each in at_once(MetadataHistory(cluster.store).of("acme/orders")) if not each.is_local)
+        assert (created.change, created.cluster) == ("Created", "ewr")
+        assert {each.field: each.state for each in created.fields} == {"message_ttl_in_seconds": "current"}
+
+
 def test_an_edit_of_what_belongs_to_each_cluster_is_not_shown(ewr: Cluster) -> None:
     with local_changes():
         set_policies(ewr, replication_clusters=["ewr"])

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from magnetar.metadata.awaiting import Commit
+from magnetar.metasync.history import History
 from magnetar.metasync.local.decisions import ended
 from magnetar.metasync.local.marks import WHOLE, decoded
 from magnetar.metasync.places import LOCAL
@@ -47,6 +48,7 @@ class LocalMetadata:
     def __init__(self, holdings: Holdings) -> None:
         """Look into ``holdings``."""
         self._holdings = holdings
+        self._history = History(holdings.store)
         self._counts = {path: len(decoded(value)) for path, value in holdings.store.below(LOCAL)}
         """Number of marks by their path. The records are not read, because the metrics need the number only."""
         holdings.store.watch(LOCAL, self._changed)
@@ -87,7 +89,8 @@ class LocalMetadata:
         if not units:
             return None
         after, published = ended(held, units, self._holdings.created(resource), self._holdings.circumstances(resource))
-        return Commit(self._holdings.store, self._holdings.operations(held, after, published))
+        kept, _ = self._history.recorded(resource, held.record, published, held.document, self._holdings.now_ms())
+        return Commit(self._holdings.store, [*self._holdings.operations(held, after, published), *kept])
 
     def _changed(self, change: Change) -> None:
         if change.after is None:
