@@ -94,6 +94,31 @@ def test_one_that_leaves_holds_nothing_back_and_what_it_acknowledged_stays() -> 
     assert topic.ledger.entries == 1, "nobody but the newest ledger is left to hold entries back"
 
 
+def test_a_link_without_a_holder_keeps_no_messages_of_other_clusters() -> None:
+    """A cluster that is away concerns only those that have messages of their own for it."""
+    network = half_consumed("ewr", "jfk")
+    network.add("sfo", targets=["ewr", "jfk"])
+    configure(network, "ewr", "jfk", "sfo")
+    topic = network["jfk"].topic()
+    link = topic.replicators["sfo"]
+    network.publish("ewr", "d")
+    network.carry("ewr", "jfk")
+    worker = Worker(network, "jfk")
+    worker.ack(*worker.read())
+    network.progress()
+    assert link.consumer is None
+    assert topic.backlog_quotas.size == 0
+    network["jfk"].trim()
+    assert topic.ledger.entries == 1, "only the newest ledger"
+    assert network["ewr"].topic().ledger.entries == 4
+    network.publish("jfk", "own")
+    network.publish("ewr", "e")
+    network.carry("ewr", "jfk")
+    assert (link.lag.unconfirmed, topic.backlog_quotas.size > 0) == (1, True)
+    network.carry()
+    assert sorted(Worker(network, "sfo", subscription="all").read()) == ["a", "b", "c", "d", "e", "own"]
+
+
 def test_a_topic_that_is_not_replicated_any_more_has_no_producers_of_links() -> None:
     """Otherwise it would count as in use, and never be unloaded or deleted for inactivity."""
     network = ClusterNetwork("ewr", "jfk")

@@ -286,7 +286,10 @@ class Replicator(Part):
         """
         self.lag.await_newest()
         consumer = self.consumer
-        if consumer is None or not consumer.is_ready:
+        if consumer is None:
+            self._pass_others()
+            return
+        if not consumer.is_ready:
             return
         if self.copies.is_active:
             self.copies.dispatch(consumer)
@@ -298,6 +301,17 @@ class Replicator(Part):
         self.own.dispatch(consumer)
         if self.markers is not None:
             self._dispatch_markers(consumer, self.markers)
+
+    def _pass_others(self) -> None:
+        """Move the cursor up to the oldest unconfirmed own entry, while the link has no holder.
+
+        Entries of other clusters must not be kept, nor count as a backlog, because this target is away.
+        """
+        oldest, ledger = self.lag.oldest_unconfirmed, self.topic.ledger
+        through = ledger.last_confirmed_entry if oldest is None else ledger.previous_position(oldest)
+        if through > self.cursor.state.mark_delete_position:
+            self.cursor.acknowledge_cumulative(through)
+            self.flush_soon()
 
     def _send_probe(self, consumer: Consumer, place: Position) -> None:
         """Send the probe for ``place``, before any entry."""
