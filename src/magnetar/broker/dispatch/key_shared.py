@@ -190,9 +190,10 @@ class KeySharedDispatcher(HashOwners, MultipleConsumersDispatcher[WaitingEntries
 
     def _next_waiting(self, consumer: Consumer, limit: int) -> list[tuple[Position, bytes]]:
         """Remove the waiting entries of a consumer, as many as one read and its permits allow."""
-        unread = self._unread
-        taken = self._replay.take(consumer, unread.readable_through(), min(limit, self._room(consumer)))
-        wanted = {position: its_hash for position, its_hash in taken if not unread.is_finished(position)}
+        unread, wanted = self._unread, dict[Position, int]()
+        through, room = unread.readable_through(), min(limit, self._room(consumer))
+        while not wanted and (taken := self._replay.take(consumer, through, room)):
+            wanted = {position: its_hash for position, its_hash in taken if not unread.is_finished(position)}
         if not wanted:
             return []
         ledger_id = next(iter(wanted)).ledger_id

@@ -193,3 +193,20 @@ def test_damage_is_forgotten_with_the_ledger_that_it_was_in() -> None:
     cluster.trim()
     assert log.damaged.entries == 1
     assert positions[24] in log.damaged
+
+
+@pytest.mark.parametrize("kind", [Shared, Key_Shared], ids=["Shared", "Key_Shared"])
+def test_entries_that_are_damaged_before_their_redelivery_delay_no_others(
+    kind: pb.CommandSubscribe.SubType.ValueType,
+) -> None:
+    cluster = Cluster()
+    client = cluster.client()
+    client.produce()
+    client.send(*TEXTS[:10])
+    client.subscribe(kind=kind, permits=10)
+    assert client.messages() == TEXTS[:10]
+    client.say(commands.redeliver_unacknowledged_messages(consumer_id=1))
+    cluster.store.cached = False
+    cluster.store.damaged = {entry(text) for text in TEXTS[:5]}
+    client.say(commands.flow(consumer_id=1, message_permits=2))
+    assert client.messages() == TEXTS[5:7]
