@@ -1,7 +1,8 @@
 """What the metadata store takes over while a cursor's ledger cannot be written: one more record, in a small space.
 
 What does not fit gives way in the order of PIP-299: properties stay, then what the owner attached (of the
-deduplication cursor, the producers' sequence ids), then ranges, then batches that are acknowledged in part.
+deduplication cursor, the producers' sequence ids), then ranges, then batches that are acknowledged in part. Nothing
+is written where this would take back what was confirmed (``fallback_writes.py``).
 """
 
 from __future__ import annotations

@@ -44,6 +44,9 @@ class Fallbacks:
 
         The record holds the whole state where a power loss could take the records that the lost changes follow:
         recovery would add them to a state from before a reset, or to one without the acknowledgements in between.
+
+        A record that must leave something out never takes the place of a complete state: of an earlier fallback, which
+        may have been confirmed, or of the records in the ledger, which a whole state replaces.
         """
         info = self._info
         home = info.home
@@ -51,12 +54,15 @@ class Fallbacks:
             lost = replace(lost, replaced=True)
         attached = whole() if lost.replaced else []
         record, left_out = fallback_record(state, lost, properties, attached, home.limits.metadata_ranges_max)
-        if info.fallback is None:
-            log.warning("cursor_falls_back_to_metadata", cursor=home.path, left_out=left_out)
         self.number += 1
-        info.fallback = Fallback(self.number, record)
         write = _Write(self.number)
         self._writes.append(write)
+        if left_out and (lost.replaced or info.fallback is not None):
+            home.metadata.barrier(lambda _: write.settle(cause))
+            return
+        if info.fallback is None:
+            log.warning("cursor_falls_back_to_metadata", cursor=home.path, left_out=left_out)
+        info.fallback = Fallback(self.number, record)
 
         def stored(error: StorageError | None) -> None:
             if error is not None:

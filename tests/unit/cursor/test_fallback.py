@@ -124,6 +124,57 @@ def test_ranges_beyond_the_limit_give_way_first_and_no_receipt_is_given() -> Non
     assert recovered.state.partial_batches_count == 0
 
 
+def test_a_fallback_with_too_many_ranges_does_not_replace_a_confirmed_one() -> None:
+    setup = Setup(CursorLimits(metadata_ranges_max=3))
+    cursor = setup.cursors.create("worker", setup.start)
+    setup.flush(cursor)
+    cursor.acknowledge_ranges(singly(setup.positions[51:57:2]))
+    assert fail(setup, cursor) == [None]
+    cursor.acknowledge_ranges(singly(setup.positions[11:17:2]))
+    (outcome,) = fail(setup, cursor)
+    assert isinstance(outcome, StorageError)
+    assert list(setup.crash().state.deleted()) == singly(setup.positions[51:57:2])
+
+
+def test_a_reset_with_too_many_ranges_for_the_metadata_store_leaves_the_state_before() -> None:
+    setup = Setup(CursorLimits(metadata_ranges_max=3))
+    cursor = setup.cursors.create("worker", setup.start)
+    cursor.checkpoint_attachment = lambda: b"all"
+    cursor.acknowledge_ranges(singly(setup.positions[11:31:2]))
+    setup.flush(cursor)
+    cursor.reset(setup.start, singly(setup.positions[11:33:2]))
+    (outcome,) = fail(setup, cursor)
+    assert isinstance(outcome, StorageError)
+    recovered = setup.crash()
+    assert list(recovered.state.deleted()) == singly(setup.positions[11:31:2])
+    assert recovered.attachments == [b"all"]
+
+
+def test_a_state_that_is_too_large_takes_back_nothing_that_was_confirmed_without_syncs() -> None:
+    setup = Setup(CursorLimits(metadata_ranges_max=3))
+    setup.store.syncs = False
+    cursor = setup.cursors.create("worker", setup.start)
+    cursor.acknowledge_ranges(singly(setup.positions[11:31:2]))
+    setup.flush(cursor)
+    cursor.acknowledge_ranges(singly(setup.positions[41:43]))
+    (outcome,) = fail(setup, cursor)
+    assert isinstance(outcome, StorageError)
+    assert list(setup.crash().state.deleted()) == singly(setup.positions[11:31:2])
+
+
+def test_outcomes_come_in_order_if_a_later_state_is_too_large() -> None:
+    setup = Setup(CursorLimits(metadata_ranges_max=3))
+    cursor, outcomes = falling_back(setup)
+    cursor.acknowledge_ranges(singly(setup.positions[21:25:2]))
+    later: list[StorageError | None] = []
+    cursor.flush(later.append)
+    setup.store.fail()
+    assert (outcomes, later) == ([], [])
+    setup.metadata.release()
+    assert outcomes == [None, None]
+    assert [type(each) for each in later] == [DiskFullError]
+
+
 def test_attachments_that_are_too_large_give_way_before_properties(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(fallback, "METADATA_RECORD_BYTES_MAX", 10)
     setup = Setup()
