@@ -166,7 +166,7 @@ def clock_of_no_edit(original: Any) -> Any:
 
 MUTANTS: dict[str, Mutant] = {
     "the last writer by wall clock wins": (HybridClock, "next", wall_clock),
-    "an edit replaces the whole document": (decisions, "_changed", whole_document),
+    "an edit replaces the whole document": (decisions, "changed_units", whole_document),
     "an event outside of the transaction of its change": (SynchronizedStore, "commit", without(OUTBOX)),
     "a clock that is not stored": (Holdings, "operations", clock_of_no_edit),
     "an applied event published again": (SynchronizedStore, "apply", published_again),
