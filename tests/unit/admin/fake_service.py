@@ -253,6 +253,7 @@ class FakeTopicOperations:
         return TopicStats(
             log=log,
             msg_in_counter=len(topic.entries),
+            bytes_out_counter=70,
             msg_rate_in=2.0,
             msg_throughput_in=20.0,
             at_risk_messages=12,

@@ -37,6 +37,7 @@ def samples() -> list[Sample]:
         ("pulsar_topics_count", NAMESPACE, 1),
         ("pulsar_rate_in", TOPIC, 1.5),
         ("pulsar_broker_rate_in", BROKER, 1.5),
+        ("pulsar_broker_out_bytes_total", {**BROKER, "system_subscription": "false"}, 70),
         ("pulsar_broker_storage_read_rate", BROKER, 4),
         ("pulsar_storage_write_rate", TOPIC, 2),
         ("pulsar_storage_read_rate", TOPIC, 4),

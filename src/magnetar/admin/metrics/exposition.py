@@ -79,10 +79,12 @@ class TopicMetrics:
         self._write_latencies = self._table(WRITE_LATENCY)
         self._entry_sizes = self._table(ENTRY_SIZE)
         self._links = self._table(LINK)
-        self._subscriptions = self._table(SUBSCRIPTION, ["pulsar_out_bytes_total"])
+        self._subscriptions = self._table(SUBSCRIPTION)
         self._progress = self._table(PROGRESS)
         self._consumers = Table(CONSUMER)
         self._producers = Table(PRODUCER)
+        self._bytes_out = 0
+        """Bytes sent from all topics, also to subscriptions that do not exist any more."""
         self.counts: Counter[str] = Counter()
         """Number of topics by namespace."""
 
@@ -92,12 +94,13 @@ class TopicMetrics:
 
     def sums(self) -> Mapping[str, float]:
         """Return the sums over all topics, by name of the metric, after all chunks were read."""
-        return {**self._topics.sums, **self._subscriptions.sums}
+        return {**self._topics.sums, "pulsar_out_bytes_total": self._bytes_out}
 
     def add(self, name: TopicName, stats: TopicStats) -> Iterator[None]:
         """Add a topic, in steps."""
         labels = self._labels(name)
         self._topics.add(labels, stats)
+        self._bytes_out += stats.bytes_out_counter
         if stats.log.entry_sizes.row:
             self._write_latencies.add_values(labels, stats.log.write_latencies.row)
             self._entry_sizes.add_values(labels, stats.log.entry_sizes.row)

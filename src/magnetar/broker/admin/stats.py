@@ -62,6 +62,8 @@ def topic_stats_steps(topic: Topic, options: StatsOptions) -> Generator[None, No
     """
     subscriptions: dict[str, SubscriptionStats] = {}
     log = _LogSize(topic.ledger.entries, topic.ledger.size_bytes)
+    removed = topic.sent_to_removed
+    messages_before, bytes_before = removed.messages, removed.bytes  # one that is removed meanwhile counts once
     for name, subscription in sorted(topic.subscriptions.items()):
         if subscriptions:
             yield
@@ -73,6 +75,8 @@ def topic_stats_steps(topic: Topic, options: StatsOptions) -> Generator[None, No
         publishers.append(publisher_stats(producer, PublisherStats()))
     stats = _topic_stats(topic, subscriptions, publishers, log)
     stats.publishers_count = len(locals_)
+    stats.msg_out_counter += messages_before
+    stats.bytes_out_counter += bytes_before
     return stats
 
 

@@ -149,6 +149,21 @@ class SubscriptionConsumers(Collection[Consumer]):
         return self.dispatcher.taken() if isinstance(self.dispatcher, MultipleConsumersDispatcher) else ()
 
 
+class SentToRemoved:
+    """What the removed subscriptions of a topic got since the topic was loaded."""
+
+    def __init__(self) -> None:
+        """Begin with 0."""
+        self.messages = 0
+        self.bytes = 0
+
+    def add(self, consumers: SubscriptionConsumers) -> None:
+        """Add what the consumers of a subscription that is removed got."""
+        messages, size, _, _ = consumers.counters()
+        self.messages += messages
+        self.bytes += size
+
+
 def dispatcher_for(unread: DispatchedEntries, consumer: Consumer) -> Dispatcher:
     """Return a dispatcher of ``unread`` for the type of a first consumer."""
     match consumer.type:

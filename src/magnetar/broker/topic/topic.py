@@ -22,6 +22,7 @@ from magnetar.broker.replication.protection import note_protection
 from magnetar.broker.replication.snapshots import TopicSnapshots, marker_peers, takes_markers
 from magnetar.broker.resources.topic_rates import TopicRates
 from magnetar.broker.settings.replication_policy import is_imposed, reason_against
+from magnetar.broker.subscription.consumers import SentToRemoved
 from magnetar.broker.subscription.entrance import TopicEntrance
 from magnetar.broker.subscription.names import check_subscription_name, is_of_a_subscription
 from magnetar.broker.subscription.shared_progress import SharedProgress
@@ -79,6 +80,7 @@ class Topic(Part):
             environment, name, ledger, appended=self._appended, refused=self.producers.dismiss, failed=self.fence
         )
         self.subscriptions: dict[str, Subscription] = {}
+        self.sent_to_removed = SentToRemoved()
         self.entrance = TopicEntrance(self)
         self.replicators = TopicLinks(self)
         self.skipped = SkippedEntries(ledger)
@@ -224,6 +226,7 @@ class Topic(Part):
         commit = None if tombstone is None else partial(self.progress.tombstones.add, tombstone)
         subscription.close()
         del self.subscriptions[subscription.name]
+        self.sent_to_removed.add(subscription.consumers)
         try:
             self.cursors.delete(subscription.name, done, commit)
         except MagnetarError as error:
@@ -237,6 +240,7 @@ class Topic(Part):
         if self.subscriptions.get(subscription.name) is subscription:
             del self.subscriptions[subscription.name]
             subscription.close()
+            self.sent_to_removed.add(subscription.consumers)
             self.environment.retired.add(subscription)
 
     @property

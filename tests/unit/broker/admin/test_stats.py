@@ -158,6 +158,21 @@ def test_counters_outlive_the_consumers() -> None:
     assert found.message_ack_rate == found.msg_rate_out == (1 + BATCH) / INTERVAL_S
 
 
+def test_counters_of_a_topic_outlive_its_subscriptions() -> None:
+    cluster, client = begin(Shared)
+    client.ack(*received(client))
+    before = stats(cluster)
+    topic, subscription = cluster.topic(), cluster.subscription()
+    cluster.do(lambda: topic.delete_subscription(subscription, lambda _: None))
+    client.subscribe(kind=Exclusive, consumer_id=2, subscription="reader", durable=False)
+    assert len(client.take("MESSAGE")) == 2
+    client.say(commands.close_consumer(consumer_id=2, request_id=client.request_id()))
+    found = stats(cluster)
+    assert found.subscriptions == {}
+    assert found.msg_out_counter == 2 * before.msg_out_counter == 2 * (1 + BATCH)
+    assert found.bytes_out_counter == 2 * before.bytes_out_counter > 0
+
+
 def test_rates_and_counters_in_the_target_of_a_link() -> None:
     loop = HandLoop()
     source, target = Cluster("ewr", targets=["jfk"], loop=loop), Cluster("jfk", targets=["ewr"], loop=loop)
