@@ -85,6 +85,21 @@ def test_a_topic_whose_files_are_gone_refuses(
 
 
 @pytest.mark.parametrize("sync", [True, False])
+def test_a_topic_refuses_whose_ledgers_an_older_copy_of_the_files_lacks(directory: Path, *, sync: bool) -> None:
+    path = managed_ledger_path(TOPIC)
+    asyncio.run(start(directory, sync=sync, first_ledger_id=1))  # the files know the ids up to here
+    stored = metadata_at(directory, path)
+    lost = [{**each, "ledgerId": 10_000 + each["ledgerId"]} for each in stored["ledgers"]]
+    change_metadata(directory, path, {**stored, "ledgers": lost})
+    forget_lengths(directory)
+    for _ in range(3):
+        refusals, given = asyncio.run(start(directory, sync=sync, first_ledger_id=1))
+        assert len(refusals) == 2
+        assert f"ledger {lost[0]['ledgerId']} is unknown to the log: files of the ledger directory are" in refusals[0]
+        assert min(given) > lost[-1]["ledgerId"]
+
+
+@pytest.mark.parametrize("sync", [True, False])
 def test_a_topic_whose_files_are_there_opens(directory: Path, *, sync: bool) -> None:
     forget_lengths(directory)
     refusals, _ = asyncio.run(start(directory, sync=sync, first_ledger_id=1))

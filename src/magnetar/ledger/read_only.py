@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from magnetar.base.errors import StorageError
 from magnetar.base.histogram import Histogram, RecentDurations
 from magnetar.ledger.medium.blocking import run_blocking
-from magnetar.ledger.shared_log.notes import read_life
+from magnetar.ledger.shared_log.notes import read_foreign, read_life
 from magnetar.ledger.shared_log.reader import LogReader
 from magnetar.ledger.store import StoreState
 
@@ -32,6 +32,7 @@ class ReadOnlyLedgerStore:
         """Read the segments of ``medium``, which blocks."""
         self.state = StoreState(_REASON)
         self.life: Life | None = run_blocking(read_life, medium)
+        self._foreign = run_blocking(read_foreign, medium)
         self.syncs = True
         self.commit_times = Histogram()
         self.write_latencies = RecentDurations()
@@ -46,7 +47,8 @@ class ReadOnlyLedgerStore:
     def has_given(self, ledger_id: int) -> bool:
         """See LedgerStore."""
         first = 1 if self.life is None else self.life.first_ledger_id
-        return not self._index.is_unborn and first <= ledger_id < self._index.next_ledger_id
+        is_known = not self._index.is_unborn and first <= ledger_id < self._index.next_ledger_id
+        return is_known and not any(ledger_id in each for each in self._foreign)
 
     async def look_at_space(self) -> None:
         """Change nothing."""

@@ -14,9 +14,11 @@ from magnetar.base.life import Life
 from magnetar.base.real import SystemFiles
 from magnetar.broker.service import first_ledger_id
 from magnetar.ledger.local import LocalLedgerStore, LocalStoreOptions
-from magnetar.ledger.medium.local import segment_path
+from magnetar.ledger.medium.local import LocalMedium, segment_path
 from magnetar.ledger.medium.space import RESERVE_NAME
+from magnetar.ledger.read_only import ReadOnlyLedgerStore
 from magnetar.ledger.segments.segment import SEGMENT_HEADER_SIZE
+from magnetar.ledger.shared_log.notes import FOREIGN_NAME
 from magnetar.ledger.store import Run, StoreState
 from magnetar.sim.virtual.disk import FaultyDisk
 from tests.unit.ledger.memory_medium import turn
@@ -46,6 +48,43 @@ def test_entries_of_many_ledgers_read_back_in_order_also_after_reopening(tmp_pat
                 assert await read_all(store, ledger_id) == entries
                 assert store.length(ledger_id) == len(entries)
                 assert store.size_bytes(ledger_id) == sum(map(len, entries))
+
+    asyncio.run(scenario())
+
+
+@pytest.mark.parametrize("sync", [True, False])
+def test_ids_that_a_log_lost_stay_unknown_to_it_in_later_runs(tmp_path: Path, *, sync: bool) -> None:
+    async def scenario() -> None:
+        lost: list[int] = []
+        kept: list[int] = []
+
+        async def check(named: int) -> None:
+            async with opened(tmp_path, replace(SMALL, sync=sync, identity="one", named_ledger_id=named)) as store:
+                assert [store.has_given(each) for each in kept] == [True] * len(kept)
+                assert [store.has_given(each) for each in lost] == [False] * len(lost)
+                kept.append(store.create())
+                await append(store, kept[-1], [entry(1)])
+                read_only = ReadOnlyLedgerStore(LocalMedium(tmp_path, SystemFiles()), store._log.index)
+                assert [read_only.has_given(each) for each in kept] == [True] * len(kept)
+                assert [read_only.has_given(each) for each in lost] == [False] * len(lost)
+
+        await check(0)
+        for jump in (100, 1000):
+            lost += range(kept[-1] + 50, kept[-1] + jump)
+            await check(lost[-1])
+            await check(lost[-1])
+            await check(0)
+
+    asyncio.run(scenario())
+
+
+def test_a_damaged_note_of_unknown_ids_is_refused(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        async with opened(tmp_path):
+            pass
+        (tmp_path / FOREIGN_NAME).write_bytes(b"5")
+        with pytest.raises(CorruptionError, match=FOREIGN_NAME):
+            await LocalLedgerStore(tmp_path, SystemFiles(), asyncio.get_running_loop(), SMALL).open()
 
     asyncio.run(scenario())
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from magnetar.base.errors import StorageError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from magnetar.base.life import Life
     from magnetar.ledger.segments.index import LogIndex
@@ -34,12 +34,23 @@ class LedgerIds:
         self._index = index
         self._earlier = range(0)
         """The ids that earlier runs may have given, as far as the log knows."""
+        self._foreign: Sequence[range] = ()
+        """Ids among these that it never gave."""
         self._block = block
         """How many ids were reserved last."""
         self._block_max = max(block, block_max)
 
-    def belong_to(self, life: Life | None) -> None:
-        """Learn the life that the log belongs to; a log without one may have given any id."""
+    @property
+    def passed_over(self) -> range:
+        """The ids behind those of the log that the metadata names, though the log cannot have given them."""
+        return range(self._recovered_end, self._began_at)
+
+    def belong_to(self, life: Life | None, foreign: Sequence[range]) -> None:
+        """Learn the life that the log belongs to, and which ids the log never gave.
+
+        A log without a life may have given any id.
+        """
+        self._foreign = foreign
         if not self.is_unborn:
             self._earlier = range(1 if life is None else life.first_ledger_id, self._recovered_end)
 
@@ -61,4 +72,6 @@ class LedgerIds:
 
     def has_given(self, ledger_id: int) -> bool:
         """See LedgerStore."""
+        if any(ledger_id in each for each in self._foreign):
+            return False
         return ledger_id in self._earlier or self._began_at <= ledger_id < self.next

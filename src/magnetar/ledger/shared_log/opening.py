@@ -9,7 +9,7 @@ from magnetar.base.life import Life
 from magnetar.ledger.segments.record import Kind
 from magnetar.ledger.shared_log.ids import LedgerIds
 from magnetar.ledger.shared_log.log import without_entries
-from magnetar.ledger.shared_log.notes import UNSYNCED_NAME, read_life, write_life
+from magnetar.ledger.shared_log.notes import UNSYNCED_NAME, read_foreign, read_life, write_foreign, write_life
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -46,7 +46,7 @@ async def open_log(log: Log, medium: SegmentMedium, options: SharedLogOptions, p
     )
     try:
         life = await _recover_life(medium, ids, options.identity)
-        ids.belong_to(life)
+        ids.belong_to(life, await _recover_foreign(medium, ids))
         may_lack_entries = await _note_mode(medium, syncs=options.sync)
         await _in_any_room(medium, log.commit_alone, [without_entries(Kind.RESERVE, ids.reserving)])
     except StorageError:
@@ -79,6 +79,15 @@ async def _recover_life(medium: SegmentMedium, ids: LedgerIds, identity: str) ->
         life = Life(identity, ids.next if ids.is_unborn else 1)
         await write_life(medium, life)
     return life
+
+
+async def _recover_foreign(medium: SegmentMedium, ids: LedgerIds) -> list[range]:
+    """Find the ids that the log never gave, and note new ones durably, before greater ids are reserved."""
+    found = await read_foreign(medium)
+    if ids.passed_over and not ids.is_unborn and ids.passed_over not in found:
+        found.append(ids.passed_over)
+        await write_foreign(medium, found)
+    return found
 
 
 async def _note_mode(medium: SegmentMedium, *, syncs: bool) -> bool:
