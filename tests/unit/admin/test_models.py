@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from itertools import permutations
 from pathlib import Path
 from typing import Any
 
@@ -13,8 +14,8 @@ from magnetar.admin.models.encoding import NAMES_AT_ONCE, encoding, encoding_nam
 from magnetar.admin.models.internal import CursorStats, LedgerInfo, PersistentTopicInternalStats
 from magnetar.admin.models.model import iso_time
 from magnetar.admin.models.subscriptions import SubscriptionStats
-from magnetar.admin.models.topics import ReplicatorStats, TopicStats
-from magnetar.admin.partitioned import PartitionedTopicStats
+from magnetar.admin.models.topics import NonPersistentTopicStats, ReplicatorStats, SnapshotStats, TopicStats
+from magnetar.admin.partitioned import PartitionedNonPersistentTopicStats, PartitionedTopicStats
 from magnetar.base.position import Position
 from magnetar.broker.loop.slices import at_once
 
@@ -132,3 +133,49 @@ def test_partitions_sum_up() -> None:
     found = total.to_json()
     assert found["metadata"] == {"partitions": 2, "deleted": False}
     assert "ownerBroker" not in found
+
+
+def test_figures_of_partitions_that_do_not_add_up() -> None:
+    parts = [
+        TopicStats(
+            earliest_msg_publish_time_in_backlogs=earliest,
+            clusters_not_counted=["jfk"],
+            replicated_subscription_snapshots=SnapshotStats(completed=1, age_seconds=age),
+            subscriptions={
+                "sub": SubscriptionStats(
+                    earliest_msg_publish_time_in_backlog=earliest,
+                    ack_state_used=used,
+                    progress_applied={"jfk": {"count": 2, "p50": used}},
+                )
+            },
+            replication={"jfk": ReplicatorStats(connected=connected)},
+        )
+        for earliest, age, used, connected in [(0, 1.0, 0.5, True), (70, 4.0, 0.25, False), (50, 2.0, 0.75, True)]
+    ]
+    total = at_once(PartitionedTopicStats.steps(parts))
+    sub, snapshots = total.subscriptions["sub"], total.replicated_subscription_snapshots
+    assert total.earliest_msg_publish_time_in_backlogs == sub.earliest_msg_publish_time_in_backlog == 50
+    assert sub.ack_state_used == 0.75
+    assert sub.progress_applied == {"jfk": {"count": 6, "p50": 0.75}}
+    assert snapshots is not None
+    assert (snapshots.completed, snapshots.age_seconds) == (3, 4.0)
+    assert total.clusters_not_counted == ["jfk"]
+    assert not total.replication["jfk"].connected
+
+
+def test_a_backlog_that_is_unknown_for_one_partition_is_unknown_for_the_topic() -> None:
+    known = ReplicatorStats(replication_backlog=5, replication_delay_in_seconds=1)
+    unknown = ReplicatorStats(
+        replication_backlog=None, replication_delay_in_seconds=None, replication_backlog_at_least=3
+    )
+    for links in permutations([known, known, unknown]):
+        total = at_once(PartitionedTopicStats.steps([TopicStats(replication={"jfk": link}) for link in links]))
+        link = total.replication["jfk"]
+        assert (link.replication_backlog, link.replication_delay_in_seconds) == (None, None)
+        assert link.replication_backlog_at_least == 13
+
+
+def test_drops_of_partitions_add_up() -> None:
+    parts = [NonPersistentTopicStats(msg_drop_rate=rate) for rate in (1.5, 2.0)]
+    found = at_once(PartitionedNonPersistentTopicStats.steps(parts)).to_json()
+    assert found["msgDropRate"] == 3.5

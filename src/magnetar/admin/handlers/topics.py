@@ -12,7 +12,7 @@ from magnetar.admin.handlers.last_edits import with_last_edit
 from magnetar.admin.models.internal import PersistentTopicInternalStats
 from magnetar.admin.models.positions import MESSAGE_ID
 from magnetar.admin.models.topics import MessageId, NonPersistentTopicStats, TopicStats
-from magnetar.admin.partitioned import PartitionedTopicStats
+from magnetar.admin.partitioned import PartitionedNonPersistentTopicStats, PartitionedTopicStats
 from magnetar.admin.service import check_not_fewer, topic_exists
 from magnetar.admin.topic_service import StatsOptions
 from magnetar.base.errors import AdminError
@@ -68,7 +68,8 @@ def routes(context: Context) -> list[AdminRoute]:
 
 def domain_routes(context: Context) -> list[AdminRoute]:
     """Handlers for topics of either domain."""
-    handlers, stats = _Topics(context), TopicStats if context.domain == PERSISTENT else NonPersistentTopicStats
+    handlers, is_persistent = _Topics(context), context.domain == PERSISTENT
+    stats = TopicStats if is_persistent else NonPersistentTopicStats
     root = f"/admin/v2/{context.domain}/{{tenant}}/{{namespace}}"
     one = f"{root}/{{topic}}"
     return [
@@ -95,7 +96,7 @@ def domain_routes(context: Context) -> list[AdminRoute]:
             f"{one}/partitioned-stats",
             handlers.partitioned_stats,
             query=(*_STATS, "perPartition"),
-            gives=PartitionedTopicStats,
+            gives=PartitionedTopicStats if is_persistent else PartitionedNonPersistentTopicStats,
         ),
         route("GET", f"{one}/partitioned-internalStats", handlers.partitioned_internal_stats, gives=_InternalStats),
     ]
@@ -232,7 +233,9 @@ class _Topics:
         stats: dict[str, TopicStats] = {}
         async for part in self._context.in_turn(self._context.parts(topic)):
             stats[str(part)] = await self._context.topics.stats(part, options)
-        total = await self._service.in_slices(PartitionedTopicStats.steps(list(stats.values())))
+        is_persistent = self._context.domain == PERSISTENT
+        totals = PartitionedTopicStats if is_persistent else PartitionedNonPersistentTopicStats
+        total = await self._service.in_slices(totals.steps(list(stats.values())))
         return await self._context.answer({**total.members(), "partitions": stats if is_shown else {}})
 
     @large_answer
