@@ -131,7 +131,11 @@ class IdleTopics:
             await self._maintain_one(name)
 
     async def _maintain_one(self, name: TopicName) -> None:
-        if name in self._topics.loaded or self._topics.is_shut(name):
+        if name in self._topics.loaded:
+            return
+        if self._topics.is_shut(name):  # a client loads it perhaps, which may fail
+            retry_s = self._environment.config.retentionCheckIntervalInSeconds
+            self._agenda.put(name, self._environment.clock.monotonic() + retry_s)
             return
         try:
             if not self._topics.exists(name):

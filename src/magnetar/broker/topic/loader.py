@@ -49,7 +49,7 @@ class TopicLoader:
         self.failures = LoadFailures(environment.clock)
         """Topics whose last load failed."""
         self.when_closed: Callable[[Topic], None] = lambda _: None
-        """Called for each unloaded topic when it is closed."""
+        """Called for each unloaded topic when it is closed, also because its deletion failed."""
         self.when_changed: OnChange = lambda *_: None
         """Called after each event that has an effect on a topic."""
         self._is_closed = False
@@ -287,7 +287,8 @@ class TopicLoader:
             self._closing.pop(topic, None)
 
     def _not_deleted(self, topic: Topic) -> None:
-        topic.lifecycle.apply(Event.DELETION_FAILED)
+        if topic.lifecycle.apply(Event.DELETION_FAILED):
+            self.when_closed(topic)
         self._settle(topic)
 
     # -- the end ------------------------------------------------------------------------------------------------

@@ -8,14 +8,17 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from magnetar.base.errors import DiskFullError
 from magnetar.base.names import TopicName
 from magnetar.broker.housekeeping.idle_topics import MAINTENANCE_INTERVAL_MAX_S, TOPICS_PER_ROUND_MAX
 from magnetar.broker.housekeeping.maintenance import Maintenance
 from magnetar.broker.loop import slices
+from magnetar.broker.loop.slices import at_once
 from magnetar.ledger.rollover import ManagedLedgerConfig
 from magnetar.metadata.policies import Policies
 from magnetar.metadata.resources import managed_ledger_path
 from magnetar.sim.cluster import NAMESPACE, TOPIC, Client, Cluster, Exclusive
+from magnetar.sim.virtual.metadata import FaultyMetadataStore
 from magnetar.wire import commands
 
 if TYPE_CHECKING:
@@ -290,6 +293,43 @@ def test_a_deleted_topic_is_forgotten_and_one_that_cannot_be_loaded_is_looked_at
     idle.wait(MAINTENANCE_INTERVAL_MAX_S)
     idle.round(3)
     assert idle.loads == [TOPIC, TOPIC]
+
+
+def test_a_topic_whose_deletion_failed_is_looked_at_later() -> None:
+    idle = Idle()
+    store = FaultyMetadataStore(idle.cluster.clock)
+    store._tree = idle.cluster.metadata._tree
+    idle.cluster.metadata = store
+    idle.cluster.resources = type(idle.cluster.resources).over(store)
+    idle.cluster.crash()
+    idle.begin()
+    idle.cluster.topic()
+    store.fail_writes = True
+    deleted = []
+    idle.cluster.do(lambda: deleted.append(at_once(idle.cluster.topics.deletion(TOPIC))))
+    assert isinstance(deleted[0].exception(), DiskFullError)
+    store.fail_writes = False
+    assert (idle.loaded, idle.idle_topics.noted) == ([], 1)
+    idle.wait(MAINTENANCE_INTERVAL_MAX_S)
+    idle.round()
+    assert idle.loads == [TOPIC]
+
+
+def test_a_topic_that_fails_to_load_for_a_client_when_it_is_due_is_looked_at_later() -> None:
+    idle = Idle()
+    idle.left_alone(1)
+    idle.loads.clear()
+    idle.wait(MAINTENANCE_INTERVAL_MAX_S)
+    idle.cluster.store.has_runs = False  # a load takes more than one turn
+    idle.cluster.store.delete(idle.ledgers[0]["ledgerId"])
+
+    def load_and_look() -> None:
+        assert idle.cluster.topics.must_wait(TOPIC)
+        idle.cluster.loop.create_task(idle.idle_topics.maintain_unloaded())
+
+    idle.cluster.do(load_and_look)
+    assert idle.cluster.topics.load_failures.reasons.keys() == {TOPIC}
+    assert (idle.loads, idle.loaded, idle.idle_topics.noted) == ([], [], 1)
 
 
 def test_a_client_that_uses_a_topic_during_a_look_keeps_it_loaded() -> None:
