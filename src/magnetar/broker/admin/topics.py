@@ -15,7 +15,7 @@ from magnetar.admin.service import (
     topic_in_use,
     topic_not_found,
 )
-from magnetar.base.errors import AdminError, RequestError, TopicLoadError
+from magnetar.base.errors import AdminError, DamagedEntriesError, RequestError, TopicLoadError
 from magnetar.base.limits import Limit
 from magnetar.broker.admin.finding import Finder, refusals
 from magnetar.broker.admin.internal_stats import internal_stats_steps
@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from magnetar.base.names import NamespaceName, TopicName
     from magnetar.base.position import Position
     from magnetar.broker.environment import Environment
+    from magnetar.broker.subscription.subscription import Subscription
     from magnetar.broker.topic.registry import TopicRegistry
     from magnetar.metadata.effective import EffectivePolicies
     from magnetar.metadata.policies import PartitionedTopicMetadata
@@ -165,11 +166,10 @@ class TopicOperations:
         found = await self._found.topic(topic)
         answer = await self._environment.slices.run(topic_stats_steps(found, options))
         if options.earliest_time_in_backlog:
-            for name, subscription in found.subscriptions.items():
-                first = subscription.unread.undeleted(subscription.unread.first(), 1)
-                if first:
-                    published_ms = wire_entry.publish_time_ms(await found.log.read_entry(first[0].first))
-                    answer.subscriptions[name].earliest_msg_publish_time_in_backlog = published_ms
+            for name, stats in answer.subscriptions.items():
+                subscription = found.subscriptions.get(name)
+                if subscription is not None:  # otherwise it was deleted meanwhile
+                    stats.earliest_msg_publish_time_in_backlog = await _earliest_publish_time(subscription)
             times = [each.earliest_msg_publish_time_in_backlog for each in answer.subscriptions.values()]
             answer.earliest_msg_publish_time_in_backlogs = min((time for time in times if time), default=0)
         return answer
@@ -258,6 +258,17 @@ class TopicOperations:
                 raise AdminError(HTTPStatus.PRECONDITION_FAILED, message) from None
         if found.producers or any(each.consumers for each in found.subscriptions.values()):
             raise topic_in_use()
+
+
+async def _earliest_publish_time(subscription: Subscription) -> int:
+    """Return the publish time of the first unacknowledged entry that is intact; 0 without one."""
+    log, unread = subscription.topic.log, subscription.unread
+    while first := unread.undeleted(unread.first(), 1):
+        try:
+            return wire_entry.publish_time_ms(await log.read_entry(first[0].first))
+        except DamagedEntriesError as error:
+            log.note_damage(error)
+    return 0
 
 
 def _accept(_: TopicName) -> None:

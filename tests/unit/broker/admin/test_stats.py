@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING
 
 import pytest
 
 from magnetar.admin.topic_service import StatsOptions
 from magnetar.broker.admin.stats import topic_stats
+from magnetar.broker.admin.topics import TopicOperations
 from magnetar.broker.housekeeping.maintenance import measuring
 from magnetar.sim.cluster import Client, Cluster, Exclusive, Failover, Key_Shared, Shared, entry
 from magnetar.sim.pipe import Pipe
@@ -200,3 +202,40 @@ def test_rates_and_counters_in_the_target_of_a_link() -> None:
     assert outbound.msg_rate_out == inbound.msg_rate_in == 3 / INTERVAL_S
     assert inbound.bytes_in_count == arrived.bytes_in_counter
     assert inbound.msg_throughput_in == arrived.msg_throughput_in == inbound.bytes_in_count / INTERVAL_S
+
+
+def _with_earliest_times(cluster: Cluster) -> TopicStats:
+    operations = TopicOperations(cluster.environment, cluster.topics)
+    task = cluster.loop.start(operations.stats(cluster.topic().name, StatsOptions(earliest_time_in_backlog=True)))
+    cluster.settle()
+    found: TopicStats = task.result()
+    return found
+
+
+def test_subscriptions_change_while_the_earliest_times_are_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    cluster, _ = begin(Shared)
+    topic, read = cluster.topic(), cluster.topic().log.read_entry
+    for name in ("a", "b"):
+        cluster.do(partial(topic.create_subscription, name, topic.log.before_first()))
+
+    async def meanwhile(position: Position) -> bytes:
+        entry_ = await read(position)
+        if "b" in topic.subscriptions:
+            topic.delete_subscription(topic.subscriptions["b"], lambda _: None)
+            topic.create_subscription("c", topic.log.before_first())
+        return entry_
+
+    monkeypatch.setattr(topic.log, "read_entry", meanwhile)
+    found = _with_earliest_times(cluster)
+    times = {name: each.earliest_msg_publish_time_in_backlog for name, each in found.subscriptions.items()}
+    assert times == {"a": 1_700_000_000_000, "b": 0, "worker": 1_700_000_000_000}
+
+
+def test_the_earliest_time_is_that_of_an_entry_that_is_intact() -> None:
+    cluster, _ = begin(Shared)
+    cluster.store.cached = False
+    cluster.store.damaged = {entry("single")}
+    found = _with_earliest_times(cluster)
+    assert found.earliest_msg_publish_time_in_backlogs == 1_700_000_000_000
+    cluster.store.damaged.add(entry("batch", num_messages_in_batch=BATCH))
+    assert _with_earliest_times(cluster).earliest_msg_publish_time_in_backlogs == 0
