@@ -324,11 +324,12 @@ class Subscription(Part):
         return expired
 
     async def skip(self, entries: int) -> None:
-        """Acknowledge the next ``entries`` unacknowledged entries."""
+        """Acknowledge the next ``entries`` unacknowledged entries, or all of the log at this time if it has fewer."""
         if not entries:
             return
+        last = self.topic.ledger.last_confirmed_entry  # entries that arrive meanwhile may be more than these
         through = await self.environment.slices.run(self.unread.nth(entries, with_damaged=True))
-        self.acknowledge_through(self.topic.ledger.last_confirmed_entry if through is None else through)
+        self.acknowledge_through(last if through is None else through)
 
     def _reached(self, mark_delete: Position) -> None:
         """Everything up to ``mark_delete`` is acknowledged, durably."""
