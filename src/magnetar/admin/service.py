@@ -121,8 +121,13 @@ class SubscriptionOperations(Protocol):
         """Move a subscription to the first entry published at or after a time."""
         ...
 
-    async def reset(self, topic: TopicName, subscription: str, position: Position, *, is_excluded: bool) -> None:
-        """Move a subscription to ``position``, or after it if ``is_excluded``; EARLIEST and LATEST are valid."""
+    async def reset(
+        self, topic: TopicName, subscription: str, position: Position, *, is_excluded: bool, batch_index: int = -1
+    ) -> None:
+        """Move a subscription to ``position``, or after it if ``is_excluded``; EARLIEST and LATEST are valid.
+
+        Of a batch, ``batch_index`` names a member; -1: the whole.
+        """
         ...
 
     async def expire(self, topic: TopicName, subscription: str, seconds: int) -> None:

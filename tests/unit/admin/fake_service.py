@@ -316,7 +316,10 @@ class FakeSubscriptionOperations:
     async def reset_to_time(self, topic: TopicName, subscription: str, timestamp_ms: int) -> None:
         self._subscription(topic, subscription).position = Position(3, timestamp_ms)
 
-    async def reset(self, topic: TopicName, subscription: str, position: Position, *, is_excluded: bool) -> None:
+    async def reset(
+        self, topic: TopicName, subscription: str, position: Position, *, is_excluded: bool, batch_index: int = -1
+    ) -> None:
+        assert batch_index == -1
         entry_id = position.entry_id if is_excluded else position.entry_id - 1
         self._subscription(topic, subscription).position = Position(position.ledger_id, entry_id)
 

@@ -99,7 +99,9 @@ class _Subscriptions:
     async def reset_to_position(self, request: Request) -> None:
         data = await body(request, MESSAGE_ID)
         topic = self._context.single(request, "Reset-cursor at position is not allowed for partitioned-topic")
-        await self._service.subscriptions.reset(topic, _name(request), data.position, is_excluded=data.isExcluded)
+        await self._service.subscriptions.reset(
+            topic, _name(request), data.position, is_excluded=data.isExcluded, batch_index=data.batchIndex
+        )
 
     async def reset_to_time(self, request: Request) -> None:
         async for part in self._parts(request):

@@ -17,6 +17,7 @@ class MessageIdData(BaseModel):
     ledgerId: _Long  # noqa: N815 - Pulsar's name
     entryId: _Long  # noqa: N815 - Pulsar's name
     isExcluded: bool = False  # noqa: N815 - Pulsar's name
+    batchIndex: Annotated[int, Field(ge=-1, lt=2**31)] = -1  # noqa: N815 - Pulsar's name
     properties: dict[str, str] | None = None
 
     @property

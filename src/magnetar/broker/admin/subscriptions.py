@@ -19,6 +19,8 @@ from magnetar.broker.admin.finding import Finder, refusals
 from magnetar.broker.environment import settle
 from magnetar.broker.settings.properties import check_properties
 from magnetar.broker.subscription.admission import check_room_for_subscription
+from magnetar.wire.entries.ack_set import all_remaining
+from magnetar.wire.entries.entry import messages_in
 
 if TYPE_CHECKING:
     import asyncio
@@ -96,11 +98,21 @@ class SubscriptionOperations:
         found = await self._found.subscription(topic, subscription)
         await found.reset(await found.topic.log.position_before_time(timestamp_ms))
 
-    async def reset(self, topic: TopicName, subscription: str, position: Position, *, is_excluded: bool) -> None:
-        """Move to ``position``, or after it if ``is_excluded``."""
+    async def reset(
+        self, topic: TopicName, subscription: str, position: Position, *, is_excluded: bool, batch_index: int = -1
+    ) -> None:
+        """Move to ``position``, or after it if ``is_excluded``; of a batch, to or after the member ``batch_index``."""
         found = await self._found.subscription(topic, subscription)
-        last = found.topic.ledger.last_confirmed_entry
-        excluded = is_excluded and found.topic.ledger.contains(position)
+        ledger = found.topic.ledger
+        if batch_index >= 0 and ledger.contains(position) and position <= ledger.last_confirmed_entry:
+            members = messages_in(await found.topic.log.read_entry(position))
+            first = batch_index + is_excluded
+            if 0 < first < members:
+                remaining = all_remaining(members) & ~all_remaining(first)
+                await found.reset(_mark_delete_before(found.topic, position), [(position, remaining)])
+                return
+        last = ledger.last_confirmed_entry
+        excluded = is_excluded and ledger.contains(position)
         await found.reset(min(position, last) if excluded else _mark_delete_before(found.topic, position))
 
     async def expire(self, topic: TopicName, subscription: str, seconds: int) -> None:
