@@ -151,8 +151,8 @@ class TopicLoader:
         self.failures.recovered(name)
         self.loaded[name] = topic
         lifecycle.apply(Event.LOADED)
-        if topic.ledger.failure is not None:  # found out while it was loaded
-            topic.fence(topic.ledger.failure)
+        if topic.log.failure is not None:  # found out while it was loaded
+            topic.fence(topic.log.failure)
         return topic
 
     def _recovery(self, name: TopicName, lifecycle: Lifecycle) -> Generator[None, None, Topic]:
