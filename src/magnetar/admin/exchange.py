@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import re
-from contextlib import asynccontextmanager, suppress
+from contextlib import asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import cache, wraps
 from http import HTTPStatus
@@ -172,6 +172,16 @@ def large_answer(
 
 def _one_step() -> Generator[None, None, None]:
     yield
+
+
+@contextmanager
+def unless_deleted() -> Iterator[None]:
+    """End the work for one topic or subscription of several without an error if it was deleted meanwhile."""
+    try:
+        yield
+    except AdminError as error:
+        if error.status is not HTTPStatus.NOT_FOUND:
+            raise
 
 
 def path_text(request: Request, name: str) -> str:

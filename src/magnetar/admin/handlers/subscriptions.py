@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Literal
 
 from pydantic import TypeAdapter
 
-from magnetar.admin.exchange import AdminRoute, Context, body, flag, path_text, route
+from magnetar.admin.exchange import AdminRoute, Context, body, flag, path_text, route, unless_deleted
 from magnetar.admin.messages import entry_response
 from magnetar.admin.models.positions import MESSAGE_ID, MessageIdData
 from magnetar.admin.openapi.description import ENTRY
@@ -114,7 +114,8 @@ class _Subscriptions:
     async def expire_all(self, request: Request) -> None:
         async for part in self._parts(request):
             for subscription in await self._service.subscriptions.names(part):
-                await self._service.subscriptions.expire(part, subscription, request.path_params["seconds"])
+                with unless_deleted():
+                    await self._service.subscriptions.expire(part, subscription, request.path_params["seconds"])
 
     async def expire_through(self, request: Request) -> None:
         data = await body(request, MESSAGE_ID)

@@ -4,7 +4,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from magnetar.admin.exchange import AdminRoute, Context, namespace_name, path_text, route, text_answer
+from magnetar.admin.exchange import (
+    AdminRoute,
+    Context,
+    namespace_name,
+    path_text,
+    route,
+    text_answer,
+    unless_deleted,
+)
 from magnetar.admin.models.bundles import Bundle, bundle_of
 from magnetar.admin.openapi.description import TEXT
 
@@ -63,15 +71,23 @@ class _Operations:
     async def clear_backlog(self, request: Request) -> None:
         only = path_text(request, "subscription") if "subscription" in request.path_params else None
         async for topic in self._topics(request):
-            for name in await self._service.subscriptions.names(topic):
+            for name in await self._names(topic):
                 if only is None or name == only:
-                    await self._service.subscriptions.skip_all(topic, name)
+                    with unless_deleted():
+                        await self._service.subscriptions.skip_all(topic, name)
 
     async def unsubscribe(self, request: Request) -> None:
         name = path_text(request, "subscription")
         async for topic in self._topics(request):
-            if name in await self._service.subscriptions.names(topic):
-                await self._service.subscriptions.delete(topic, name, force=False)
+            if name in await self._names(topic):
+                with unless_deleted():
+                    await self._service.subscriptions.delete(topic, name, force=False)
+
+    async def _names(self, topic: TopicName) -> list[str]:
+        """Return the subscriptions of a topic, none if it was deleted meanwhile."""
+        with unless_deleted():
+            return await self._service.subscriptions.names(topic)
+        return []
 
     async def _topics(self, request: Request) -> AsyncIterator[TopicName]:
         """Yield the existing topics of the namespace, or of the bundle if the path names one."""
