@@ -264,7 +264,7 @@ async def text_body(request: Request) -> str:
     async with _content(request) as content:
         try:
             value = json.loads(content or b'""')
-        except ValueError:
+        except (ValueError, RecursionError):
             return content.decode(errors="replace")
         return value.encode(errors="replace").decode() if isinstance(value, str) else ""
 

@@ -111,6 +111,6 @@ def documented(function: Callable[..., None], text: str, **read_as: object) -> C
 def _parsed(text: str) -> Any:  # noqa: ANN401 - any JSON
     try:
         return json.loads(text)
-    except ValueError:
+    except (ValueError, RecursionError):
         message = f"{text!r} is not JSON"
         raise typer.BadParameter(message) from None

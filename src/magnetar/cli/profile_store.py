@@ -124,7 +124,7 @@ def load_profiles() -> Profiles:
         return _parsed(json.loads(file.read_text(encoding="utf-8")))
     except (FileNotFoundError, NotADirectoryError):
         return Profiles()
-    except (OSError, ValueError, TypeError, KeyError, AttributeError) as error:
+    except (OSError, ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
         message = f"cannot read the profiles in {file}: {error!r}\nhint: correct the file, or delete it"
         raise ConfigurationError(message) from error
 

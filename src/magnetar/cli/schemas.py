@@ -85,7 +85,7 @@ def _latest(session: Session, topic: TopicName) -> dict[str, Any] | None:
 def _schema(file: Path) -> dict[str, Any]:
     try:
         document = json.loads(file.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, RecursionError) as error:
         message = f"cannot read {file}: {error}"
         raise typer.BadParameter(message) from None
     if not isinstance(document, dict):

@@ -76,6 +76,9 @@ def test_a_pattern_of_an_isolation_policy_takes_linear_time(http: httpx.Client) 
 def test_a_group_is_text_that_can_be_stored(http: httpx.Client) -> None:
     assert http.post(f"{N}/antiAffinity", content=b'"a\\ud800"').status_code == 204
     assert http.get(f"{N}/antiAffinity").text == "a?"
+    nested = "[" * 100_000  # as JSON, it exceeds the recursion limit of the interpreter
+    assert http.post(f"{N}/antiAffinity", content=nested).status_code == 204
+    assert http.get(f"{N}/antiAffinity").text == nested
 
 
 def test_the_boundaries_of_bundles_are_stored_in_order(http: httpx.Client) -> None:

@@ -335,7 +335,7 @@ def test_schemas(run: Run, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -
     assert "409" in capsys.readouterr().err
     run(f"schemas delete {TOPIC} --yes")
     assert run(f"schemas get {TOPIC} -a") == []
-    for text in (None, "[]", "{"):
+    for text in (None, "[]", "{", "[" * 100_000):
         if text is not None:
             files[0].write_text(text)
         file = tmp_path / "none.json" if text is None else files[0]

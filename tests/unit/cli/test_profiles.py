@@ -83,7 +83,9 @@ def test_bad_profiles_are_refused(line: str, capsys: pytest.CaptureFixture[str])
     assert not profiles_file().exists()
 
 
-@pytest.mark.parametrize("text", ["[]", "{", '{"profiles": {"a": {}}}', '{"current": "b", "profiles": {}}'])
+@pytest.mark.parametrize(
+    "text", ["[]", "{", "[" * 100_000, '{"profiles": {"a": {}}}', '{"current": "b", "profiles": {}}']
+)
 def test_a_file_that_is_not_ours_is_named(text: str, capsys: pytest.CaptureFixture[str]) -> None:
     profiles_file().parent.mkdir(parents=True)
     profiles_file().write_text(text)
