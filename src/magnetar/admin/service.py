@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from magnetar.base.memory_share import Share
     from magnetar.base.names import NamespaceName, TopicName
     from magnetar.base.position import Position
+    from magnetar.geo.snapshots.controller import SnapshotCounts
     from magnetar.metadata.effective import EffectivePolicies
     from magnetar.metasync.places import Resource
     from magnetar.metasync.timestamps import Timestamp
@@ -124,10 +125,7 @@ class SubscriptionOperations(Protocol):
     async def reset(
         self, topic: TopicName, subscription: str, position: Position, *, is_excluded: bool, batch_index: int = -1
     ) -> None:
-        """Move a subscription to ``position``, or after it if ``is_excluded``; EARLIEST and LATEST are valid.
-
-        Of a batch, ``batch_index`` names a member; -1: the whole.
-        """
+        """Move to ``position``, or the member ``batch_index`` there, or after it; EARLIEST and LATEST are valid."""
         ...
 
     async def expire(self, topic: TopicName, subscription: str, seconds: int) -> None:
@@ -233,6 +231,8 @@ class Durations(NamedTuple):
     """Times until published entries were durable, see LedgerStore."""
     metadata_commits: Histogram
     """Commits of metadata, see MetadataStore."""
+    snapshots: SnapshotCounts
+    """Snapshots for replicated subscriptions, of all topics."""
 
 
 class AdminService(Protocol):

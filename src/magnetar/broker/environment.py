@@ -16,6 +16,7 @@ from magnetar.broker.resources.objects import ObjectMemory
 from magnetar.broker.schemas.registry import SchemaRegistry
 from magnetar.broker.settings.policies import broker_policies, event_topic_policies
 from magnetar.cursor.limits import CursorLimits
+from magnetar.geo.snapshots.controller import SnapshotCounts
 from magnetar.metadata.effective import EffectivePolicies, effective
 
 if TYPE_CHECKING:
@@ -59,6 +60,8 @@ class Environment:
     """Ledger ids, ascending: confirmed entries in lower ledgers may be lost (see ``bring_to_agreement``)."""
     limit_hits: LimitHits = field(default_factory=LimitHits)
     connections: ConnectionCounts = field(default_factory=ConnectionCounts)
+    snapshots: SnapshotCounts = field(default_factory=SnapshotCounts)
+    """Snapshots of all topics since the start, also of topics that are not loaded any more."""
     sliced: SlicedWork[object, Any] = field(init=False)
     """Sliced work on many consumers and producers."""
     slices: SharedSlices = field(init=False)

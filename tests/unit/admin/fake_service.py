@@ -40,6 +40,7 @@ from magnetar.broker.loop.slices import at_once
 from magnetar.broker.resources.limit_hits import LimitHits
 from magnetar.broker.settings.config import BrokerConfig
 from magnetar.broker.settings.policies import broker_policies
+from magnetar.geo.snapshots.controller import SnapshotCounts
 from magnetar.ledger.statistics import LedgerStatistics
 from magnetar.metadata.effective import EffectivePolicies, effective
 from magnetar.metadata.memory import MemoryMetadataStore
@@ -259,7 +260,7 @@ class FakeTopicOperations:
             at_risk_messages=12,
             withheld_receipts=5,
             publishing_throttled="12 are",
-            replicated_subscription_snapshots=SnapshotStats(pending=1, completed=3, timed_out=2, took_ms=45.0),
+            replicated_subscription_snapshots=SnapshotStats(pending=1),
             deduplicated_entries=4,
             deduplication_producers=9,
             subscriptions=subscriptions,
@@ -521,7 +522,9 @@ class FakeAdminService:
         writes = RecentDurations()
         for eighths in range(100):
             writes.observe(eighths / 8)
-        return Durations(histogram(0.02, 0.08, 1.4), histogram(0.003), writes, histogram(0.3))
+        snapshots = SnapshotCounts()
+        snapshots.completed, snapshots.timed_out, snapshots.took_s = 3, 2, 0.045
+        return Durations(histogram(0.02, 0.08, 1.4), histogram(0.003), writes, histogram(0.3), snapshots)
 
     async def health(self) -> None:
         if not self.healthy:

@@ -38,7 +38,7 @@ def test_a_first_snapshot_whose_request_may_be_lost_keeps_no_other_back_and_coun
         answer(controller, "s0", cluster)
     (completed,) = answer(controller, "s0", "lga")
     assert isinstance(completed, Completed)
-    assert (controller.pending, controller.timed_out) == (1, 0)
+    assert (controller.pending, controller.counts.timed_out) == (1, 0)
 
 
 def test_the_request_of_the_second_round_may_be_lost_as_well() -> None:
@@ -59,7 +59,7 @@ def test_one_more_snapshot_follows_the_first_that_nothing_came_after_and_then_no
         assert controller.tick(now, 0.5, THERE) == ask(snapshot_id)
         for cluster in ("jfk", "lga", "jfk", "lga"):
             answer(controller, snapshot_id, cluster)
-    assert controller.completed == 2
+    assert controller.counts.completed == 2
     assert controller.tick(3.0, 0.5, THERE) == []
     assert controller.is_idle(0.5)
     assert controller.tick(4.0, 3.5, THERE) == ask("s2")

@@ -19,10 +19,9 @@ from magnetar.admin.metrics.topics import SUMMED
 
 if TYPE_CHECKING:
     from collections import Counter
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterator, Mapping
 
     from magnetar.admin.models.metadata_sync import MetadataSyncStatus
-    from magnetar.admin.models.topics import SnapshotStats
     from magnetar.admin.service import AdminService
     from magnetar.base.histogram import Histogram
 
@@ -55,7 +54,7 @@ class BrokerMetrics:
         service: AdminService,
         topics: Counter[str],
         sums: Mapping[str, float],
-        snapshots: Sequence[SnapshotStats],
+        pending_snapshots: int,
         synchronizer: MetadataSyncStatus | None,
     ) -> None:
         """Take the figures of the broker, the number of topics by namespace, and the sums over all topics.
@@ -73,7 +72,7 @@ class BrokerMetrics:
         self._synchronizer = synchronizer
         self._topics = topics
         self._sums = sums
-        self._found_snapshots = snapshots
+        self._pending_snapshots = pending_snapshots
 
     def collect(self) -> Iterator[Metric]:
         """Yield all metrics."""
@@ -201,20 +200,19 @@ class BrokerMetrics:
 
     def _snapshots(self) -> Iterator[Metric]:
         """Yield Pulsar's metrics of snapshots, for the whole broker."""
-        snapshots = self._found_snapshots
+        counts = self._durations.snapshots
         name = "pulsar_replicated_subscriptions_{}".format
         yield self._gauge(
             name("pending_snapshots"),
             "Snapshots for replicated subscriptions in progress",
-            sum(each.pending for each in snapshots),
+            self._pending_snapshots,
         )
         timed_out = CounterMetricFamily(
             name("timedout_snapshots"), "Snapshots that timed out because a cluster did not answer", labels=("cluster",)
         )
-        timed_out.add_metric((self._cluster,), sum(each.timed_out for each in snapshots))
+        timed_out.add_metric((self._cluster,), counts.timed_out)
         took = SummaryMetricFamily(
             name("snapshot_ms"), "Duration of complete snapshots, in milliseconds", labels=("cluster",)
         )
-        completed = sum(each.completed for each in snapshots)
-        took.add_metric((self._cluster,), completed, sum(each.took_ms for each in snapshots))
+        took.add_metric((self._cluster,), counts.completed, counts.took_s * 1000)
         yield from (timed_out, took)

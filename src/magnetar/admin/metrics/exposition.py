@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from magnetar.admin.metrics.options import MetricsOptions
     from magnetar.admin.metrics.table import Metric, Stats
     from magnetar.admin.models.subscriptions import SubscriptionStats
-    from magnetar.admin.models.topics import SnapshotStats, TopicStats
+    from magnetar.admin.models.topics import TopicStats
     from magnetar.admin.service import AdminService
     from magnetar.admin.topic_service import DomainTopicOperations
     from magnetar.base.names import TopicName
@@ -47,7 +47,7 @@ def _chunks(service: AdminService) -> Generator[None, None, list[bytes]]:
         exclude_publishers=not options.by_producer, exclude_consumers=not options.by_consumer, for_metrics=True
     )
     topics = TopicMetrics(service.cluster_name, options)
-    snapshots: list[SnapshotStats] = []
+    pending_snapshots = 0
     domains: tuple[DomainTopicOperations, ...] = (service.topics, service.non_persistent)
     for operations, name in [(each, name) for each in domains for name in each.open_names()]:
         yield
@@ -55,7 +55,7 @@ def _chunks(service: AdminService) -> Generator[None, None, list[bytes]]:
         if stats is not None:
             yield from topics.add(name, stats)
             if stats.replicated_subscription_snapshots is not None:
-                snapshots.append(stats.replicated_subscription_snapshots)
+                pending_snapshots += stats.replicated_subscription_snapshots.pending
     chunks: list[bytes] = []
     for chunk in topics.chunks():
         yield
@@ -64,7 +64,7 @@ def _chunks(service: AdminService) -> Generator[None, None, list[bytes]]:
     synchronizer = service.metadata_sync
     status = None if synchronizer is None else (yield from synchronizer.status())
     registry = CollectorRegistry(auto_describe=False)
-    registry.register(BrokerMetrics(service, topics.counts, topics.sums(), snapshots, status))
+    registry.register(BrokerMetrics(service, topics.counts, topics.sums(), pending_snapshots, status))
     return [generate_latest(registry), *chunks]
 
 

@@ -173,4 +173,5 @@ class Administration:
             commits=store.commit_times,
             writes=store.write_latencies,
             metadata_commits=self._environment.metadata.commit_times,
+            snapshots=self._environment.snapshots,
         )

@@ -87,7 +87,7 @@ class TopicSnapshots:
             config.replicatedSubscriptionsSnapshotTimeoutSeconds,
             config.replicatedSubscriptionsSnapshotWithoutClusterAfterSeconds,
         )
-        self.controller = SnapshotController(options, self._new_id)
+        self.controller = SnapshotController(options, self._new_id, self._environment.snapshots)
         self._numbers = itertools.count()
         self._moved_at = self._now()
         self._ticked_at = float("-inf")
@@ -314,12 +314,12 @@ class TopicSnapshots:
 
     def stats(self) -> SnapshotStats:
         """Return the statistics of the snapshots."""
-        controller = self.controller
+        controller, counts = self.controller, self.controller.counts
         return SnapshotStats(
             pending=controller.pending,
-            completed=controller.completed,
-            timed_out=controller.timed_out,
-            took_ms=round(controller.took_s * 1000, 3),
+            completed=counts.completed,
+            timed_out=counts.timed_out,
+            took_ms=round(counts.took_s * 1000, 3),
             age_seconds=controller.age_s(self._now()),
         )
 

@@ -31,6 +31,20 @@ class SnapshotOptions:
     """A cluster that is absent for this long is left out; 0: never, and no snapshot is taken meanwhile."""
 
 
+class SnapshotCounts:
+    """Snapshots that have ended."""
+
+    __slots__ = ("completed", "timed_out", "took_s")
+
+    def __init__(self) -> None:
+        """Begin with none."""
+        self.completed = 0
+        self.timed_out = 0
+        """Number of snapshots without answers in time."""
+        self.took_s = 0.0
+        """Total duration of the complete snapshots in seconds."""
+
+
 class Ask(NamedTuple):
     """Send a request to each of these clusters, with the clusters that are left out."""
 
@@ -65,14 +79,12 @@ class SnapshotController:
     one request per timeout. A snapshot with a possibly lost request does not delay others.
     """
 
-    def __init__(self, options: SnapshotOptions, new_id: Callable[[], str]) -> None:
-        """Begin without snapshots."""
-        self.timed_out = 0
-        """Number of snapshots without answers in time."""
-        self.completed = 0
-        """Number of complete snapshots."""
-        self.took_s = 0.0
-        """Total duration of the complete snapshots in seconds."""
+    def __init__(
+        self, options: SnapshotOptions, new_id: Callable[[], str], of_broker: SnapshotCounts | None = None
+    ) -> None:
+        """Begin without snapshots. They are also counted in ``of_broker``, together with those of other topics."""
+        self.counts = SnapshotCounts()
+        self._counts = (self.counts,) if of_broker is None else (self.counts, of_broker)
         self._options = options
         self._new_id = new_id
         self._pending: dict[str, SnapshotBuilder] = {}
@@ -108,7 +120,8 @@ class SnapshotController:
         """
         for builder in [each for each in self._pending.values() if each.started_at + self._options.timeout_s < now]:
             del self._pending[builder.snapshot_id]
-            self.timed_out += 1
+            for counts in self._counts:
+                counts.timed_out += 1
         under_way = sum(not builder.in_doubt for builder in self._pending.values())
         under_way_max = 1 if self._completed_start is None else UNDER_WAY_MAX
         if under_way >= under_way_max or not self._is_due(moved_at):
@@ -173,8 +186,9 @@ class SnapshotController:
                     return []  # a snapshot that began later covers more
                 self._completed_before, self._completed_start = self._completed_start, builder.started_at
                 self._left_out, self._again = builder.without, builder.again
-                self.completed += 1
-                self.took_s += now - builder.started_at
+                for counts in self._counts:
+                    counts.completed += 1
+                    counts.took_s += now - builder.started_at
                 return [Completed(Snapshot(builder.snapshot_id, end, builder.positions))]
 
     def _is_due(self, moved_at: float) -> bool:

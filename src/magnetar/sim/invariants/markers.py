@@ -39,9 +39,10 @@ class Markers(Invariant):
                 controller, key = snapshots.controller, (replica.cluster, replica.name)
                 seen = self._controllers.get(key)
                 completed, timed_out = seen[1:] if seen is not None and seen[0] is controller else (0, 0)
-                self._controllers[key] = controller, controller.completed, controller.timed_out
-                self.simulation.count("snapshot completed", controller.completed - completed)
-                self.simulation.count("snapshot timed out", controller.timed_out - timed_out)
+                counts = controller.counts
+                self._controllers[key] = controller, counts.completed, counts.timed_out
+                self.simulation.count("snapshot completed", counts.completed - completed)
+                self.simulation.count("snapshot timed out", counts.timed_out - timed_out)
         found = [topic.updates for topic in self.simulation.checks.topics.values() if topic.updates is not None]
         self._count("update sent", sum(each.sent_count for each in found))
         self._count("update applied", sum(each.applied_count for each in found))

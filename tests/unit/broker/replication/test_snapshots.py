@@ -524,6 +524,23 @@ def test_the_policy_decides_at_once() -> None:
         assert (ewr.topic().snapshots is not None) is (mode == "markers")
 
 
+def test_the_broker_counts_snapshots_of_topics_that_are_not_loaded_any_more() -> None:
+    mesh = Mesh("ewr", "jfk")
+    mesh.publish("ewr", "a")
+    mesh.subscribe("ewr")
+    mesh.carry()
+    mesh.second()
+    ewr = mesh.clusters["ewr"]
+    snapshots, of_broker = ewr.topic().snapshots, ewr.environment.snapshots
+    assert snapshots is not None
+    completed, took_s = snapshots.controller.counts.completed, snapshots.controller.counts.took_s
+    assert (of_broker.completed, of_broker.took_s) == (completed, took_s)
+    assert completed > 0
+    ewr.do(lambda: ewr.topics.unload(TOPIC))
+    assert ewr.topic().snapshots is not snapshots
+    assert (of_broker.completed, of_broker.took_s) == (completed, took_s)
+
+
 def test_the_time_between_two_snapshots_follows_the_policies() -> None:
     """The topic's policy overrides its namespace's, which overrides the broker's; a change takes effect at once."""
     mesh = Mesh("ewr", "jfk")
@@ -535,11 +552,11 @@ def test_the_time_between_two_snapshots_follows_the_policies() -> None:
 
     def taken(seconds: int) -> int:
         """Return the number of complete snapshots after ``seconds`` seconds with a message each."""
-        before = snapshots.controller.completed
+        before = snapshots.controller.counts.completed
         for number in range(seconds):
             mesh.publish("ewr", str(number))
             mesh.second()
-        return snapshots.controller.completed - before
+        return snapshots.controller.counts.completed - before
 
     def namespace(millis: int | None) -> None:
         changed = Policies(
