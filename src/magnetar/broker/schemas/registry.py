@@ -181,6 +181,7 @@ class SchemaRegistry:
                 if versions == self._stored.versions(topic):
                     break  # otherwise the topic was deleted meanwhile
             if equal is not None:
+                await self._stored.recorded()
                 self._fingerprints.add((schema.type, schema.digest), parsed.fingerprint)
                 return equal
             if not policies.schema_auto_update:

@@ -239,6 +239,19 @@ def test_a_version_of_a_client_that_left_is_told_when_it_is_durable() -> None:
     assert again.result() == 0
 
 
+def test_an_equivalent_version_of_a_client_that_left_is_told_when_it_is_durable() -> None:
+    world = World()
+    world.metadata.prompt = False
+    world.registering(FIRST).cancel()
+    world.loop.spin()
+    again = world.registering(SAME_AS_FIRST)
+    assert not again.done()
+    world.loop.call_soon(world.metadata.fail_all)
+    world.loop.spin()
+    refused(again, StorageError)
+    assert world.registry.known(TOPIC, SAME_AS_FIRST) is None
+
+
 def test_a_version_that_cannot_be_stored_is_refused() -> None:
     world = World()
     world.metadata.prompt = False
