@@ -18,6 +18,8 @@ from magnetar.ledger.medium.local import LocalMedium, segment_path
 from magnetar.ledger.medium.space import RESERVE_NAME
 from magnetar.ledger.read_only import ReadOnlyLedgerStore
 from magnetar.ledger.segments.segment import SEGMENT_HEADER_SIZE
+from magnetar.ledger.shared_log.committer import Committer
+from magnetar.ledger.shared_log.log import Log, with_entries
 from magnetar.ledger.shared_log.notes import FOREIGN_NAME
 from magnetar.ledger.store import Run, StoreState
 from magnetar.sim.virtual.disk import FaultyDisk
@@ -87,6 +89,18 @@ def test_a_damaged_note_of_unknown_ids_is_refused(tmp_path: Path) -> None:
             await LocalLedgerStore(tmp_path, SystemFiles(), asyncio.get_running_loop(), SMALL).open()
 
     asyncio.run(scenario())
+
+
+@pytest.mark.parametrize(("text", "annotation"), [(b"x" * 300, b""), (b"", b"x" * 300)])
+def test_groups_of_entries_and_of_records_of_cursors_are_bounded(
+    tmp_path: Path, text: bytes, annotation: bytes
+) -> None:
+    log = Log(LocalMedium(tmp_path, SystemFiles()), 1 << 20, sync=True)
+    committer = Committer(log, 1000, lambda *_: None)
+    for number in range(10):
+        committer.submit(with_entries(1, number, [text], annotation, lambda _: None, urgent=True))
+    committer._stopping = True  # it waits for no more
+    assert [len(committer._take() or ()) for _ in range(3)] == [4, 4, 2]
 
 
 def test_reports_come_in_the_order_of_appends_and_barriers_over_all_ledgers(tmp_path: Path) -> None:

@@ -103,5 +103,5 @@ class Committer:
             operation = self._pending.get()
             if operation is not None:
                 group.append(operation)
-                size += operation.size
+                size += operation.body.size  # a record of a cursor has no bytes of entries
         return group or None

@@ -21,7 +21,7 @@ class SharedLogOptions:
     segment_bytes: int = 64 * _MIB
     """Size of a segment; trimmed entries give their space back when no entry of their segment is needed."""
     group_bytes: int = 8 * _MIB
-    """Entries that are written at once before they are synced; one run more may come on top."""
+    """Bytes of records that are written at once before they are synced; one run more may come on top."""
     tail_cache_bytes: int = 64 * _MIB
     """Memory for the newest entries, with what each of them takes beside its bytes."""
     table_cache_bytes: int = 16 * _MIB
