@@ -42,8 +42,10 @@ with `pulsar_` are those of Apache Pulsar, with its labels and units. As there, 
 those that only grow. Rates are those of the last 10 seconds.
 
 Each loaded topic has samples. With `exposeTopicLevelMetricsInPrometheus=false`, the topics of a namespace are combined:
-the samples have no labels `topic` and `subscription`, and metrics for which this has no meaning are omitted. Metrics of
-consumers and producers are exposed with `exposeConsumerLevelMetricsInPrometheus` and
+the samples have no labels `topic` and `subscription`, and metrics for which this has no meaning are omitted. A
+replication backlog or progress that is unknown for one topic is unknown for the namespace.
+
+Metrics of consumers and producers are exposed with `exposeConsumerLevelMetricsInPrometheus` and
 `exposeProducerLevelMetricsInPrometheus`. `splitTopicAndPartitionLabelInPrometheus` adds the label `partition`.
 """
 

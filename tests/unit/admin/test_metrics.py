@@ -10,8 +10,11 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from magnetar.admin.api import build_app
 from magnetar.admin.handlers import brokers
+from magnetar.admin.metrics import links
 from magnetar.admin.metrics.exposition import exposition
 from magnetar.admin.metrics.options import MetricsOptions
+from magnetar.admin.metrics.table import Table
+from magnetar.admin.models.topics import ReplicatorStats
 from magnetar.base.names import TopicName
 from magnetar.base.position import Position
 from tests.unit.admin.exposed import ALL, OBS, Sample, exposed
@@ -176,6 +179,19 @@ def test_topics_of_a_namespace_are_combined() -> None:
     of_topics = {name for name, labels, _ in samples if "topic" in labels}
     assert of_topics == {"magnetar_topic_load_failed"}
     assert "pulsar_subscription_last_acked_timestamp" not in names_of(samples)
+
+
+@pytest.mark.parametrize("known_first", [True, False])
+def test_a_backlog_that_is_unknown_for_one_topic_is_unknown_for_the_namespace(*, known_first: bool) -> None:
+    known = ReplicatorStats(replication_backlog=5, replication_delay_in_seconds=1)
+    unknown = ReplicatorStats(replication_backlog=None, replication_delay_in_seconds=None)
+    table = Table(links.LINK)
+    for stats in (known, unknown, known) if known_first else (unknown, known, known):
+        table.add('namespace="n"', stats)
+    text = b"".join(table.chunks()).decode()
+    assert "pulsar_replication_connected_count{" in text
+    assert "pulsar_replication_backlog{" not in text
+    assert "pulsar_replication_delay_in_seconds{" not in text
 
 
 def test_those_who_ask_while_metrics_are_gathered_share_what_is_gathered_next(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -18,6 +18,7 @@ LINK: Sequence[Metric[ReplicatorStats]] = [
         "replication_backlog",
         "Entries that the remote cluster does not hold",
         add,
+        is_unknown_if_any_is=True,
     ),
     Metric(
         "pulsar_replication_connected_count",
@@ -30,6 +31,7 @@ LINK: Sequence[Metric[ReplicatorStats]] = [
         "replication_delay_in_seconds",
         "Age of the oldest entry that the remote cluster does not hold",
         max,
+        is_unknown_if_any_is=True,
     ),
     Metric(
         "pulsar_replication_disconnected_count",

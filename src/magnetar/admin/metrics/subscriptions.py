@@ -140,18 +140,21 @@ PROGRESS: Sequence[Metric[Progress]] = [
         lambda of: (of[0].progress_age_seconds or {}).get(of[1]),
         "Age of the oldest acknowledgement that the remote cluster has not confirmed; 0: all are confirmed",
         max,
+        is_unknown_if_any_is=True,
     ),
     Metric(
         "magnetar_progress_unconfirmed_entries",
         lambda of: (of[0].progress_unconfirmed or {}).get(of[1]),
         "Entries acknowledged here that the remote cluster has not confirmed",
         add,
+        is_unknown_if_any_is=True,
     ),
     Metric(
         "magnetar_progress_lost_entries",
         lambda of: (of[0].progress_lost or {}).get(of[1]),
         "Unacknowledged entries, held here, that the remote cluster published and lost with its data",
         add,
+        is_unknown_if_any_is=True,
     ),
 ]
 """Values of each replicated subscription and remote cluster; no sample while a value is unknown."""

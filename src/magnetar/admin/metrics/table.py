@@ -28,6 +28,16 @@ class Metric(NamedTuple, Generic[Stats]):
     combine: Callable[[float, float], float] | None = None
     """Combines the values of the topics of a namespace; None: the metric has no value for a namespace."""
     kind: str = "gauge"
+    is_unknown_if_any_is: bool = False
+    """Whether a combined value is unknown if that of any topic is; otherwise topics without a value do not count."""
+
+    def combined(self, old: float | None, new: float | None) -> float | None:
+        """Return the value of two topics together; None: unknown."""
+        if self.combine is None:
+            return new
+        if old is None or new is None:
+            return None if self.is_unknown_if_any_is else new if old is None else old
+        return self.combine(old, new)
 
 
 class Table(Generic[Stats]):
@@ -60,10 +70,7 @@ class Table(Generic[Stats]):
         self._rows[labels] = values if before is None else self._combined(before, values)
 
     def _combined(self, before: Sequence[float | None], values: Sequence[float | None]) -> Sequence[float | None]:
-        return [
-            new if old is None or metric.combine is None else old if new is None else metric.combine(old, new)
-            for metric, old, new in zip(self._metrics, before, values, strict=True)
-        ]
+        return [metric.combined(old, new) for metric, old, new in zip(self._metrics, before, values, strict=True)]
 
     def chunks(self) -> Iterator[bytes]:
         """Yield the text in chunks of at most CHUNK_LINES lines, and remove the samples.
