@@ -39,11 +39,15 @@ class Acknowledger:
     def cumulative(self, message_id: pb.MessageIdData) -> list[Range]:
         """Acknowledge all messages up to and including an entry or a message in it.
 
+        An entry that the log does not have stands for the one before it.
+
         Messages in an entry count only if acknowledgements of single messages of a batch are kept.
         """
         position = position_of(message_id)
         if position > self._ledger.last_confirmed_entry:
             return []
+        if not self._ledger.contains(position):
+            return self._intact(self._ledger.previous_position(position))
         if not message_id.ack_set:
             return self._intact(position)
         deleted = self._intact(self._ledger.previous_position(position))
