@@ -54,7 +54,7 @@ class NonPersistentMaintenance:
         for name in await self._environment.slices.run(self._topics.finding_unused()):
             topic = self._topics.loaded.get(name)
             if topic is not None and topic.is_unused:
-                await self._topics.delete(name)
+                await self._topics.remove_unused(name)
 
 
 def _measuring(topic: NonPersistentTopic, now: float) -> Generator[None, None, None]:

@@ -153,6 +153,20 @@ class NonPersistentTopics:
             await self.environment.resources.topic_policies.forget(name)
             await self.environment.schemas.delete(name, force=True)
 
+    async def remove_unused(self, name: TopicName) -> None:
+        """Remove a topic that nobody uses and, unless it is a partition, its schemas.
+
+        Its policies stay, unless a policy requests the deletion of unused topics. They always stay in a replicated
+        namespace, since other clusters have the same policies, and may use the topic.
+        """
+        is_deletion_requested = self.loaded[name].policies.inactive_topics.deleteWhileInactive
+        if is_deletion_requested and not self.environment.targets_of(name.namespace_name):
+            await self.delete(name)
+            return
+        self.close(name)
+        if name.partition_index < 0:
+            await self.environment.schemas.delete(name, force=True)
+
     def stop(self) -> None:
         """Close all topics."""
         self._following.stop()

@@ -190,6 +190,32 @@ def test_unused_topics_are_forgotten_after_a_while() -> None:
     assert topics.names.names_in_memory(NAMESPACE).texts == ()
 
 
+@pytest.mark.parametrize(
+    ("targets", "is_deleted", "is_kept"), [((), False, True), ((), True, False), (("jfk",), True, True)]
+)
+def test_policies_of_an_unused_topic_stay_unless_its_deletion_is_requested(
+    targets: tuple[str, ...], *, is_deleted: bool, is_kept: bool
+) -> None:
+    cluster = Cluster(
+        targets=targets,
+        settings={
+            "brokerUnloadInactiveTopicsMaxInactiveDurationSeconds": 100,
+            "brokerDeleteInactiveTopicsEnabled": is_deleted,
+        },
+    )
+    maintenance = NonPersistentMaintenance(cluster.environment, cluster.domains.non_persistent)
+    policies = cluster.resources.topic_policies
+    cluster.do(lambda: policies.change(NEWS, maxProducerPerTopic=3))
+    client = connected(cluster)
+    client.produce()
+    client.leave()
+    run(cluster, maintenance.remove_unused())
+    cluster.loop.advance(101)
+    run(cluster, maintenance.remove_unused())
+    assert NEWS not in cluster.domains.non_persistent.loaded
+    assert policies.exists(NEWS) is is_kept
+
+
 def test_rates_and_dropped_messages_are_measured() -> None:
     cluster = Cluster()
     client, reader = connected(cluster), connected(cluster)
