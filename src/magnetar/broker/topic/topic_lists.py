@@ -51,6 +51,10 @@ CACHED_BYTES_MAX = 8 << 20
 CACHED_LIST_BYTES = 500
 """Memory of a cached answer without names, including its pattern."""
 
+_DOMAIN_END = "://"
+_DOMAINS = ("non-persistent", "persistent")
+"""In this order, because the first one ends with the second one."""
+
 _PATTERN_OPTIONS = re2.Options()
 _PATTERN_OPTIONS.log_errors = False
 _PATTERN_OPTIONS.max_mem = PATTERN_MEMORY_MAX
@@ -114,6 +118,7 @@ class TopicLists:
         """Call ``done``, at once or in a later turn, with the topics of ``namespace`` that match ``pattern``.
 
         A pattern that is empty, beyond a limit or no regular expression matches all topics; the client applies it then.
+        The domain that a pattern may begin with is ignored, as in Pulsar: ``source`` determines the domain.
         ``source`` has the names; by default, those of the persistent topics.
         """
         compiled = self._compiled(pattern)
@@ -160,8 +165,11 @@ class TopicLists:
         """Return the pattern to apply here; None if there is none, or if RE2 cannot apply it within its limits."""
         if not 0 < len(pattern) <= PATTERN_LENGTH_MAX:
             return None
+        of_names = _without_domain(pattern)
+        if of_names is None:
+            return None
         try:
-            return re2.compile(pattern, _PATTERN_OPTIONS)
+            return re2.compile(of_names, _PATTERN_OPTIONS)
         except re2.error as error:
             if _TOO_LARGE in error.args[0]:
                 self._limit_hits.hit(Limit.TOPICS_PATTERN_MEMORY)
@@ -174,6 +182,18 @@ class TopicLists:
         while self._bytes > CACHED_BYTES_MAX and len(self._made) > 1:
             _, (_, evicted) = self._made.popitem(last=False)
             self._bytes -= _cached_bytes(evicted)
+
+
+def _without_domain(pattern: str) -> str | None:
+    """Return the pattern for names without their domain; None if it has a domain that does not exist.
+
+    Java's clients send the pattern of the application, which mostly begins with ``persistent://`` or ``^persistent://``.
+    """
+    before, separator, after = pattern.partition(_DOMAIN_END)
+    if not separator:
+        return pattern
+    domain = next((each for each in _DOMAINS if before.endswith(each)), None)
+    return None if domain is None else before.removesuffix(domain) + after
 
 
 def _cached_bytes(made: TopicList) -> int:
@@ -194,4 +214,4 @@ def _in_steps(texts: tuple[str, ...], pattern: re2.Pattern | None) -> Iterator[t
 
 def _subject(name: str) -> str:
     """Return the name that a pattern is matched with: ``tenant/namespace/topic``, without the number of a partition."""
-    return without_partition(name.partition("://")[2])
+    return without_partition(name.partition(_DOMAIN_END)[2])

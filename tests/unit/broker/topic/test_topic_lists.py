@@ -71,6 +71,22 @@ def test_a_list_has_the_names_that_match_and_their_hash(monkeypatch: pytest.Monk
         assert (list(again.topics), again.changed, again.topics_hash) == ([], False, its_hash)
 
 
+@pytest.mark.parametrize("domain", ["persistent://", "non-persistent://", "^persistent://"])
+def test_the_domain_of_a_pattern_is_ignored(domain: str) -> None:
+    """Java's clients send the pattern of the application, and take the answer for the complete list of its topics."""
+    cluster = Cluster()
+    create(cluster, "a", "b-partition-0", "c")
+    answer = asked(cluster.client(), f"{domain}public/default/[bc]")
+    assert (list(answer.topics), answer.filtered) == (full("b-partition-0", "c"), True)
+
+
+def test_a_pattern_with_an_unknown_domain_is_left_to_the_client() -> None:
+    cluster = Cluster()
+    create(cluster, "a")
+    answer = asked(cluster.client(), "(persistent|x)://public/default/a")
+    assert (list(answer.topics), answer.filtered) == (full("a"), False)
+
+
 def test_a_list_is_new_once_a_topic_comes_or_goes() -> None:
     cluster = Cluster()
     client = cluster.client()
