@@ -16,7 +16,7 @@ from magnetar.base.errors import AdminError
 from magnetar.base.position import EARLIEST, LATEST, LONG_MAX, Position
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
+    from collections.abc import AsyncIterator, Awaitable, Callable
 
     from starlette.requests import Request
     from starlette.responses import Response
@@ -78,23 +78,25 @@ class _Subscriptions:
                 position, properties = start.position, start.properties or {}
             case _:
                 position = LATEST
-        replicated = flag(request, "replicated")
-        async for part in self._parts(request):
-            await self._service.subscriptions.create(
-                part, _name(request), position, replicated=replicated, properties=properties
-            )
+        replicated, name, create = flag(request, "replicated"), _name(request), self._service.subscriptions.create
+        await self._each(
+            request,
+            lambda part: create(part, name, position, replicated=replicated, properties=properties),
+            HTTPStatus.CONFLICT,
+            some_suffice=True,
+        )
 
     async def delete(self, request: Request) -> None:
-        async for part in self._parts(request):
-            await self._service.subscriptions.delete(part, _name(request), force=flag(request, "force"))
+        name, force = _name(request), flag(request, "force")
+        await self._each(request, lambda part: self._service.subscriptions.delete(part, name, force=force))
 
     async def skip(self, request: Request) -> None:
         topic = self._context.single(request, "Skip messages on a partitioned topic is not allowed")
         await self._service.subscriptions.skip(topic, _name(request), request.path_params["count"])
 
     async def skip_all(self, request: Request) -> None:
-        async for part in self._parts(request):
-            await self._service.subscriptions.skip_all(part, _name(request))
+        name = _name(request)
+        await self._each(request, lambda part: self._service.subscriptions.skip_all(part, name))
 
     async def reset_to_position(self, request: Request) -> None:
         data = await body(request, MESSAGE_ID)
@@ -104,12 +106,13 @@ class _Subscriptions:
         )
 
     async def reset_to_time(self, request: Request) -> None:
-        async for part in self._parts(request):
-            await self._service.subscriptions.reset_to_time(part, _name(request), request.path_params["timestamp"])
+        name, timestamp_ms = _name(request), request.path_params["timestamp"]
+        reset = self._service.subscriptions.reset_to_time
+        await self._each(request, lambda part: reset(part, name, timestamp_ms), some_suffice=True)
 
     async def expire(self, request: Request) -> None:
-        async for part in self._parts(request):
-            await self._service.subscriptions.expire(part, _name(request), request.path_params["seconds"])
+        name, seconds = _name(request), request.path_params["seconds"]
+        await self._each(request, lambda part: self._service.subscriptions.expire(part, name, seconds))
 
     async def expire_all(self, request: Request) -> None:
         async for part in self._parts(request):
@@ -159,6 +162,32 @@ class _Subscriptions:
         if max(position) > LONG_MAX:
             raise message_not_found()
         return entry_response(position, await self._service.topics.read_entry(topic, position))
+
+    async def _each(
+        self,
+        request: Request,
+        work: Callable[[TopicName], Awaitable[None]],
+        refused: HTTPStatus = HTTPStatus.NOT_FOUND,
+        *,
+        some_suffice: bool = False,
+    ) -> None:
+        """Do ``work`` for each partition, also if some have no subscription, or have it already, as in Pulsar.
+
+        The work for these is refused with the status ``refused``. That is the answer, with ``some_suffice`` only if
+        the work was done for no partition.
+        """
+        refusal: AdminError | None = None
+        is_done = False
+        async for part in self._parts(request):
+            try:
+                await work(part)
+                is_done = True
+            except AdminError as error:
+                if error.status is not refused:
+                    raise
+                refusal = error
+        if refusal is not None and not (is_done and some_suffice):
+            raise refusal
 
     def _parts(self, request: Request) -> AsyncIterator[TopicName]:
         return self._context.in_turn(self._context.parts(self._context.existing(request)))
