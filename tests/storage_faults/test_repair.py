@@ -162,6 +162,27 @@ def test_a_subscription_whose_value_cannot_be_read_starts_at_the_earliest_entry(
     assert marks == [EARLIEST]
 
 
+@pytest.mark.parametrize("other", ["a topic", "a subscription"])
+def test_a_damaged_subscription_that_names_the_ledger_of_another_record_leaves_that_ledger(
+    directory: Path, run: Callable[..., tuple[int, Any, str]], other: str
+) -> None:
+    named = {
+        "a topic": metadata_at(directory, PATH)["ledgers"][0]["ledgerId"],
+        "a subscription": metadata_at(directory, CURSOR_PATH)["cursorsLedgerId"],
+    }
+    damaged = {"cursorsLedgerId": named[other], "markDeletePosition": "?", "cursorProperties": {}}
+    overwrite(directory, f"{PATH}/cursors/damaged", json.dumps(damaged).encode())
+    assert run("--repair", "--give-up-data")[0] == 0
+    seen: list[tuple[int, int]] = []
+
+    def look(log: ManagedLedger, cursor: Cursor | None) -> None:
+        assert cursor is not None
+        seen.append((log.entries, cursor.state.individually_deleted.entries))
+
+    opened(directory, look)
+    assert seen == [(len(ENTRIES), 1)]
+
+
 @pytest.mark.parametrize("value", [b"{", b"{}", b'{"ledgers": [{}], "lastPosition": "1:1", "properties": {}}'])
 def test_a_list_of_ledgers_that_cannot_be_read_is_made_anew_from_what_subscriptions_name(
     directory: Path, run: Callable[..., tuple[int, Any, str]], value: bytes

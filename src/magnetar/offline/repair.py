@@ -21,13 +21,14 @@ from magnetar.broker.publish.sequence_ids import SequenceIds
 from magnetar.broker.subscription.names import DEDUPLICATION_CURSOR
 from magnetar.cursor.cursor import Cursor
 from magnetar.cursor.info import CursorHome
-from magnetar.cursor.store import NO_LEDGER
+from magnetar.cursor.store import NO_LEDGER, cursor_ledgers
 from magnetar.geo.progress.codec import restoring
 from magnetar.ledger.agreement import LOST_PROPERTY, keep_loss_boundaries, keep_unlisted, loss_boundaries, shorten
 from magnetar.ledger.deletions import note_of
+from magnetar.ledger.ledger_list import listed_ledgers
 from magnetar.ledger.managed_ledger import ManagedLedger
 from magnetar.ledger.rollover import ManagedLedgerConfig
-from magnetar.metadata.resources import managed_ledger_path
+from magnetar.metadata.resources import Topics, managed_ledger_path
 from magnetar.metadata.starting import commit_at_start
 from magnetar.metadata.store import Put
 
@@ -234,8 +235,26 @@ class _Planner:
             else:
                 at_once(restoring(cursor.attachments))
         except UNREADABLE as error:
-            return _reset(topic, name, (path, value), keep_unlisted(self._index.ledgers), error)
+            puts = [keep_unlisted(self._index.ledgers), *self._deletion(path, value.get("cursorsLedgerId"))]
+            return _reset(topic, name, (path, value), puts, error)
         return None
+
+    def _deletion(self, path: str, ledger_id: object) -> list[Put]:
+        """Return the deletion of the records of the cursor at ``path``, if the damaged value certainly names them."""
+        if not isinstance(ledger_id, int) or ledger_id < 0:
+            return []
+        found = self._index.ledgers.get(ledger_id)
+        if (found is not None and found.entries_bytes) or ledger_id in self._named_besides(path):
+            return []  # a topic's entries, or the records of another cursor
+        return [Put(note_of([ledger_id]), json.dumps([ledger_id]).encode())]
+
+    def _named_besides(self, path: str) -> Iterator[int]:
+        """Yield the ledgers that readable records of topics and cursors name, except for the one at ``path``."""
+        for topic in Topics(self._metadata).all():
+            stored = self._metadata.get(managed_ledger_path(topic))
+            yield from (listed_ledgers(stored.value) or ()) if stored is not None else ()
+            cursors = cursor_ledgers(self._metadata, topic)
+            yield from (found for other, found in cursors if other != path and found is not None)
 
     def _recovered(self, name: str, space: PositionSpace, path: str, value: dict[str, Any]) -> Cursor:
         return Cursor.recover(CursorHome(self._store, self._metadata, path), name, space, value)
@@ -254,7 +273,9 @@ class _NoLog:
         return int(after < through)
 
 
-def _reset(topic: TopicName, name: str, stored: tuple[str, dict[str, Any]], kept: Put, error: Exception) -> Repair:
+def _reset(
+    topic: TopicName, name: str, stored: tuple[str, dict[str, Any]], along_with: Sequence[Put], error: Exception
+) -> Repair:
     """Reset a cursor to its first position; a starting broker deletes its records."""
     path, value = stored
     began = EARLIEST
@@ -266,15 +287,12 @@ def _reset(topic: TopicName, name: str, stored: tuple[str, dict[str, Any]], kept
         "markDeletePosition": str(began),
         "cursorProperties": properties if isinstance(properties, dict) else {},
     }
-    puts = [Put(path, json.dumps(reset).encode()), kept]
-    ledger_id = value.get("cursorsLedgerId")
-    if isinstance(ledger_id, int) and ledger_id >= 0:
-        puts.append(Put(note_of([ledger_id]), json.dumps([ledger_id]).encode()))
     gives_up = (
         f"the cursor {name} cannot be read ({error}): all entries after {began} are delivered or sent again; the "
         "subscription is not replicated until a client or an operator requests it"
     )
-    return Repair(str(topic), f"reset {name} to {began}, its first position", gives_up, tuple(puts))
+    puts = (Put(path, json.dumps(reset).encode()), *along_with)
+    return Repair(str(topic), f"reset {name} to {began}, its first position", gives_up, puts)
 
 
 def _is_readable(key: str, text: str) -> bool:
