@@ -70,8 +70,11 @@ class LoadedTopics(Protocol):
         """Return whether a topic exists, loaded or not."""
         ...
 
-    def get_or_create(self, name: TopicName) -> Topic:
-        """Return the topic, load or create it; raises RequestError if it is missing and may not be created."""
+    def get_or_create(self, name: TopicName, *, is_added: bool = False) -> Topic:
+        """Return the topic, load or create it; raises RequestError if it is missing and may not be created.
+
+        With ``is_added``, it may be a partition that is being added.
+        """
         ...
 
     def partitions_of(self, name: TopicName) -> int | None:
@@ -227,13 +230,13 @@ class PartitionedTopics:
 
     def _copy(self, model: _Model, name: TopicName) -> Generator[None, None, None]:
         """Copy the state of partition 0 to an added partition; the topic may be unloaded between two steps."""
-        partition = self._topics.get_or_create(name)
+        partition = self._topics.get_or_create(name, is_added=True)
         for switched_off in model.switched_off:
             if switched_off not in partition.subscriptions:
                 partition.progress.switched_off.add(switched_off, partition.subscriptions)
         yield
         for subscription, is_replicated in model.subscriptions.items():
-            partition = self._topics.get_or_create(name)
+            partition = self._topics.get_or_create(name, is_added=True)
             if subscription not in partition.subscriptions:
                 created = partition.create_subscription(subscription, partition.log.before_first())
                 if is_replicated:

@@ -130,10 +130,11 @@ class TopicRegistry:
             self.partitioned.create_for_client(name, partitions)
         return partitions
 
-    def get_or_create(self, name: TopicName, *, longer: bool = False) -> Topic:
+    def get_or_create(self, name: TopicName, *, longer: bool = False, is_added: bool = False) -> Topic:
         """Return the topic, load or create it; raises RequestError if it is missing and may not be created.
 
-        With ``longer``, the name may exceed ``maxNameLength``.
+        With ``longer``, the name may exceed ``maxNameLength``. With ``is_added``, it may be a partition that is being
+        added to a partitioned topic.
         """
         self.check_open(name)
         topic = self.loaded.get(name)
@@ -145,10 +146,23 @@ class TopicRegistry:
         if not self.exists(name) and not self.may_create(name):
             raise RequestError(ServerError.TopicNotFound, f"Topic {name} does not exist")
         if not longer and not self.exists(name):
+            if not is_added:
+                self._check_partition(name)
             self.environment.objects.check()
             if not self._is_counted(name):
                 self.check_room(name, 1)
         return self._loader.load(name)
+
+    def _check_partition(self, name: TopicName) -> None:
+        """Raise RequestError with NotAllowedError for a missing topic that no consumer of a partitioned topic reads.
+
+        A client asks for it if it began before the topic was deleted and created again with fewer partitions, or with
+        partitions at all. What it published would be stored, and nobody would get it.
+        """
+        partitioned = self.environment.resources.partitioned_topics.get(name.partitioned_topic)
+        if partitioned is not None and not 0 <= name.partition_index < partitioned.partitions:
+            message = f"{name.partitioned_topic} has {partitioned.partitions} partitions, and {name} is none of them"
+            raise RequestError(ServerError.NotAllowedError, message)
 
     def check_room(self, name: TopicName, count: int) -> None:
         """Raise RequestError with NotAllowedError if ``count`` new topics would exceed the limit of the namespace."""

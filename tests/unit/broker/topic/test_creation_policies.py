@@ -47,6 +47,26 @@ def test_a_namespace_decides_the_type_of_new_topics() -> None:
     assert cluster.topics.partitions_of(TOPIC) == 3
 
 
+def test_a_client_creates_no_topic_that_is_none_of_the_partitions() -> None:
+    """Clients of a topic that was deleted and created again with fewer partitions, or as a partitioned one."""
+    cluster = Cluster()
+    administration = Administration(cluster.environment, cluster.domains, "")
+    cluster.loop.start(administration.topics.create_partitioned(TOPIC, 2, {})).result()
+    for name in (TOPIC.partition(2), TOPIC):
+        client = cluster.client()
+        client.topic = name
+        client.produce()
+        client.subscribe()
+        assert errors(client) == [ServerError.NotAllowedError] * 2
+        assert not cluster.topics.exists(name)
+    cluster.loop.start(administration.topics.update_partitioned(TOPIC, 3)).result()
+    client = cluster.client()
+    client.topic = TOPIC.partition(2)
+    client.produce()
+    client.subscribe()
+    assert errors(client) == []
+
+
 def test_a_namespace_takes_so_many_topics() -> None:
     cluster = Cluster(settings={"maxTopicsPerNamespace": 9})
     set_in_namespace(cluster, max_topics_per_namespace=3)
