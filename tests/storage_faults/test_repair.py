@@ -183,6 +183,20 @@ def test_a_damaged_subscription_that_names_the_ledger_of_another_record_leaves_t
     assert seen == [(len(ENTRIES), 1)]
 
 
+def test_a_subscription_that_names_a_ledger_of_entries_is_damaged(
+    directory: Path, run: Callable[..., tuple[int, Any, str]]
+) -> None:
+    first = metadata_at(directory, PATH)["ledgers"][0]["ledgerId"]
+    change_metadata(directory, CURSOR_PATH, {**metadata_at(directory, CURSOR_PATH), "cursorsLedgerId": first})
+    code, found, _ = run()
+    assert code == 1
+    assert any(f"ledger {first} holds entries" in problem for problem in found["problems"])
+    assert run("--repair", "--give-up-data")[0] == 0
+    seen: list[int] = []
+    opened(directory, lambda log, _: seen.append(log.entries))
+    assert seen == [len(ENTRIES)]
+
+
 @pytest.mark.parametrize("value", [b"{", b"{}", b'{"ledgers": [{}], "lastPosition": "1:1", "properties": {}}'])
 def test_a_list_of_ledgers_that_cannot_be_read_is_made_anew_from_what_subscriptions_name(
     directory: Path, run: Callable[..., tuple[int, Any, str]], value: bytes

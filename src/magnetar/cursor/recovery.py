@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from magnetar.base.errors import StorageError
+from magnetar.base.errors import CorruptionError, StorageError
 from magnetar.cursor.records import Change, Recovered
 
 if TYPE_CHECKING:
@@ -19,6 +19,9 @@ def replay(info: CursorInfo) -> tuple[Recovered, Change]:
     """
     store, recovered, lacking = info.home.store, Recovered(info.began), Change()
     if info.ledger_id is not None and _exists(store, info.ledger_id):
+        if store.size_bytes(info.ledger_id):
+            message = f"record of a cursor cannot be read: ledger {info.ledger_id} holds entries, so it is a topic's"
+            raise CorruptionError(message)
         for run in store.runs(info.ledger_id):
             recovered.apply(run.annotation)
     if not recovered.found:

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import structlog
 
+from magnetar.base.errors import StorageError
 from magnetar.broker.log.origin_summaries import summaries_path
 from magnetar.cursor.store import cursor_ledgers
 from magnetar.ledger.deletions import deletion_steps, note_deletion
@@ -14,9 +15,9 @@ from magnetar.metadata.resources import managed_ledger_path
 from magnetar.metadata.store import Delete
 
 if TYPE_CHECKING:
-    from magnetar.base.errors import StorageError
     from magnetar.base.names import TopicName
     from magnetar.broker.environment import Environment
+    from magnetar.ledger.store import LedgerStore
     from magnetar.metadata.store import OnDurable, Put
 
 log = structlog.get_logger(__name__)
@@ -40,7 +41,8 @@ def delete_unloaded(environment: Environment, name: TopicName, done: OnDurable, 
     removed = [*cursors, *(f"{summaries}/{child}" for child in metadata.children(summaries))]
     schemas = environment.schemas.removal(name)
     operations: list[Put | Delete] = [Delete(path, stored.version), *map(Delete, removed), *schemas]
-    doomed = [*(listed or ()), *(found for found in cursors.values() if found is not None and found >= 0)]
+    named = (found for found in cursors.values() if found is not None and found >= 0)
+    doomed = [*(listed or ()), *(found for found in named if not _holds_entries(store, found))]
     if doomed:
         operations.append(note_deletion(doomed))
     unreadable = [cursor for cursor, found in cursors.items() if found is None] + ([path] if listed is None else [])
@@ -53,6 +55,14 @@ def delete_unloaded(environment: Environment, name: TopicName, done: OnDurable, 
         done(error)
 
     metadata.commit(operations, deleted)
+
+
+def _holds_entries(store: LedgerStore, ledger_id: int) -> bool:
+    """Return whether a ledger is a topic's: only a damaged record of a cursor names it."""
+    try:
+        return store.size_bytes(ledger_id) > 0
+    except StorageError:
+        return False  # nothing was written to it
 
 
 def _delayed_forgotten(name: TopicName, error: StorageError | None) -> None:

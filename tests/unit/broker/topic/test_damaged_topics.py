@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import errno
+import json
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Any
 
@@ -198,6 +199,26 @@ def test_an_operator_deletes_it_with_force_and_its_name_is_free_for_a_new_one(cl
     assert cluster.subscription().backlog == len(client.take("MESSAGE")) == 1
     cluster.crash()
     assert cluster.topic().ledger.entries == 1
+
+
+def test_the_deletion_of_a_topic_whose_cursor_names_a_ledger_of_another_one_leaves_that_ledger() -> None:
+    cluster = Cluster()
+    client = cluster.client()
+    client.topic = HEALTHY
+    client.produce()
+    client.send("a")
+    client.topic = TOPIC
+    client.subscribe()
+    (ledger,) = cluster.topic(HEALTHY).ledger.ledgers()
+    damaged = {"cursorsLedgerId": ledger.ledger_id, "markDeletePosition": "-1:-1", "cursorProperties": {}}
+    overwrite(cluster, f"{managed_ledger_path(TOPIC)}/cursors/worker", json.dumps(damaged).encode())
+    cluster.crash()
+    administration = Administration(cluster.environment, cluster.domains, "")
+    assert cluster.loop.start(administration.topics.delete(TOPIC, force=True)).exception() is None
+    cluster.settle()
+    assert not cluster.topics.exists(TOPIC)
+    cluster.crash()
+    assert cluster.topic(HEALTHY).ledger.entries == 1
 
 
 @pytest.mark.parametrize("record", ["", "/cursors/worker"])
