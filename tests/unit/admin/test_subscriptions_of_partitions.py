@@ -18,7 +18,7 @@ PARTITIONS = 3
 ONE = "/admin/v2/persistent/public/default/parts/subscription/worker"
 
 
-def answered(cluster: Cluster, method: str, path: str) -> int:
+def answered(cluster: Cluster, method: str, path: str, body: object = None) -> int:
     """Return the status of the answer."""
     transport = httpx.ASGITransport(
         build_app(Administration(cluster.environment, cluster.domains, ""), cluster.resources)
@@ -26,16 +26,16 @@ def answered(cluster: Cluster, method: str, path: str) -> int:
 
     async def request() -> httpx.Response:
         async with httpx.AsyncClient(transport=transport, base_url="http://here") as client:
-            return await client.request(method, path)
+            return await client.request(method, path, json=body)
 
     task = cluster.loop.create_task(request())
     cluster.settle()
     return task.result().status_code
 
 
-def partitioned(*subscribed: int) -> Cluster:
+def partitioned(*subscribed: int, targets: tuple[str, ...] = ()) -> Cluster:
     """Return a cluster with a partitioned topic with a message in each partition, and the subscription in some."""
-    cluster = Cluster()
+    cluster = Cluster(targets=targets)
     cluster.do(lambda: cluster.partition(TOPIC, PARTITIONS))
     for index in range(PARTITIONS):
         topic = cluster.topic(TOPIC.partition(index))
@@ -80,3 +80,12 @@ def test_those_that_exist_are_moved(path: str, status: HTTPStatus) -> None:
     cluster.loop.advance(60)
     assert answered(cluster, "POST", f"{ONE}/{path}") == status
     assert backlogs(cluster) == {1: 0, 2: 0}
+
+
+def test_those_that_exist_are_changed() -> None:
+    cluster = partitioned(1, 2, targets=("jfk",))
+    assert answered(cluster, "PUT", f"{ONE}/properties", {"key": "value"}) == HTTPStatus.NOT_FOUND
+    assert answered(cluster, "POST", f"{ONE}/replicatedSubscriptionStatus", body=True) == HTTPStatus.NOT_FOUND
+    found = [cluster.topic(TOPIC.partition(index)).subscriptions["worker"] for index in (1, 2)]
+    assert [each.cursor.subscription_properties for each in found] == [{"key": "value"}] * 2
+    assert all(each.is_replicated for each in found)

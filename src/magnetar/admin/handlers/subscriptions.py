@@ -133,8 +133,8 @@ class _Subscriptions:
 
     async def set_properties(self, request: Request) -> None:
         properties = await body(request, _PROPERTIES) or {}
-        async for part in self._parts(request):
-            await self._service.subscriptions.set_properties(part, _name(request), properties)
+        name = _name(request)
+        await self._each(request, lambda part: self._service.subscriptions.set_properties(part, name, properties))
 
     async def replicated(self, request: Request) -> dict[str, bool]:
         name = _name(request)
@@ -145,8 +145,8 @@ class _Subscriptions:
 
     async def set_replicated(self, request: Request) -> None:
         replicated = await body(request, _REPLICATED)
-        async for part in self._parts(request):
-            await self._service.subscriptions.set_replicated(part, _name(request), replicated=replicated)
+        name, set_replicated = _name(request), self._service.subscriptions.set_replicated
+        await self._each(request, lambda part: set_replicated(part, name, replicated=replicated))
 
     async def peek(self, request: Request) -> Response:
         topic = self._context.single(request, "Peek messages on a partitioned topic is not allowed")
