@@ -71,16 +71,16 @@ class PulsarConnection(asyncio.Protocol):
         client, RemoteProtocolError if it does not follow the protocol, ConfigurationError for an invalid URL.
         """
         host, port = address_of(url)
-        loop = asyncio.get_running_loop()
+        loop, connection = asyncio.get_running_loop(), cls(url, options)
         try:
             async with asyncio.timeout(options.connect_timeout_s):
-                _, connection = await loop.create_connection(lambda: cls(url, options), host, port)
-                try:
-                    await connection._handshake  # noqa: SLF001 - our own
-                except BaseException:
-                    connection.close()
-                    raise
-        except TimeoutError as error:
+                await loop.create_connection(lambda: connection, host, port)
+                await connection._handshake
+        except BaseException as error:
+            connection._handshake.cancel()  # otherwise asyncio reports its error, which nobody awaits
+            connection.close()
+            if not isinstance(error, TimeoutError):
+                raise
             message = str(error) or f"no connection within {options.connect_timeout_s:g} s"
             raise TimeoutError(message) from None
         return connection

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -53,6 +54,35 @@ def test_handshake(broker: ScriptedBroker) -> None:
         assert connection.frame_size_max == 1000 + FRAME_SIZE_PADDING
 
     with_connection(broker, use)
+
+
+def test_an_attempt_that_ends_with_the_connection_made_leaves_no_error_behind(
+    broker: ScriptedBroker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The pipeline ends its task for an error that nobody handles."""
+    problems: list[dict[str, object]] = []
+
+    async def run() -> None:
+        loop = asyncio.get_running_loop()
+        loop.set_exception_handler(lambda _, context: problems.append(context))
+        lost: asyncio.Future[None] = loop.create_future()
+        connect = loop.create_connection
+
+        async def cancelled(*arguments: object) -> None:
+            """Connect; then be cancelled as asyncio is, which closes the connection."""
+            transport, _ = await connect(*arguments)  # type: ignore[call-overload]
+            transport.close()
+            loop.call_soon(lost.set_result, None)  # after the call of connection_lost
+            raise asyncio.CancelledError
+
+        monkeypatch.setattr(loop, "create_connection", cancelled)
+        with pytest.raises(asyncio.CancelledError):
+            await PulsarConnection.open(broker.url)
+        await lost
+
+    asyncio.run(run())
+    gc.collect()
+    assert problems == []
 
 
 def test_links_are_reported(broker: ScriptedBroker) -> None:
