@@ -132,6 +132,7 @@ class SharedProgress:
 
     def __init__(self, topic: SharingTopic, subscription: SharedSubscription, state: SubscriptionProgress) -> None:
         """Create it with ``state``, which matches the cursor."""
+        state.note_known_in(topic.environment.cluster)
         self.state = state
         self._topic = topic
         self._subscription = subscription
@@ -150,8 +151,9 @@ class SharedProgress:
     def begin(cls, topic: SharingTopic, subscription: SharedSubscription) -> SharedProgress:
         """Start replication: the mark-delete position is the start, individually deleted entries become claims."""
         cursor = subscription.cursor
-        epoch = topic.progress.tombstones.epoch_for_new(cursor.name)
-        state = SubscriptionProgress(subscription.name, epoch=epoch)
+        state = SubscriptionProgress(subscription.name)
+        state.begin_epoch(topic.progress.tombstones.epoch_for_new(cursor.name), topic.environment.cluster)
+        state.began_empty = not topic.log.index.clusters()
         state.origins = begun(topic.log.index, cursor.state.mark_delete_position)
         keeper = cls(topic, subscription, state)
         deleted = list(cursor.state.deleted())
@@ -221,7 +223,7 @@ class SharedProgress:
 
     def outlive(self, tombstone: Epoch) -> None:
         """Resume after a tombstone, as if the subscription were created at its present position."""
-        self.state.epoch = tombstone.created_after()
+        self.state.begin_epoch(tombstone.created_after(), self._topic.environment.cluster)
         self.replaced()
 
     def replaced(self) -> None:
@@ -300,6 +302,7 @@ class SharedProgress:
         """Merge the state of another cluster and apply its acknowledgements; the caller flushes."""
         self._claim()
         outcome = self.state.merge(incoming)
+        self.state.note_known_in(self._topic.environment.cluster)
         if outcome.kind is Kind.REPLACED:
             self._news = None
             self.made.moved()

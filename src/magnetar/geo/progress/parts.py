@@ -7,10 +7,11 @@ from typing import TYPE_CHECKING
 
 from magnetar.base.position import EARLIEST
 from magnetar.geo.origins.intervals import IntervalSet
-from magnetar.geo.progress.state import SubscriptionProgress
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
+    from magnetar.geo.progress.state import SubscriptionProgress
 
 
 def in_parts(state: SubscriptionProgress, items_max: int) -> Iterator[SubscriptionProgress]:
@@ -23,16 +24,15 @@ def in_parts(state: SubscriptionProgress, items_max: int) -> Iterator[Subscripti
     if items <= items_max:
         yield state
         return
-    starts = state.starts()
     for cluster, origin in state.origins.items():
         for first in range(0, len(origin.acknowledged), items_max):
             stop = min(first + items_max, len(origin.acknowledged))
-            part = SubscriptionProgress(state.name, starts, state.epoch)
+            part = state.empty_part()
             part.origin(cluster).acknowledged = IntervalSet.from_bounds(origin.acknowledged.bounds(first, stop))
             yield part
         batches = iter(origin.partial)
         while chunk := list(islice(batches, items_max)):
-            part = SubscriptionProgress(state.name, starts, state.epoch)
+            part = state.empty_part()
             for position, remaining in chunk:
                 part.origin(cluster).narrow(position, remaining)
             yield part
