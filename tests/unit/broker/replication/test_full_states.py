@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from magnetar.broker.loop.slices import SLICE_ITEMS_MAX
 from magnetar.sim.cluster import Cluster, Shared
+from tests.unit.broker.network import ClusterNetwork, Worker
 
 if TYPE_CHECKING:
     from magnetar.geo.progress.state import SubscriptionProgress
@@ -43,3 +44,20 @@ def test_states_are_copied_in_slices() -> None:
     assert [each.name for each in states] == [f"s{number}" for number in range(COUNT - 1)]
     assert 0 < copied[0] <= SLICE_ITEMS_MAX
     assert cluster.loop.problems == []
+
+
+def test_progress_that_came_during_a_reader_of_the_name_is_applied_with_the_next_one() -> None:
+    network = ClusterNetwork("ewr", "jfk")
+    network.publish("ewr", "a", "b", "c")
+    network.carry()
+    reader = network["jfk"].client()
+    reader.subscribe(durable=False)
+    worker = Worker(network, "ewr")
+    worker.read()
+    worker.ack("a")
+    network.progress()
+    reader.leave()
+    network.settle()
+    worker.ack("c")
+    network.progress()
+    assert Worker(network, "jfk").read() == ["b"]

@@ -78,6 +78,8 @@ class TopicProgress(Part):
         self.tombstones = Tombstones(topic.ledger, topic.environment.limit_hits)
         self.switched_off = SwitchedOff(topic.ledger, topic.environment.limit_hits)
         self._incoming = IncomingProgress(topic, self._take)
+        self._withheld: dict[str, SubscriptionProgress] = {}
+        """States of subscriptions whose names non-durable ones have. A restart needs none: senders repeat all then."""
 
     def changed(self) -> None:
         """Open and close links after a change of subscriptions or policies."""
@@ -189,7 +191,11 @@ class TopicProgress(Part):
             self._remember(incoming)
             return
         if subscription is not None and not subscription.is_durable:
-            return  # a client's own non-durable subscription with the same name
+            self._withhold(incoming)  # a client's own non-durable subscription with the same name
+            return
+        if incoming.name in self._withheld:
+            self._withhold(incoming)
+            incoming = self._withheld.pop(incoming.name)
         keeper = None if subscription is None else subscription.shared_progress
         if subscription is None or keeper is None:
             self._begin(source, subscription, incoming)
@@ -282,6 +288,13 @@ class TopicProgress(Part):
         # The sender does not know the newer epoch yet; it may know it when it is durable here.
         link, state = self._links[source], keeper.state.copy()
         subscription.flushes.then(lambda error: link.add(state, None) if error is None else None)
+
+    def _withhold(self, incoming: SubscriptionProgress) -> None:
+        """Keep a state until it can be applied: later ones may be changes to it."""
+        if incoming.name in self._withheld:
+            self._withheld[incoming.name].merge(incoming)
+        else:
+            self._withheld[incoming.name] = incoming.copy()
 
     def _remember(self, incoming: SubscriptionProgress) -> None:
         """Handle a state of a disabled subscription: only a deletion matters, after which it would resume later."""
