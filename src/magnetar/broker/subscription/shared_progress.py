@@ -291,12 +291,18 @@ class SharedProgress:
 
     def heard_from(self, source: str) -> None:
         """Note that a cluster sent a state of this subscription, so that its deletions apply from now on."""
-        if not self.is_known_to(source):
-            self._cursor.set_property(f"{HEARD_FROM_PROPERTY}{source}", 1)
+        heard = f"{HEARD_FROM_PROPERTY}{source}"
+        if heard not in self._cursor.properties:  # known_in begins anew with each epoch, this does not
+            self._cursor.set_property(heard, 1)
 
     def is_known_to(self, cluster: str) -> bool:
-        """Return whether a cluster has had this subscription, not only one with the same name."""
-        return f"{HEARD_FROM_PROPERTY}{cluster}" in self._cursor.properties
+        """Return whether another cluster has had this subscription, not only one with the same name.
+
+        While the link to it is down, only the states of third clusters tell that.
+        """
+        if f"{HEARD_FROM_PROPERTY}{cluster}" in self._cursor.properties:
+            return True
+        return cluster != self._topic.environment.cluster and cluster in self.state.known_in
 
     def apply(self, incoming: SubscriptionProgress) -> Kind:
         """Merge the state of another cluster and apply its acknowledgements; the caller flushes."""
