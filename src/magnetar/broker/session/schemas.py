@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 from magnetar.base.errors import IncompatibleSchemaError, InvalidSchemaError, RequestError, ServerError
 from magnetar.base.names import TopicName
 from magnetar.broker.session.refusals import REFUSED, as_request_error
-from magnetar.broker.session.requests import start
+from magnetar.broker.session.requests import check_room, start
 from magnetar.schema.info import ABSENT_TYPES, SchemaInfo, SchemaType, version_from_bytes, version_to_bytes
 from magnetar.wire import commands
 from magnetar.wire.links import REPLICATOR_PREFIX
@@ -120,6 +120,7 @@ def _found_schema(session: Session, command: pb.CommandGetSchema) -> bytes:
 
 def get_or_create_schema(session: Session, command: pb.CommandGetOrCreateSchema) -> None:
     """GET_OR_CREATE_SCHEMA: answer with the version of a schema of an existing topic; register it if it is new."""
+    check_room(session)
     start(session, command.request_id, _get_or_create(session, command))
 
 

@@ -27,6 +27,15 @@ ASKS: dict[str, Callable[[Client, int], None]] = {
     "GET_LAST_MESSAGE_ID": lambda client, number: client.say(
         commands.get_last_message_id(consumer_id=1, request_id=number)
     ),
+    "GET_OR_CREATE_SCHEMA": lambda client, number: client.say(
+        commands.encode(
+            pb.CommandGetOrCreateSchema(
+                request_id=number,
+                topic=str(client.topic),
+                schema=pb.Schema(name="", type=pb.Schema.String, schema_data=b""),
+            )
+        )
+    ),
 }
 
 
