@@ -97,6 +97,8 @@ class NamespaceWatch:
         """Created only for a foreign source, because a client takes some 20 ms."""
         self._always = frozenset(map(NamespaceName.parse, options.namespaces))
         self._stopped = threading.Event()
+        self._telling = threading.Lock()
+        """Held while ``on_change`` runs, so that it never runs after `stop`."""
         self._thread = threading.Thread(target=self._run, name=f"namespaces of {source.name}", daemon=True)
 
     def start(self) -> None:
@@ -104,8 +106,9 @@ class NamespaceWatch:
         self._thread.start()
 
     def stop(self) -> None:
-        """Stop polling; a pending request ends with its time-out."""
-        self._stopped.set()
+        """Stop polling. ``on_change`` is not called any more; a pending request ends with its time-out."""
+        with self._telling:
+            self._stopped.set()
 
     def ask(self) -> tuple[tuple[NamespaceName, ...] | None, str]:
         """Poll once; return the arguments of ``on_change``."""
@@ -127,9 +130,10 @@ class NamespaceWatch:
         told: tuple[tuple[NamespaceName, ...] | None, str] = (None, "")
         while not self._stopped.is_set():
             answer = self.ask()
-            if answer != told:
-                told = answer
-                self._on_change(*answer)
+            with self._telling:
+                if answer != told and not self._stopped.is_set():
+                    told = answer
+                    self._on_change(*answer)
             self._stopped.wait(limits.NAMESPACES_POLL_SECONDS)
         for policies in (self._own, *self._others):
             policies.close()

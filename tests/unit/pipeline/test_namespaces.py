@@ -123,3 +123,24 @@ def test_a_policy_that_changes_is_heard_of(admins: Admins, watch: Callable[..., 
     for _ in range(POLLS_PER_POLICY):
         answer = asked.ask()
     assert answer == ((), "")
+
+
+def test_a_late_answer_after_the_stop_is_dropped_and_the_clients_are_closed(
+    admins: Admins, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    told: list[object] = []
+    asked = NamespaceWatch(
+        EWR, "jfk", ReplicationOptions((EWR, JFK)), lambda *answer: told.append(answer), admins.client
+    )
+    answer = asked.ask
+
+    def late() -> tuple[tuple[NamespaceName, ...] | None, str]:
+        asked.stop()
+        return answer()
+
+    monkeypatch.setattr(asked, "ask", late)
+    closed: list[bool] = []
+    monkeypatch.setattr(asked._own, "close", lambda: closed.append(True))
+    asked.start()
+    asked._thread.join()
+    assert (told, closed) == ([], [True])
