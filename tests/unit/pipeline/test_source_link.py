@@ -105,6 +105,30 @@ def test_a_gap_that_going_back_does_not_close_parks_the_link(source_link: Source
     assert source_link.subscribed() == Seek(3, Position(3, 4)), "it still has to go back"
 
 
+def test_positions_of_a_source_that_lost_its_data_are_forgotten(source_link: SourceLink, rng: random.Random) -> None:
+    source_link.start(1)
+    source_link.found("disk@1")
+    source_link.subscribed()
+    source_link.arrived(Position(9, 5), 10, now=0)
+    source_link.confirmed(Position(9, 5), now=0)
+    source_link.gap("gap", Position(9, 2), rng)
+    source_link.start(2)
+    source_link.found("disk@1")
+    assert source_link.subscribed() == Seek(2, Position(9, 2)), "the source has its data"
+    source_link.refused("quota", rng)
+    source_link.start(3)
+    source_link.found("other@1")
+    assert source_link.subscribed() == [Flow(3, FIRST)]
+    source_link.arrived(Position(1, 0), 10, now=0)
+    source_link.refused("quota again", rng)
+    source_link.start(4)
+    source_link.found("other@1")
+    source_link.subscribed()
+    source_link.arrived(Position(1, 0), 10, now=0)
+    source_link.confirmed(Position(1, 0), now=0)
+    assert (source_link.reason, source_link.furthest) == ("", Position(1, 0))
+
+
 def test_a_displaced_link_stays_away(source_link: SourceLink) -> None:
     attached(source_link)
     source_link.displaced()

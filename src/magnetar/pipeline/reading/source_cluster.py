@@ -307,7 +307,7 @@ class SourceCluster:
         try:
             broker = await self._session.client.owner(source_link.attachment.topic)
             attached.broker = broker
-            source_link.attachment = source_link.attachment._replace(life=broker.peer_life)
+            source_link.found(broker.peer_life)
             await broker.open_consumer(number, self._question(source_link, broker), attached)
             effects = source_link.subscribed()
             if isinstance(effects, Seek):

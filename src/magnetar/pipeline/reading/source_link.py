@@ -97,6 +97,7 @@ class SourceLink:
         "_budget",
         "_confirmed",
         "_gap_at",
+        "_life",
         "_passed_over",
         "_progress_at",
         "_seek_to",
@@ -126,6 +127,8 @@ class SourceLink:
         self._confirmed: Position | None = None
         self.furthest: Position | None = None
         """The newest position that the target has confirmed, over all attachments."""
+        self._life = ""
+        """The life of the source that the positions belong to; empty before the source was found."""
         self._passed_over = EARLIEST
         self._progress_at = 0.0
 
@@ -144,6 +147,15 @@ class SourceLink:
         self._passed_over = EARLIEST
         self.state = State.SUBSCRIBING
         return [Subscribe(self.attachment)]
+
+    def found(self, life: str) -> None:
+        """Note the life of the source, empty if it names none; forget the positions of an earlier one."""
+        if self._life and life != self._life:
+            self._attempt = 0
+            self._seek_to = self._gap_at = self.furthest = None
+            self.reason = self.rival = ""
+        self._life = life
+        self.attachment = self.attachment._replace(life=life)
 
     def subscribed(self) -> list[Effect] | Seek:
         """Handle the response to SUBSCRIBE; return a Seek if one is needed first."""
