@@ -132,6 +132,9 @@ RESTART_INITIAL_SECONDS = 0.5
 RESTART_MAX_SECONDS = 30.0
 """Maximum seconds between two restarts of a query."""
 
+STATUS_SILENT_SECONDS = 15.0
+"""Seconds without a status of a task after which its figures are unknown. A task sends one each second."""
+
 PROGRESS_SECONDS = 5.0
 """Seconds between two progress reports."""
 

@@ -11,7 +11,9 @@ from magnetar.pipeline import limits
 from magnetar.pipeline.driver.metrics import ReplicationMetrics
 from magnetar.pipeline.driver.progress import LinkProgress, ProgressWatch
 from magnetar.pipeline.driver.replicate import Progress
+from magnetar.pipeline.driver.tasks import TaskStatuses
 from magnetar.pipeline.options import ClusterAddress
+from magnetar.pipeline.status import TaskStatus
 
 if TYPE_CHECKING:
     import pytest
@@ -58,3 +60,22 @@ def test_the_figures_of_a_source_that_does_not_answer_are_removed() -> None:
     assert (shown("backlog"), shown("topics"), shown("rate")) == ([], [("jfk", 1.0)], [("jfk", 0.0)])
     metrics.note(Progress((ewr,), ()))
     assert (shown("backlog"), shown("topics")) == ([("ewr", 0.0)], [("ewr", 1.0)])
+
+
+def test_the_figures_of_a_task_that_reports_no_more_are_removed() -> None:
+    metrics, statuses = ReplicationMetrics(), TaskStatuses()
+
+    def shown(now: float) -> list[Any]:
+        metrics.note(Progress((), statuses.recent(now)))
+        families = [each for each in metrics.registry.collect() if each.name == "magnetar_replication_attached_topics"]
+        return [(sample.labels["target"], sample.value) for each in families for sample in each.samples]
+
+    assert statuses.heard(TaskStatus("jfk", 7, carrying=True, links=3), 0.0)
+    assert statuses.heard(TaskStatus("lga", 7, carrying=True, links=1), 1.0)
+    assert not statuses.heard(TaskStatus("lga", 8, carrying=False), 2.0), "it carries no links yet"
+    assert shown(limits.STATUS_SILENT_SECONDS - 1) == [("jfk", 3.0), ("lga", 1.0)]
+    assert shown(limits.STATUS_SILENT_SECONDS) == [("lga", 1.0)]
+    assert statuses.targets == 2, "the links of both were carried"
+    assert statuses.heard(TaskStatus("jfk", 9, carrying=True, links=2), 20.0)
+    assert not statuses.heard(TaskStatus("jfk", 7, carrying=True, links=3), 20.0), "of an earlier lease"
+    assert shown(20.0) == [("jfk", 2.0)]

@@ -25,6 +25,8 @@ class ReplicationMetrics:
         """Begin without links."""
         self._reported: set[tuple[str, str]] = set()
         """Source and target of the links in the last progress report."""
+        self._targets: set[str] = set()
+        """Targets whose tasks are in the last progress report."""
         self.registry = registry = CollectorRegistry()
         prefix = "magnetar_replication"
         self._ready = Gauge(f"{prefix}_ready", "1 once every target's links are carried.", registry=registry)
@@ -64,6 +66,8 @@ class ReplicationMetrics:
                 self._forget_others(links)
                 for link in links:
                     self._note_link(link)
+                for target in self._targets - {task.target for task in tasks}:
+                    self._forget_task(target)
                 for task in tasks:
                     self._note_task(task)
 
@@ -88,7 +92,14 @@ class ReplicationMetrics:
                 with suppress(KeyError):
                     gauge.remove(*labels)
 
+    def _forget_task(self, target: str) -> None:
+        """Remove the figures of a task that reports no more."""
+        self._targets.discard(target)
+        for gauge in (self._links, self._parked, self._rivals, self._down, self._in_flight):
+            gauge.remove(target)
+
     def _note_task(self, task: TaskStatus) -> None:
+        self._targets.add(task.target)
         self._links.labels(task.target).set(task.links)
         self._parked.labels(task.target).set(len(task.parked))
         self._rivals.labels(task.target).set(len(task.rivals))

@@ -17,6 +17,7 @@ from magnetar.pipeline.addresses import AddressWatch
 from magnetar.pipeline.connections.flow import Backoff
 from magnetar.pipeline.driver.progress import LinkProgress, ProgressWatch
 from magnetar.pipeline.driver.session import build_session, local_master, start_query
+from magnetar.pipeline.driver.tasks import TaskStatuses
 from magnetar.pipeline.leases import TURNS
 from magnetar.pipeline.options import ClusterAddress, ReplicationOptions
 from magnetar.pipeline.status import StatusReceiver, TaskStatus
@@ -72,7 +73,7 @@ class QueryEnded:
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """The progress of all links, and the newest status of the tasks that carry them."""
+    """The progress of all links, and the newest status of each task that reports."""
 
     links: tuple[LinkProgress, ...]
     tasks: tuple[TaskStatus, ...]
@@ -168,7 +169,7 @@ class Replication:
         self._settings = settings
         self._tell = tell
         self._rng = rng
-        self._tasks: dict[str, TaskStatus] = {}
+        self._tasks = TaskStatuses()
         self._rivals: set[tuple[str, str]] = set()
         self._ready = False
 
@@ -229,11 +230,13 @@ class Replication:
 
     def _hear(self, receiver: StatusReceiver, turns: list[Turn]) -> None:
         for status in receiver.receive():
-            known = self._tasks.get(status.target)
-            if status.carrying and (known is None or status.lease >= known.lease):
-                self._tasks[status.target] = status
+            if self._tasks.heard(status, time.monotonic()):
                 self._tell_rivals(status)
-        if not self._ready and len(self._tasks) == len(self._settings.clusters) and all(turn.active for turn in turns):
+        if (
+            not self._ready
+            and self._tasks.targets == len(self._settings.clusters)
+            and all(turn.active for turn in turns)
+        ):
             self._ready = True
             self._tell(Ready())
 
@@ -244,7 +247,7 @@ class Replication:
                 self._tell(Rival(status.target, rival))
 
     def _progressed(self, links: list[LinkProgress]) -> None:
-        self._tell(Progress(tuple(links), tuple(self._tasks.values())))
+        self._tell(Progress(tuple(links), self._tasks.recent(time.monotonic())))
 
 
 def event_json(event: Event) -> dict[str, Any]:
