@@ -133,7 +133,8 @@ def test_a_cluster_that_lost_its_disk_is_complete_after_a_snapshot(clusters: Loc
     lga.start()
     register(clusters, "lga")
     wait_for(clusters, lambda found: found.get("message_ttl_in_seconds") == 3600, UP_TIMEOUT_S)
-    assert policies(clusters, "lga") == policies(clusters, "ewr")
+    # The edits of the other clusters come on different links.
+    wait_until(lambda: policies(clusters, "lga") == policies(clusters, "ewr"), UP_TIMEOUT_S, what="equal policies")
 
 
 def test_a_deleted_namespace_is_deleted_everywhere(clusters: LocalClusters) -> None:
