@@ -251,7 +251,10 @@ class PulsarConnection(asyncio.Protocol):
     # --- called by asyncio -------------------------------------------------------------------------------------------
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Start the handshake."""
+        """Start the handshake, unless the attempt was given up in the meantime."""
+        if self.failure is not None:
+            cast("asyncio.Transport", transport).abort()
+            return
         self._transport = cast("asyncio.Transport", transport)  # uvloop's class does not inherit from it
         self._tick_timer = self._loop.call_at(self._wire.next_tick_at, self._tick)
         self.write(
@@ -299,11 +302,7 @@ class PulsarConnection(asyncio.Protocol):
         elif command.type == pb.BaseCommand.CONNECTED:
             self._handshake.set_result(None)
         else:
-            refusal = refusal_in(command) or RequestError(
-                ServerError.AuthenticationError,
-                f"{self.url} requires authentication, which is not supported",
-            )
-            self._end(refusal)
+            self._end(refusal_in(command) or _authentication_required(self.url))
 
     def _answer(self, command: pb.BaseCommand) -> None:
         reply = self._requests.get(reply_to(command) or 0)
@@ -332,6 +331,11 @@ class PulsarConnection(asyncio.Protocol):
                 waiting.set_exception(failure)
         self.owners.end_all(failure)
         self._ended.set()
+
+
+def _authentication_required(url: str) -> RequestError:
+    message = f"{url} requires authentication, which is not supported"
+    return RequestError(ServerError.AuthenticationError, message)
 
 
 def _close_producer(number: int, request_id: int) -> bytes:

@@ -6,6 +6,7 @@ import asyncio
 import gc
 from dataclasses import replace
 from typing import TYPE_CHECKING
+from unittest.mock import Mock, call
 
 import pytest
 
@@ -83,6 +84,20 @@ def test_an_attempt_that_ends_with_the_connection_made_leaves_no_error_behind(
     asyncio.run(run())
     gc.collect()
     assert problems == []
+
+
+def test_an_attempt_that_is_given_up_before_the_connection_is_made_does_nothing_later() -> None:
+    """Otherwise the keep-alive of the ended connection would keep the event loop busy."""
+
+    async def run() -> list[object]:
+        connection, transport = PulsarConnection("pulsar://localhost:1", DEFAULT_OPTIONS), Mock(spec=asyncio.Transport)
+        connection._handshake.cancel()
+        connection.close()
+        connection.connection_made(transport)
+        assert connection._tick_timer is None
+        return list(transport.mock_calls)
+
+    assert asyncio.run(run()) == [call.abort()]
 
 
 def test_links_are_reported(broker: ScriptedBroker) -> None:
