@@ -268,28 +268,22 @@ class Unread(list[Any]):
         raise AssertionError
 
 
-@pytest.mark.parametrize("level", ["subscriptions", "known_in", "origins", "acknowledged", "partial"])
+@pytest.mark.parametrize("level", ["subscriptions", "origins", "acknowledged", "partial"])
 def test_the_elements_of_a_list_that_is_too_long_are_not_read(level: str) -> None:
     """To read a million empty origins took seconds."""
-    lists: dict[str, list[Any]] = {
-        "acknowledged": [],
-        "partial": [],
-        "origins": [],
-        "known_in": [],
-        "subscriptions": [],
-    }
-    lists[level] = Unread([None] * PROGRESS_MARKER_PARTS_MAX * 5)
+    lists: dict[str, list[Any]] = {"acknowledged": [], "partial": [], "origins": [], "subscriptions": []}
+    lists[level] = Unread([None] * PROGRESS_MARKER_PARTS_MAX * 2)
     if level in ("acknowledged", "partial"):
         lists["origins"] = [SimpleNamespace(acknowledged=lists["acknowledged"], partial=lists["partial"])]
     if level != "subscriptions":
-        lists["subscriptions"] = [SimpleNamespace(origins=lists["origins"], known_in=lists["known_in"])]
+        lists["subscriptions"] = [SimpleNamespace(origins=lists["origins"])]
     marker: Any = SimpleNamespace(subscriptions=lists["subscriptions"], lives=[])
     with pytest.raises(RemoteProtocolError, match="maxPartsPerProgressMarker"):
         codec._check_parts(marker)
 
 
 def test_no_marker_of_many_small_states_has_too_many_parts() -> None:
-    states = [SubscriptionProgress(str(number), known_in=frozenset("abcdef"[: number % 7])) for number in range(30_000)]
+    states = [SubscriptionProgress(str(number)) for number in range(30_000)]
     batches = SubscriptionProgress("batches")
     for number in range(20_000):
         batches.origin("a").narrow(Position(1, 2 * number), 1)
@@ -354,50 +348,3 @@ def test_stored_progress_may_have_any_name() -> None:
     state = SubscriptionProgress("worker", epoch=Epoch(1, "x" * 1000))
     state.origin("y" * 1000).acknowledge(Position(1, 0), Position(1, 1))
     assert decode_state(encode_state(state)) == state
-
-
-def created(cluster: str, *, start: int | None, empty: bool = False) -> SubscriptionProgress:
-    """Return a subscription that ``cluster`` created at ``start`` of the origin "a"."""
-    starts = {} if start is None else {"a": at(start)}
-    return SubscriptionProgress("worker", starts, known_in=frozenset((cluster,)), began_empty=empty)
-
-
-def test_one_that_began_empty_again_takes_the_starts_of_those_that_knew_it() -> None:
-    healthy = created("ewr", start=10)
-    healthy.merge(created("jfk", start=12))
-    again = created("jfk", start=None, empty=True)
-    again.claim([claim(3, 5), claim(11, 12)])
-    there, here = healthy.copy(), again.copy()
-    came, adopted = there.merge(again), here.merge(healthy)
-    assert not came.rebuild, "nothing is delivered again"
-    assert not adopted.rebuild
-    assert there.starts() == here.starts() == {"a": at(10)}
-    assert here.known_in == {"ewr", "jfk"}
-    assert not here.began_empty
-    assert at(12) in there.origin("a").acknowledged
-    assert here.merge(there).rebuild is False
-    for state in (there, here, again):  # as parts, from a disk, and as markers
-        (read,) = decode_marker(next(encode_markers("jfk", [state], full=True))).states
-        assert (read.known_in, read.began_empty) == (state.known_in, state.began_empty)
-        assert decode_state(encode_state(state)) == state == state.copy()
-
-
-def test_independent_creations_in_empty_logs_keep_the_earlier_start() -> None:
-    one, two = created("ewr", start=10), created("jfk", start=None, empty=True)
-    assert one.copy().merge(two).rebuild
-    assert not two.merge(one).rebuild
-    assert two.starts() == {}
-    assert not two.began_empty
-    third = created("sfo", start=12)
-    third.merge(two)
-    assert third.starts() == {}
-
-
-def test_a_new_epoch_forgets_who_knew_the_earlier_one() -> None:
-    kept = created("ewr", start=10)
-    kept.merge(created("jfk", start=12))
-    kept.begin_epoch(Epoch(2, ""), "ewr")
-    new = created("jfk", start=None, empty=True)
-    new.epoch = Epoch(2, "")
-    assert kept.merge(new).rebuild
-    assert kept.starts() == {}

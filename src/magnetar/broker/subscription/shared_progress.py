@@ -132,7 +132,6 @@ class SharedProgress:
 
     def __init__(self, topic: SharingTopic, subscription: SharedSubscription, state: SubscriptionProgress) -> None:
         """Create it with ``state``, which matches the cursor."""
-        state.note_known_in(topic.environment.cluster)
         self.state = state
         self._topic = topic
         self._subscription = subscription
@@ -151,9 +150,8 @@ class SharedProgress:
     def begin(cls, topic: SharingTopic, subscription: SharedSubscription) -> SharedProgress:
         """Start replication: the mark-delete position is the start, individually deleted entries become claims."""
         cursor = subscription.cursor
-        state = SubscriptionProgress(subscription.name)
-        state.begin_epoch(topic.progress.tombstones.epoch_for_new(cursor.name), topic.environment.cluster)
-        state.began_empty = not topic.log.index.clusters()
+        epoch = topic.progress.tombstones.epoch_for_new(cursor.name)
+        state = SubscriptionProgress(subscription.name, epoch=epoch)
         state.origins = begun(topic.log.index, cursor.state.mark_delete_position)
         keeper = cls(topic, subscription, state)
         deleted = list(cursor.state.deleted())
@@ -223,7 +221,7 @@ class SharedProgress:
 
     def outlive(self, tombstone: Epoch) -> None:
         """Resume after a tombstone, as if the subscription were created at its present position."""
-        self.state.begin_epoch(tombstone.created_after(), self._topic.environment.cluster)
+        self.state.epoch = tombstone.created_after()
         self.replaced()
 
     def replaced(self) -> None:
@@ -291,24 +289,17 @@ class SharedProgress:
 
     def heard_from(self, source: str) -> None:
         """Note that a cluster sent a state of this subscription, so that its deletions apply from now on."""
-        heard = f"{HEARD_FROM_PROPERTY}{source}"
-        if heard not in self._cursor.properties:  # known_in begins anew with each epoch, this does not
-            self._cursor.set_property(heard, 1)
+        if not self.is_known_to(source):
+            self._cursor.set_property(f"{HEARD_FROM_PROPERTY}{source}", 1)
 
     def is_known_to(self, cluster: str) -> bool:
-        """Return whether another cluster has had this subscription, not only one with the same name.
-
-        While the link to it is down, only the states of third clusters tell that.
-        """
-        if f"{HEARD_FROM_PROPERTY}{cluster}" in self._cursor.properties:
-            return True
-        return cluster != self._topic.environment.cluster and cluster in self.state.known_in
+        """Return whether a cluster has had this subscription, not only one with the same name."""
+        return f"{HEARD_FROM_PROPERTY}{cluster}" in self._cursor.properties
 
     def apply(self, incoming: SubscriptionProgress) -> Kind:
         """Merge the state of another cluster and apply its acknowledgements; the caller flushes."""
         self._claim()
         outcome = self.state.merge(incoming)
-        self.state.note_known_in(self._topic.environment.cluster)
         if outcome.kind is Kind.REPLACED:
             self._news = None
             self.made.moved()

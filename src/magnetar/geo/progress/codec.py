@@ -48,9 +48,6 @@ _PARTS_OF_STATE: Final = 2
 _PARTS_OF_BATCH: Final = 3
 """Parts for which a partly acknowledged batch counts."""
 
-_NAMES_OF_PART: Final = 4
-"""Names of clusters that count as one part, 12 bytes or more: markers of small states reach the size limit first."""
-
 _POSITION_BYTES_MAX = 24  # two 64-bit varints of 10 bytes with their tags, a tag and a length
 _INTERVAL_BYTES_MAX = 2 * 26  # two bounds, each alone in its ledger: the same and one more length
 _UNBOUNDED: Final = 1 << 62
@@ -136,7 +133,7 @@ def _counts(marker: pb.ProgressMarker) -> Iterator[int]:
     """Yield the parts of each list, level by level, so that no element is read before its list is counted."""
     yield _PARTS_OF_STATE * (len(marker.subscriptions) + len(marker.lives))
     for state in marker.subscriptions:
-        yield _PARTS_OF_STATE * len(state.origins) + len(state.known_in) // _NAMES_OF_PART
+        yield _PARTS_OF_STATE * len(state.origins)
     origins = [origin for state in marker.subscriptions for origin in state.origins]
     for origin in origins:
         yield len(origin.acknowledged) + _PARTS_OF_BATCH * len(origin.partial)
@@ -153,7 +150,6 @@ def _check_names(marker: pb.ProgressMarker) -> None:
     states, lives = marker.subscriptions, marker.lives
     clusters = [marker.source_cluster, *(each.cluster for each in lives), *(state.epoch.cluster for state in states)]
     clusters += [origin.cluster for state in states for origin in state.origins]
-    clusters += [cluster for state in states for cluster in state.known_in]
     names: list[object] = [*clusters, *(state.subscription for state in states), *(each.life for each in lives)]
     if not all(isinstance(name, str) for name in names):  # protobuf returns bytes for invalid UTF-8
         message = "progress marker cannot be read: a name that is not UTF-8"
@@ -214,9 +210,6 @@ class _Part:
     def __init__(self, state: SubscriptionProgress, starts: Mapping[str, Position], *, full: bool) -> None:
         self.message = pb.SubscriptionProgress(subscription=state.name, full=full, deleted=state.deleted)
         self.message.epoch.counter, self.message.epoch.cluster = state.epoch
-        self.message.known_in.extend(sorted(state.known_in))
-        if state.began_empty:
-            self.message.began_empty = True
         self._origins: dict[str, pb.OriginProgress] = {}
         for cluster in starts:
             _fill(self.origin(cluster).start, starts[cluster])
@@ -313,14 +306,7 @@ def _state_of(message: pb.SubscriptionProgress) -> SubscriptionProgress:
     if epoch.counter > EPOCH_COUNTER_MAX:
         text = f"epoch {epoch} is beyond {EPOCH_COUNTER_MAX}"
         raise ValueError(text)
-    return SubscriptionProgress(
-        message.subscription,
-        starts,
-        epoch,
-        deleted=message.deleted,
-        known_in=frozenset(message.known_in),
-        began_empty=message.began_empty,
-    )
+    return SubscriptionProgress(message.subscription, starts, epoch, deleted=message.deleted)
 
 
 def _filling(state: SubscriptionProgress, message: pb.SubscriptionProgress) -> Iterator[None]:

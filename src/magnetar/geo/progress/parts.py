@@ -7,11 +7,10 @@ from typing import TYPE_CHECKING
 
 from magnetar.base.position import EARLIEST
 from magnetar.geo.origins.intervals import IntervalSet
+from magnetar.geo.progress.state import SubscriptionProgress
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-
-    from magnetar.geo.progress.state import SubscriptionProgress
 
 
 def in_parts(state: SubscriptionProgress, items_max: int) -> Iterator[SubscriptionProgress]:
@@ -24,15 +23,16 @@ def in_parts(state: SubscriptionProgress, items_max: int) -> Iterator[Subscripti
     if items <= items_max:
         yield state
         return
+    starts = state.starts()
     for cluster, origin in state.origins.items():
         for first in range(0, len(origin.acknowledged), items_max):
             stop = min(first + items_max, len(origin.acknowledged))
-            part = state.empty_part()
+            part = SubscriptionProgress(state.name, starts, state.epoch)
             part.origin(cluster).acknowledged = IntervalSet.from_bounds(origin.acknowledged.bounds(first, stop))
             yield part
         batches = iter(origin.partial)
         while chunk := list(islice(batches, items_max)):
-            part = state.empty_part()
+            part = SubscriptionProgress(state.name, starts, state.epoch)
             for position, remaining in chunk:
                 part.origin(cluster).narrow(position, remaining)
             yield part

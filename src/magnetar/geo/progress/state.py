@@ -11,12 +11,6 @@ entry. That includes an origin without entries at the time when the subscription
 because all of its entries arrive later. Every part of a state has all starts, so that no part can be mistaken for a
 subscription that starts elsewhere.
 
-Subscriptions that were created independently have the earlier start of each origin. A cluster that lost its log is
-different: clients may create its subscription again in the empty log, which has no starts, before the states of other
-clusters arrive. A state therefore names the clusters that have had the subscription (``known_in``): its starts are at
-or before those of every creation there. If it names the creator of a subscription that **began empty**, that cluster
-has lost an earlier one, so the starts of the state apply in both.
-
 Only an epoch can undo acknowledgements: a higher one replaces the whole state. If parts of a new state are lost,
 acknowledgements are missing: messages are delivered again, and none is skipped.
 """
@@ -54,7 +48,6 @@ class Outcome:
     news: list[Claim] = field(default_factory=list)  # newly acknowledged
     partial_news: list[PartialClaim] = field(default_factory=list)  # batches with fewer remaining messages
     reopened: list[Claim] = field(default_factory=list)  # newly inside the subscription
-    is_better_known: bool = False  # other clusters are known to have the subscription
 
     @property
     def rebuild(self) -> bool:
@@ -64,9 +57,7 @@ class Outcome:
     @property
     def changed(self) -> bool:
         """Return whether the state has changed and must be persisted."""
-        return self.kind in (Kind.REPLACED, Kind.DELETED) or bool(
-            self.news or self.partial_news or self.reopened or self.is_better_known
-        )
+        return self.kind in (Kind.REPLACED, Kind.DELETED) or bool(self.news or self.partial_news or self.reopened)
 
 
 class OriginProgress:
@@ -123,7 +114,7 @@ class OriginProgress:
 class SubscriptionProgress:
     """The state of one replicated subscription in one cluster, or a received part of such a state."""
 
-    __slots__ = ("began_empty", "deleted", "epoch", "known_in", "name", "origins")
+    __slots__ = ("deleted", "epoch", "name", "origins")
 
     def __init__(
         self,
@@ -132,8 +123,6 @@ class SubscriptionProgress:
         epoch: Epoch = FIRST_EPOCH,
         *,
         deleted: bool = False,
-        known_in: frozenset[str] = frozenset(),
-        began_empty: bool = False,
     ) -> None:
         """Begin without acknowledgements; ``starts`` has the exclusive start of each origin, absent for none.
 
@@ -142,8 +131,6 @@ class SubscriptionProgress:
         self.name = name
         self.epoch = epoch
         self.deleted = deleted  # a tombstone: no origins, only the epoch
-        self.known_in = known_in
-        self.began_empty = began_empty  # known_in is its creator alone, and nothing was merged since
         self.origins: dict[str, OriginProgress] = {}
         for cluster, start in (starts or {}).items():
             self.origin(cluster).start = start
@@ -199,21 +186,12 @@ class SubscriptionProgress:
 
     def reseek(self, local_cluster: str, origins: Mapping[str, OriginProgress]) -> None:
         """Apply the result of ``sought`` in a new epoch raised by ``local_cluster``: a local seek or reset."""
-        self.begin_epoch(self.epoch.raised_by(local_cluster), local_cluster)
+        self.epoch = self.epoch.raised_by(local_cluster)
         self.origins = dict(origins)
-
-    def begin_epoch(self, epoch: Epoch, local_cluster: str) -> None:
-        """Use a new epoch, in which only ``local_cluster`` has the subscription yet."""
-        self.epoch, self.known_in, self.began_empty = epoch, frozenset((local_cluster,)), False
 
     def tombstone(self, local_cluster: str) -> SubscriptionProgress:
         """Delete the subscription locally; return the tombstone, which has only a newer epoch."""
         return SubscriptionProgress(self.name, epoch=self.epoch.raised_by(local_cluster), deleted=True)
-
-    def note_known_in(self, cluster: str) -> None:
-        """Note that ``cluster`` has the subscription."""
-        if cluster not in self.known_in:
-            self.known_in, self.began_empty = self.known_in | {cluster}, False
 
     # --- remote changes --------------------------------------------------------------------------------------------
 
@@ -227,45 +205,22 @@ class SubscriptionProgress:
             return Outcome(Kind.IGNORED)
         if incoming.epoch > self.epoch:
             self.epoch, self.deleted, self.origins = incoming.epoch, incoming.deleted, {}
-            self.known_in, self.began_empty = incoming.known_in, incoming.began_empty
             if self.deleted:
                 return Outcome(Kind.DELETED)
             for cluster, start in incoming.starts().items():
                 self.origin(cluster).start = start
             outcome = Outcome(Kind.REPLACED)
         else:
-            outcome = Outcome(Kind.MERGED, is_better_known=not incoming.known_in <= self.known_in)
+            outcome = Outcome(Kind.MERGED)
             if self.deleted or incoming.deleted:  # a raised epoch has one author, so both are tombstones
                 return outcome
-            self._merge_starts(incoming, outcome)
+            self._earlier_starts(incoming, outcome)
         for cluster, origin in incoming.origins.items():
             if not self.origin(cluster).acknowledged.has_all_of(origin.acknowledged):
                 self._acknowledge_all(cluster, origin.acknowledged, outcome)
             for position, remaining in origin.partial:
                 self._narrow(cluster, position, remaining, outcome)
         return outcome
-
-    def _merge_starts(self, incoming: SubscriptionProgress, outcome: Outcome) -> None:
-        if self._began_again_after(incoming):
-            self._use_starts(incoming, outcome)
-        elif not incoming._began_again_after(self):
-            self._earlier_starts(incoming, outcome)
-        self.began_empty = self.began_empty and incoming.began_empty and self.known_in == incoming.known_in
-        self.known_in |= incoming.known_in
-
-    def _began_again_after(self, other: SubscriptionProgress) -> bool:
-        """Return whether its creator has had the subscription of ``other`` before, and lost its log."""
-        return self.began_empty and not other.began_empty and self.known_in <= other.known_in
-
-    def _use_starts(self, incoming: SubscriptionProgress, outcome: Outcome) -> None:
-        for cluster in [*self.origins, *(each for each in incoming.origins if each not in self.origins)]:
-            origin, theirs = self.origin(cluster), incoming.origins.get(cluster)
-            before, origin.start = origin.start, theirs.start if theirs is not None else EARLIEST
-            if origin.start < before:
-                outcome.reopened.append(Claim(cluster, origin.start, before))
-            elif before < origin.start:
-                origin.partial.discard(before, origin.start)
-                outcome.news.append(Claim(cluster, before, origin.start))
 
     def _earlier_starts(self, incoming: SubscriptionProgress, outcome: Outcome) -> None:
         """Use the earlier start in each origin, for subscriptions that were created independently."""
@@ -290,24 +245,17 @@ class SubscriptionProgress:
             outcome.partial_news.append(PartialClaim(cluster, position, left))
 
     def _part(self, news: Outcome) -> SubscriptionProgress:
-        """Return a part with only the acknowledgements of ``news``."""
-        part = self.empty_part()
+        """Return a state of the same epoch and starts with only the acknowledgements of ``news``."""
+        part = SubscriptionProgress(self.name, self.starts(), self.epoch)
         for cluster, pairs in _by_cluster(news.news).items():
             part.origin(cluster).acknowledged = IntervalSet.from_pairs(pairs)
         for cluster, position, remaining in news.partial_news:
             part.origin(cluster).narrow(position, remaining)
         return part
 
-    def empty_part(self) -> SubscriptionProgress:
-        """Return a part of this state without acknowledgements."""
-        return SubscriptionProgress(
-            self.name, self.starts(), self.epoch, known_in=self.known_in, began_empty=self.began_empty
-        )
-
     def copy(self) -> SubscriptionProgress:
         """Return a copy without shared mutable state."""
-        copied = self.empty_part()
-        copied.deleted = self.deleted
+        copied = SubscriptionProgress(self.name, epoch=self.epoch, deleted=self.deleted)
         copied.origins = {cluster: origin.copy() for cluster, origin in self.origins.items()}
         return copied
 

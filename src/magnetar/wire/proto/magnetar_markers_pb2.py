@@ -24,7 +24,7 @@ _sym_db = _symbol_database.Default()
 
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n*magnetar/wire/proto/magnetar_markers.proto\x12\x0emagnetar.proto\")\n\x05\x45poch\x12\x0f\n\x07\x63ounter\x18\x01 \x02(\x04\x12\x0f\n\x07\x63luster\x18\x02 \x02(\t\"5\n\x0eOriginPosition\x12\x11\n\tledger_id\x18\x01 \x02(\x12\x12\x10\n\x08\x65ntry_id\x18\x02 \x02(\x12\":\n\x0cLedgerBounds\x12\x11\n\tledger_id\x18\x01 \x02(\x12\x12\x17\n\x0b\x65ntry_steps\x18\x02 \x03(\x04\x42\x02\x10\x01\"S\n\x0cPartialBatch\x12\x30\n\x08position\x18\x01 \x02(\x0b\x32\x1e.magnetar.proto.OriginPosition\x12\x11\n\tremaining\x18\x02 \x03(\x03\"\xb3\x01\n\x0eOriginProgress\x12\x0f\n\x07\x63luster\x18\x01 \x02(\t\x12-\n\x05start\x18\x02 \x01(\x0b\x32\x1e.magnetar.proto.OriginPosition\x12\x32\n\x0c\x61\x63knowledged\x18\x03 \x03(\x0b\x32\x1c.magnetar.proto.LedgerBounds\x12-\n\x07partial\x18\x04 \x03(\x0b\x32\x1c.magnetar.proto.PartialBatch\"\xc9\x01\n\x14SubscriptionProgress\x12\x14\n\x0csubscription\x18\x01 \x02(\t\x12$\n\x05\x65poch\x18\x02 \x02(\x0b\x32\x15.magnetar.proto.Epoch\x12\x0c\n\x04\x66ull\x18\x03 \x01(\x08\x12\x0f\n\x07\x64\x65leted\x18\x04 \x01(\x08\x12/\n\x07origins\x18\x05 \x03(\x0b\x32\x1e.magnetar.proto.OriginProgress\x12\x10\n\x08known_in\x18\x06 \x03(\t\x12\x13\n\x0b\x62\x65gan_empty\x18\x07 \x01(\x08\",\n\x0b\x43lusterLife\x12\x0f\n\x07\x63luster\x18\x01 \x02(\t\x12\x0c\n\x04life\x18\x02 \x02(\t\"\xb4\x01\n\x0eProgressMarker\x12\x16\n\x0esource_cluster\x18\x01 \x02(\t\x12;\n\rsubscriptions\x18\x02 \x03(\x0b\x32$.magnetar.proto.SubscriptionProgress\x12!\n\x19oldest_acknowledged_at_ms\x18\x03 \x01(\x04\x12*\n\x05lives\x18\x04 \x03(\x0b\x32\x1b.magnetar.proto.ClusterLife*X\n\x12MagnetarMarkerType\x12\x1b\n\x17UNKNOWN_MAGNETAR_MARKER\x10\x00\x12\x13\n\x0fPROGRESS_MARKER\x10\x64\x12\x10\n\x0cPROBE_MARKER\x10\x65')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n*magnetar/wire/proto/magnetar_markers.proto\x12\x0emagnetar.proto\")\n\x05\x45poch\x12\x0f\n\x07\x63ounter\x18\x01 \x02(\x04\x12\x0f\n\x07\x63luster\x18\x02 \x02(\t\"5\n\x0eOriginPosition\x12\x11\n\tledger_id\x18\x01 \x02(\x12\x12\x10\n\x08\x65ntry_id\x18\x02 \x02(\x12\":\n\x0cLedgerBounds\x12\x11\n\tledger_id\x18\x01 \x02(\x12\x12\x17\n\x0b\x65ntry_steps\x18\x02 \x03(\x04\x42\x02\x10\x01\"S\n\x0cPartialBatch\x12\x30\n\x08position\x18\x01 \x02(\x0b\x32\x1e.magnetar.proto.OriginPosition\x12\x11\n\tremaining\x18\x02 \x03(\x03\"\xb3\x01\n\x0eOriginProgress\x12\x0f\n\x07\x63luster\x18\x01 \x02(\t\x12-\n\x05start\x18\x02 \x01(\x0b\x32\x1e.magnetar.proto.OriginPosition\x12\x32\n\x0c\x61\x63knowledged\x18\x03 \x03(\x0b\x32\x1c.magnetar.proto.LedgerBounds\x12-\n\x07partial\x18\x04 \x03(\x0b\x32\x1c.magnetar.proto.PartialBatch\"\xa2\x01\n\x14SubscriptionProgress\x12\x14\n\x0csubscription\x18\x01 \x02(\t\x12$\n\x05\x65poch\x18\x02 \x02(\x0b\x32\x15.magnetar.proto.Epoch\x12\x0c\n\x04\x66ull\x18\x03 \x01(\x08\x12\x0f\n\x07\x64\x65leted\x18\x04 \x01(\x08\x12/\n\x07origins\x18\x05 \x03(\x0b\x32\x1e.magnetar.proto.OriginProgress\",\n\x0b\x43lusterLife\x12\x0f\n\x07\x63luster\x18\x01 \x02(\t\x12\x0c\n\x04life\x18\x02 \x02(\t\"\xb4\x01\n\x0eProgressMarker\x12\x16\n\x0esource_cluster\x18\x01 \x02(\t\x12;\n\rsubscriptions\x18\x02 \x03(\x0b\x32$.magnetar.proto.SubscriptionProgress\x12!\n\x19oldest_acknowledged_at_ms\x18\x03 \x01(\x04\x12*\n\x05lives\x18\x04 \x03(\x0b\x32\x1b.magnetar.proto.ClusterLife*X\n\x12MagnetarMarkerType\x12\x1b\n\x17UNKNOWN_MAGNETAR_MARKER\x10\x00\x12\x13\n\x0fPROGRESS_MARKER\x10\x64\x12\x10\n\x0cPROBE_MARKER\x10\x65')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -33,8 +33,8 @@ if not _descriptor._USE_C_DESCRIPTORS:
   DESCRIPTOR._loaded_options = None
   _globals['_LEDGERBOUNDS'].fields_by_name['entry_steps']._loaded_options = None
   _globals['_LEDGERBOUNDS'].fields_by_name['entry_steps']._serialized_options = b'\020\001'
-  _globals['_MAGNETARMARKERTYPE']._serialized_start=920
-  _globals['_MAGNETARMARKERTYPE']._serialized_end=1008
+  _globals['_MAGNETARMARKERTYPE']._serialized_start=881
+  _globals['_MAGNETARMARKERTYPE']._serialized_end=969
   _globals['_EPOCH']._serialized_start=62
   _globals['_EPOCH']._serialized_end=103
   _globals['_ORIGINPOSITION']._serialized_start=105
@@ -46,9 +46,9 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_ORIGINPROGRESS']._serialized_start=306
   _globals['_ORIGINPROGRESS']._serialized_end=485
   _globals['_SUBSCRIPTIONPROGRESS']._serialized_start=488
-  _globals['_SUBSCRIPTIONPROGRESS']._serialized_end=689
-  _globals['_CLUSTERLIFE']._serialized_start=691
-  _globals['_CLUSTERLIFE']._serialized_end=735
-  _globals['_PROGRESSMARKER']._serialized_start=738
-  _globals['_PROGRESSMARKER']._serialized_end=918
+  _globals['_SUBSCRIPTIONPROGRESS']._serialized_end=650
+  _globals['_CLUSTERLIFE']._serialized_start=652
+  _globals['_CLUSTERLIFE']._serialized_end=696
+  _globals['_PROGRESSMARKER']._serialized_start=699
+  _globals['_PROGRESSMARKER']._serialized_end=879
 # @@protoc_insertion_point(module_scope)

@@ -189,23 +189,15 @@ class SubscriptionProgress(_message.Message):
     FULL_FIELD_NUMBER: _builtins.int
     DELETED_FIELD_NUMBER: _builtins.int
     ORIGINS_FIELD_NUMBER: _builtins.int
-    KNOWN_IN_FIELD_NUMBER: _builtins.int
-    BEGAN_EMPTY_FIELD_NUMBER: _builtins.int
     subscription: _builtins.str
     full: _builtins.bool
     """Whether this is the complete state instead of changes."""
     deleted: _builtins.bool
     """A tombstone: the subscription was deleted in this epoch."""
-    began_empty: _builtins.bool
-    """The first of known_in created the subscription in a log that never had entries, and has merged no other state yet."""
     @_builtins.property
     def epoch(self) -> Global___Epoch: ...
     @_builtins.property
     def origins(self) -> _containers.RepeatedCompositeFieldContainer[Global___OriginProgress]: ...
-    @_builtins.property
-    def known_in(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
-        """Clusters that have had the subscription in this epoch: no start of a creation there is before the starts here."""
-
     def __init__(
         self,
         *,
@@ -214,12 +206,10 @@ class SubscriptionProgress(_message.Message):
         full: _builtins.bool | None = ...,
         deleted: _builtins.bool | None = ...,
         origins: _abc.Iterable[Global___OriginProgress] | None = ...,
-        known_in: _abc.Iterable[_builtins.str] | None = ...,
-        began_empty: _builtins.bool | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["began_empty", b"began_empty", "deleted", b"deleted", "epoch", b"epoch", "full", b"full", "subscription", b"subscription"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["deleted", b"deleted", "epoch", b"epoch", "full", b"full", "subscription", b"subscription"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["began_empty", b"began_empty", "deleted", b"deleted", "epoch", b"epoch", "full", b"full", "known_in", b"known_in", "origins", b"origins", "subscription", b"subscription"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["deleted", b"deleted", "epoch", b"epoch", "full", b"full", "origins", b"origins", "subscription", b"subscription"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

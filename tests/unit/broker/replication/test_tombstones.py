@@ -65,22 +65,6 @@ def test_a_subscription_deleted_during_a_partition_is_deleted_everywhere_and_sta
     assert exists(network) == []
 
 
-def test_a_deletion_reaches_a_cluster_that_knows_the_subscription_only_through_a_third_one() -> None:
-    network = ClusterNetwork("ewr", "jfk", "lga")
-    network.cut("ewr", "lga")
-    network.publish("ewr", "a")
-    Worker(network, "ewr").leave()
-    network.carry()
-    network.full_states()
-    assert exists(network) == ["ewr", "jfk", "lga"]
-    unsubscribe(network, "ewr")
-    network.full_states()
-    assert exists(network) == []
-    network.heal("ewr", "lga")
-    network.full_states()
-    assert exists(network) == []
-
-
 def test_a_deletion_is_one_write_and_one_that_fails_leaves_the_subscription(monkeypatch: pytest.MonkeyPatch) -> None:
     network = subscribed()
     ewr, writes = network["ewr"], list[list[str]]()

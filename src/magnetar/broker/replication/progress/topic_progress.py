@@ -326,7 +326,7 @@ class TopicProgress(Part):
 
         A consumer here keeps the subscription, in all clusters, as a subscription with other consumers cannot be
         deleted within one cluster either. A consumer that a seek has disconnected keeps it as well: it will reconnect,
-        and would find a new subscription at its initial position. A cluster that is not known to have had this
+        and would find a new subscription at its initial position. A cluster that has never sent a state of this
         subscription cannot have deleted it: its tombstone belongs to an earlier subscription with the same name, for
         example of a topic that was deleted and created again.
         """
