@@ -96,7 +96,7 @@ def turn() -> asyncio.Future[None]:
 
 
 async def settled() -> None:
-    for _ in range(1000):
+    for _ in range(400):
         await turn()
 
 
