@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from magnetar.base.errors import RequestError, ServerError
 from magnetar.wire.proto import pulsar_api_pb2 as pb
@@ -14,6 +14,9 @@ if TYPE_CHECKING:
 
     from magnetar.broker.publish.client_producer import ClientProducer
     from magnetar.broker.publish.interfaces import Producer
+
+BEYOND_NAMES: Final = (pb.ExclusiveWithFencing, pb.WaitForExclusive)
+"""Access modes that replace, or await, a producer with the same name. The others are refused while there is one."""
 
 
 @dataclass(frozen=True, slots=True)

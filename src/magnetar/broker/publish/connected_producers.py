@@ -11,7 +11,7 @@ from magnetar.base.errors import RequestError, ServerError
 from magnetar.base.limits import Limit
 from magnetar.broker.log.interfaces import AnyTopic
 from magnetar.broker.loop.closing import close_one
-from magnetar.broker.publish.access import ProducerAccess
+from magnetar.broker.publish.access import BEYOND_NAMES, ProducerAccess
 from magnetar.broker.publish.client_producer import ClientProducer
 from magnetar.wire.proto import pulsar_api_pb2 as pb
 
@@ -61,7 +61,7 @@ class ConnectedProducers(Mapping[str, "Producer"]):
     def admit(self, producer: Producer, topic_epoch: int | None) -> bool:
         """Admit the producer of a client; return False if it waits for exclusive access. Raises RequestError."""
         owner = self._connected.get(producer.options.name)
-        if owner is not None and producer.options.access_mode in (pb.Shared, pb.Exclusive):
+        if owner is not None and producer.options.access_mode not in BEYOND_NAMES:
             message = f"Producer with name '{producer.options.name}' is already connected to topic"
             raise RequestError(ServerError.ProducerBusy, message)
         self._check_room(producer)

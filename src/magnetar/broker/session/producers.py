@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 from magnetar.base.errors import RemoteProtocolError, RequestError, ServerError, StorageError
 from magnetar.base.names import TopicName, check_cluster_name, check_length
+from magnetar.broker.publish.access import BEYOND_NAMES
 from magnetar.broker.publish.client_producer import ClientProducer
 from magnetar.broker.publish.entry_sequence_ids import is_whole
 from magnetar.broker.publish.interfaces import ProducerOptions
@@ -33,9 +34,6 @@ if TYPE_CHECKING:
 
 _CHECKED_ONE_BY_ONE_MAX: Final = 100
 """SENDs per turn in a run with invalid SENDs; a refusal costs some 50 µs."""
-
-_BEYOND_NAMES: Final = (pb.ExclusiveWithFencing, pb.WaitForExclusive)
-"""Access modes that replace, or await, a producer with the same name."""
 
 _OF_LINK_AT_ONCE_MAX: Final = 200
 """SENDs of a link per turn; each costs some 15 µs."""
@@ -92,7 +90,7 @@ def _create(session: Session, command: pb.CommandProducer) -> None:
     if owner is not None and _is_predecessor(owner, producer):
         topic.producers.remove(owner)
         owner = None
-    if owner is None or options.access_mode in _BEYOND_NAMES:
+    if owner is None or options.access_mode in BEYOND_NAMES:
         _admit(session, command, topic, producer)
         if owner is not None and options.access_mode == pb.WaitForExclusive:
             start(session, command.request_id, _examine(owner))
