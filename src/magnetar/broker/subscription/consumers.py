@@ -148,6 +148,11 @@ class SubscriptionConsumers(Collection[Consumer]):
         """Return the entries that consumers hold or that are about to be sent; empty if they are not tracked."""
         return self.dispatcher.taken() if isinstance(self.dispatcher, MultipleConsumersDispatcher) else ()
 
+    def messages_deleted(self, batches: Iterable[Position], by: Consumer) -> None:
+        """Record that messages of these batches were acknowledged, if they are tracked."""
+        if isinstance(self.dispatcher, MultipleConsumersDispatcher):
+            self.dispatcher.messages_deleted(batches, by)
+
 
 class SentToRemoved:
     """What the removed subscriptions of a topic got since the topic was loaded."""

@@ -11,7 +11,6 @@ from magnetar.base.parts import Part
 from magnetar.base.rates import Rates
 from magnetar.broker.dispatch.consumer import Consumer
 from magnetar.broker.dispatch.interfaces import DispatchedTopic
-from magnetar.broker.dispatch.multiple_consumers import MultipleConsumersDispatcher
 from magnetar.broker.loop.slices import taken_from
 from magnetar.broker.loop.under_way import UnderWay
 from magnetar.broker.subscription.ack_state import AckState
@@ -261,9 +260,9 @@ class Subscription(Part):
         else:
             deleted = self._acknowledger.individually(ack.message_id)
         self.entries_deleted(deleted, consumer)
-        dispatcher = self.consumers.dispatcher
-        if isinstance(dispatcher, MultipleConsumersDispatcher):
-            dispatcher.messages_deleted([position_of(each) for each in ack.message_id if each.ack_set], consumer)
+        batches = [position_of(each) for each in ack.message_id if each.ack_set]
+        if batches:
+            self.consumers.messages_deleted(batches, consumer)
         if ack.HasField("request_id"):
             self.flushes.then(done)
         else:
