@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from py4j.protocol import Py4JJavaError
+from pyspark.errors import PySparkException
 
 from magnetar.base.real import SystemClock
 from magnetar.pipeline import limits
@@ -134,9 +135,10 @@ class Turn:
         self._started_at = now
         try:
             self._query = start_query(self._session, self._options, checkpoint)
-        except Py4JJavaError as error:
-            # Spark asks a Python worker for the source's schema. The query restarts if that worker is killed.
-            return self._ended(str(error.java_exception), now)
+        except (Py4JJavaError, PySparkException) as error:
+            # Spark asks a Python worker for the source's schema. The query restarts if that worker is killed, or if it
+            # fails. Most errors of Spark are a PySparkException, the others a Py4JJavaError.
+            return self._ended(str(getattr(error, "java_exception", error)), now)
         return None
 
     def _ended(self, reason: str, now: float) -> QueryEnded:
