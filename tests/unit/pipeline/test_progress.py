@@ -2,38 +2,54 @@
 
 from __future__ import annotations
 
+from http import HTTPStatus
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, cast
 
+from magnetar.base.errors import AdminError
 from magnetar.base.names import NamespaceName
 from magnetar.base.real import SystemClock
 from magnetar.pipeline import limits
 from magnetar.pipeline.driver.metrics import ReplicationMetrics
-from magnetar.pipeline.driver.progress import LinkProgress, ProgressWatch
+from magnetar.pipeline.driver.progress import LinkProgress, ProgressWatch, _replication
 from magnetar.pipeline.driver.replicate import Progress
 from magnetar.pipeline.driver.tasks import TaskStatuses
 from magnetar.pipeline.options import ClusterAddress
 from magnetar.pipeline.status import TaskStatus
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
     import pytest
 
     from magnetar.admin.client import AdminClient
-    from magnetar.base.names import TopicName
 
 
-def links_of(topics: list[str]) -> dict[str, LinkProgress]:
-    """Return the links of ewr, which replicates these topics to jfk, each with a backlog of one message."""
+def links_of(
+    topics: list[str], refused: Mapping[str, HTTPStatus] | None = None, further: Sequence[str] = ()
+) -> dict[str, LinkProgress]:
+    """Return the links of ewr, which replicates these topics to jfk, each with a backlog of one message.
+
+    The stats of the ``refused`` topics are answered with these statuses. ewr does not have the ``further`` namespaces.
+    """
     names = [ClusterAddress(name, "", "http://localhost:1") for name in ("ewr", "jfk", "lga")]
     watch = ProgressWatch(names, (), SystemClock(), lambda _: None)
-    client = SimpleNamespace(topics=SimpleNamespace(of_namespace=lambda _: topics))
+    link = {"msgOutCount": 2, "replicationBacklog": 1, "replicationDelayInSeconds": 3}
 
-    def replication_of(_: AdminClient, topic: TopicName) -> dict[str, dict[str, float]]:
-        del topic
-        return {"jfk": {"msgOutCount": 2, "replicationBacklog": 1, "replicationDelayInSeconds": 3}, "sfo": {}}
+    def stats(topic: str, *, earliest_time_in_backlog: bool) -> dict[str, Any]:
+        del earliest_time_in_backlog
+        if refused and topic in refused:
+            raise AdminError(refused[topic], "refused")
+        return {"replication": {"jfk": link, "sfo": {}}}
 
-    served = [NamespaceName.parse("public/default")]
-    found = watch._links_of("ewr", cast("AdminClient", client), served, replication_of)
+    def of_namespace(namespace: NamespaceName) -> list[str]:
+        if namespace != served[0]:
+            raise AdminError(HTTPStatus.NOT_FOUND, "Namespace does not exist")
+        return topics
+
+    client = SimpleNamespace(topics=SimpleNamespace(of_namespace=of_namespace, stats=stats))
+    served = list(map(NamespaceName.parse, ("public/default", *further)))
+    found = watch._links_of("ewr", cast("AdminClient", client), served, _replication)
     return {link.target: link for link in found}
 
 
@@ -44,6 +60,21 @@ def test_topics_beyond_the_limit_of_a_report_are_unknown(monkeypatch: pytest.Mon
         "jfk": LinkProgress("ewr", "jfk", 3, 4, 0.0, None, None, 1),
         "lga": LinkProgress("ewr", "lga"),
     }
+
+
+def test_topics_that_the_source_cannot_report_are_unknown() -> None:
+    deleted, failed = HTTPStatus.NOT_FOUND, HTTPStatus.INTERNAL_SERVER_ERROR
+    assert links_of(["a", "b"], {"b": deleted})["jfk"] == LinkProgress("ewr", "jfk", 1, 2, 0.0, 1, 3)
+    assert links_of(["a", "b"], {"b": failed}) == {
+        "jfk": LinkProgress("ewr", "jfk", 2, 2, 0.0, None, None, 1),
+        "lga": LinkProgress("ewr", "lga"),
+    }
+    alone = links_of(["b"], {"b": failed})
+    assert alone["jfk"] == LinkProgress("ewr", "jfk", 1, 0, 0.0, None, None, 1), "it may replicate to every target"
+
+
+def test_a_namespace_that_the_source_does_not_have_hides_no_other() -> None:
+    assert links_of(["a"], further=["shop/elsewhere"])["jfk"] == LinkProgress("ewr", "jfk", 1, 2, 0.0, 1, 3)
 
 
 def test_the_figures_of_a_source_that_does_not_answer_are_removed() -> None:

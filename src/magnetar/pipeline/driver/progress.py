@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import contextlib
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from http import HTTPStatus
+from typing import TYPE_CHECKING, Any
 
 from magnetar.base.errors import AdminError, MagnetarError
 from magnetar.base.names import NamespaceName
@@ -123,30 +124,34 @@ class ProgressWatch(Watch):
         source: str,
         client: AdminClient,
         served: Sequence[NamespaceName],
-        replication_of: Callable[[AdminClient, TopicName], dict[str, dict[str, float]]],
+        replication_of: Callable[[AdminClient, TopicName], dict[str, dict[str, float]] | None],
     ) -> list[LinkProgress]:
+        """Return the links of ``source``; of a topic without an answer, the progress is unknown."""
         links = {target: LinkProgress(source, target) for target in self._clients if target != source}
         for namespace in served:
-            topics, found = client.topics.of_namespace(namespace), set[str]()
+            topics, found, unanswered = _topics(client, namespace), set[str](), 0
             for topic in topics[: limits.PROGRESS_TOPICS_MAX]:
                 replications = replication_of(client, topic)
+                if replications is None:
+                    unanswered += 1
+                    continue
                 for target in links.keys() & replications.keys():
                     links[target] = links[target].add(replications[target])
                 found |= links.keys() & replications.keys()
-            left_out = len(topics) - limits.PROGRESS_TOPICS_MAX
-            for target in found if left_out > 0 else ():
-                links[target] = links[target].add_unknown(left_out)
+            unknown = max(0, len(topics) - limits.PROGRESS_TOPICS_MAX) + unanswered
+            # If no topic answered, all targets of the namespace are possible.
+            for target in (found or (links if unanswered else ())) if unknown else ():
+                links[target] = links[target].add_unknown(unknown)
         return list(links.values())
 
-    def _foreign_replication(self, client: AdminClient, topic: TopicName) -> dict[str, dict[str, float]]:
+    def _foreign_replication(self, client: AdminClient, topic: TopicName) -> dict[str, dict[str, float]] | None:
         """As ``_replication`` for a foreign source, from its subscriptions that are replication cursors."""
-        try:
-            subscriptions = client.topics.stats(topic, earliest_time_in_backlog=True).get("subscriptions", {})
-        except AdminError:  # deleted since the listing
-            return {}
+        stats = _stats(client, topic, earliest_time_in_backlog=True)
+        if stats is None:
+            return None
         return {
-            name.removeprefix(FOREIGN_LINK_PREFIX): self._as_replication(stats)
-            for name, stats in subscriptions.items()
+            name.removeprefix(FOREIGN_LINK_PREFIX): self._as_replication(each)
+            for name, each in stats.get("subscriptions", {}).items()
             if name.startswith(FOREIGN_LINK_PREFIX)
         }
 
@@ -159,8 +164,25 @@ class ProgressWatch(Watch):
         }
 
 
-def _replication(client: AdminClient, topic: TopicName) -> dict[str, dict[str, float]]:
+def _topics(client: AdminClient, namespace: NamespaceName) -> list[TopicName]:
+    """Return the topics of a namespace; none if the cluster does not have the namespace."""
     try:
-        return dict(client.topics.stats(topic).get("replication", {}))
-    except AdminError:  # deleted since the listing
-        return {}
+        return client.topics.of_namespace(namespace)
+    except AdminError as error:
+        if error.status != HTTPStatus.NOT_FOUND:
+            raise
+        return []
+
+
+def _replication(client: AdminClient, topic: TopicName) -> dict[str, dict[str, float]] | None:
+    """Return the ``replication`` of a topic's stats, by target; None if they are unknown."""
+    stats = _stats(client, topic)
+    return None if stats is None else dict(stats.get("replication", {}))
+
+
+def _stats(client: AdminClient, topic: TopicName, *, earliest_time_in_backlog: bool = False) -> dict[str, Any] | None:
+    """Return the stats of a topic, empty if it was deleted since the listing; None if the broker cannot report them."""
+    try:
+        return dict(client.topics.stats(topic, earliest_time_in_backlog=earliest_time_in_backlog))
+    except AdminError as error:
+        return {} if error.status == HTTPStatus.NOT_FOUND else None
