@@ -10,7 +10,7 @@ from magnetar.base.errors import RemoteProtocolError
 from magnetar.base.position import EARLIEST, Position
 from magnetar.cursor.ranges import Range
 from magnetar.cursor.state import CursorState
-from magnetar.geo.origins.index import Claim
+from magnetar.geo.origins.index import Claim, OriginIndex
 from magnetar.geo.origins.intervals import IntervalSet
 from magnetar.geo.progress.epochs import Epoch
 from magnetar.geo.progress.state import SubscriptionProgress
@@ -156,3 +156,24 @@ def test_ranges_are_of_one_ledger() -> None:
     found = claimed(index, state, Range(EARLIEST, entries[-1][0]), acknowledged)
     assert found == [Range(Position(5, 0), Position(5, 1)), *found[1:]]
     assert all(first.ledger_id == last.ledger_id for first, last in found)
+
+
+def test_returned_entries_are_acknowledged_only_if_they_are_claimed() -> None:
+    """Other clusters sent them back after this one lost its data: they have positions of its earlier life."""
+    index = OriginIndex("a")
+    index.append_own(Position(8, 0), 1)
+    index.append("b", Position(70, 0), 2, Position(9, 0))
+    index.append_returned(Position(5, 0), 3, Position(9, 2), Position(5, -1))
+    index.append_own(Position(9, 5), 1)
+    places = [Position(8, 0), *(Position(9, entry_id) for entry_id in range(6))]
+    state = CursorState(Log([(place, "", EARLIEST) for place in places]), Position(8, 0))
+
+    def found(**claims: tuple[Position, Position]) -> list[int]:
+        acknowledged = {name: IntervalSet.from_pairs([pair]) for name, pair in claims.items()}
+        ranges = claimed(index, state, Range(EARLIEST, Position(9, 5)), acknowledged)
+        return sorted(position.entry_id for position in flat(ranges))
+
+    b, own = (EARLIEST, Position(70, 1)), (Position(8, -1), Position(9, 5))
+    assert found(b=b, a=own) == [0, 1, 5], "claims of the present life do not include them"
+    assert found(b=b, a=(Position(5, 0), Position(5, 1))) == [0, 1, 3]
+    assert found(b=b, a=(Position(5, -1), Position(9, 5))) == [0, 1, 2, 3, 4, 5]

@@ -31,6 +31,8 @@ Several exist only if the sender lacks entries in between. A receiver that misse
 entries of older intervals again.
 """
 
+_NOTHING: Final = IntervalSet()
+
 
 class UpdateClaims(NamedTuple):
     """The claims of an update, in origin positions."""
@@ -81,6 +83,8 @@ def claimed(
         for cluster, intervals in acknowledged.items():
             for extent in index.own_extents(before, stretch.last, cluster):
                 found += _parts(extent, intervals)
+        for extent in index.returned_extents(before, stretch.last):
+            found += _parts(extent, acknowledged.get(index.local_cluster, _NOTHING))
     return found
 
 
@@ -108,7 +112,8 @@ def _is_whole(index: OriginIndex, before: Position, last: Position, acknowledged
         lower = lowers.get(cluster, EARLIEST)
         if lower < upper and (cluster not in acknowledged or not acknowledged[cluster].covers(lower, upper)):
             return False
-    return True
+    returned = acknowledged.get(index.local_cluster, _NOTHING)
+    return all(returned.covers(lower, upper) for lower, upper in index.returned_in(before, last))
 
 
 def _parts(extent: HeldExtent, intervals: IntervalSet) -> Iterator[Range]:
