@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping
 
     from magnetar.broker.replication.interfaces import AllowedTopic
+    from magnetar.broker.replication.outbound.marker_queue import MarkerQueue
     from magnetar.broker.replication.outbound.replicator import Replicator
     from magnetar.broker.subscription.subscription import Subscription
     from magnetar.geo.snapshots.cache import Snapshot
@@ -116,6 +117,7 @@ class TopicSnapshots:
         replicated = {each.name: each for each in self._replicated()}
         for name in [name for name in self._caches if name not in replicated]:
             del self._caches[name]
+            self._forget(name)
         for name, subscription in replicated.items():
             if name not in self._caches:
                 self._caches[name] = SnapshotCache(self._cached_max, self._recent)
@@ -144,8 +146,10 @@ class TopicSnapshots:
         self._has_ended = True
 
     def close(self) -> None:
-        """Stop taking snapshots, and store the present ones."""
+        """Stop taking snapshots, and store the present ones; drop the updates that wait."""
         self.stop()
+        for queue in self._queues():
+            queue.forget_updates()
         if self._unsaved:
             self._save()
 
@@ -261,9 +265,14 @@ class TopicSnapshots:
 
     def forget(self, subscription: Subscription) -> None:
         """Drop the waiting updates of a subscription that was moved back, because they are outdated."""
-        for replicator in self._topic.replicators.values():
-            if replicator.markers is not None:
-                replicator.markers.forget(subscription.name)
+        self._forget(subscription.name)
+
+    def _forget(self, name: str) -> None:
+        for queue in self._queues():
+            queue.forget(name)
+
+    def _queues(self) -> list[MarkerQueue]:
+        return [link.markers for link in self._topic.replicators.values() if link.markers is not None]
 
     # -- markers of other clusters --------------------------------------------------------------------------------
 

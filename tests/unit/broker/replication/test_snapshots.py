@@ -400,6 +400,32 @@ def test_news_that_was_under_way_when_a_link_was_lost_arrives_all_the_same(silen
     assert mesh.acknowledged("jfk") == {"a"}
 
 
+@pytest.mark.parametrize("others", [0, 1])
+@pytest.mark.parametrize("is_sent", [False, True])
+def test_no_update_of_a_deleted_subscription_follows_later(*, is_sent: bool, others: int) -> None:
+    """A new subscription of this name in another cluster would skip what the deleted one acknowledged."""
+    mesh = Mesh("ewr", "jfk")
+    mesh.publish("ewr", "a")
+    pipe, consumer = mesh.pipes["ewr", "jfk"], mesh.subscribe("ewr")
+    if others:
+        mesh.clusters["ewr"].client().subscribe(subscription="other", replicate_subscription_state=True)
+    mesh.second()
+    mesh.second()
+    if not is_sent:
+        pipe.reader.leave()
+    acknowledge_all(mesh, "ewr", consumer)
+    mesh.loop.advance(0.1)
+    mesh.clusters["ewr"].settle()
+    if is_sent:
+        pipe.read()
+    for each in (consumer, mesh.subscribe("jfk", permits=0)):
+        each.say(commands.unsubscribe(consumer_id=1, request_id=each.request_id()))
+    mesh.subscribe("jfk", permits=0)
+    pipe.attach(permits=10)
+    mesh.carry()
+    assert mesh.acknowledged("jfk") == set()
+
+
 def test_resent_lost_entries_are_acknowledged_too() -> None:
     """The last snapshot does not have its new position, and without entries no other one would be due."""
     mesh = Mesh("ewr", "jfk")

@@ -93,3 +93,8 @@ class MarkerQueue:
         """Drop the updates of a subscription, which are outdated."""
         self._handed.pop(subscription, None)
         self._waiting = deque(marker for marker in self._waiting if marker.update_of != subscription)
+
+    def forget_updates(self) -> None:
+        """Drop the updates of all subscriptions."""
+        self._handed.clear()
+        self._waiting = deque(marker for marker in self._waiting if marker.update_of is None)
