@@ -90,10 +90,12 @@ class NonPersistentTopics:
         """Return the number of partitions; the topic may be created. Raises RequestError with TopicNotFound."""
         self.check_served(name)
         self.check_length(name)
-        partitions = 0 if name.partition_index >= 0 else self.partitions_of(name)
+        partitions = self.partitions_of(name)
         if partitions is not None:
             return partitions
         partitions = partitions_to_create(self.environment, name, create=create)
+        if name.partition_index >= 0:
+            return 0
         if partitions:
             self.partitioned.create(name, partitions, {})
         return partitions

@@ -119,6 +119,8 @@ class TopicRegistry:
         self.check_served(name)
         self.check_length(name)
         if name.partition_index >= 0:
+            if not self.exists(name) and not self._is_counted(name):
+                partitions_to_create(self.environment, name, create=create)
             return 0
         self.partitioned.check_open(name)
         partitions = self.partitions_of(name)

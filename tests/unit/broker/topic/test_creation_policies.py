@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from magnetar.admin.topic_service import StatsOptions
-from magnetar.base.errors import AdminError, ServerError
+from magnetar.base.errors import AdminError, RequestError, ServerError
 from magnetar.base.names import TopicName
 from magnetar.broker.admin.administration import Administration
 from magnetar.metadata.policy.values import AutoSubscriptionCreation, AutoTopicCreation
@@ -45,6 +45,26 @@ def test_a_namespace_decides_the_type_of_new_topics() -> None:
     set_in_namespace(cluster, autoTopicCreationOverride=creation)
     assert cluster.do(lambda: cluster.topics.partitions_for_client(TOPIC, create=True)) == 3
     assert cluster.topics.partitions_of(TOPIC) == 3
+
+
+@pytest.mark.parametrize("name", [TOPIC, TopicName.parse("non-persistent://public/default/news")])
+def test_a_missing_partition_is_not_found_unless_it_may_be_created(name: TopicName) -> None:
+    """As in Apache Pulsar 4.0, for clients that name a partition."""
+    cluster = Cluster()
+    topics = cluster.domains.of(name)
+    alone = name.partition(1)
+    assert cluster.do(lambda: topics.partitions_for_client(alone, create=True)) == 0
+    with pytest.raises(RequestError) as refusal:
+        topics.partitions_for_client(alone, create=False)
+    assert refusal.value.code == ServerError.TopicNotFound
+    set_in_namespace(cluster, autoTopicCreationOverride=AutoTopicCreation(allowAutoTopicCreation=False))
+    with pytest.raises(RequestError) as refusal:
+        topics.partitions_for_client(alone, create=True)
+    assert refusal.value.code == ServerError.TopicNotFound
+    administration = Administration(cluster.environment, cluster.domains, "")
+    service = administration.topics if name.is_persistent else administration.non_persistent
+    cluster.loop.start(service.create_partitioned(name, 2, {})).result()
+    assert cluster.do(lambda: topics.partitions_for_client(alone, create=False)) == 0
 
 
 def test_a_client_creates_no_topic_that_is_none_of_the_partitions() -> None:
