@@ -25,9 +25,9 @@ def retention_ignored(_: Any) -> Any:
 
 
 def due_too_early(original: Any) -> Any:
-    def mutant(entry: Any) -> tuple[int, int]:
-        messages, deliver_at_ms = original(entry)
-        return messages, max(0, deliver_at_ms - 500)
+    def mutant(entry: Any) -> tuple[int, int, str]:
+        messages, deliver_at_ms, chunked = original(entry)
+        return messages, max(0, deliver_at_ms - 500), chunked
 
     return mutant
 
@@ -47,7 +47,7 @@ def messages_left_out_of_protection(_: Any) -> Any:
 MUTANTS: dict[str, Mutant] = {
     "the active cluster ignored": (Subscription, "_consumed_elsewhere", active_cluster_ignored),
     "retention ignored": (retention, "is_retained", retention_ignored),
-    "a delayed message delivered too early": (wire_entry, "messages_and_delivery", due_too_early),
+    "a delayed message delivered too early": (wire_entry, "messages_delivery_and_chunk", due_too_early),
     "messages left out of protection": (protection, "_data_risks", messages_left_out_of_protection),
     "progress confirmed when it is sent": (Confirmations, "sent", confirmed_when_sent),
 }

@@ -112,6 +112,7 @@ def test_dispatch_knows_what_the_metadata_says(data: bytes) -> None:
     else:
         assert wire_entry.publish_time_ms(entry) == read.publish_time
         assert wire_entry.messages_and_delivery(entry) == (naive_messages(read), read.deliver_at_time)
+        assert wire_entry.messages_delivery_and_chunk(entry) == (naive_messages(read), read.deliver_at_time, read.uuid)
         assert wire_entry.messages_delivery_and_key(entry)[:2] == wire_entry.messages_and_delivery(entry)
         assert wire_entry.messages_delivery_and_key(entry)[2] == naive_sticky_key(read)
         assert list(wire_entry.replicate_to(entry)) == list(read.replicate_to)

@@ -1,9 +1,14 @@
-"""Entries with the hashes of their sticky keys: those held by consumers, and those that wait for a consumer. Pure."""
+"""Entries with hashes: those held by consumers, and those that wait for a consumer. Pure.
+
+Entries with the same hash have the same sticky key, or are chunks of the same message.
+"""
 
 from __future__ import annotations
 
 import heapq
 from typing import TYPE_CHECKING, Generic, TypeVar
+
+import mmh3
 
 from magnetar.broker.dispatch.entry_counts import EntryCounts
 
@@ -81,6 +86,46 @@ class HashedEntries:
                 self._counts[sticky_hash] = left
             else:
                 del self._counts[sticky_hash]
+
+
+class ChunkHolders(Generic[C]):
+    """The consumers that hold chunks of messages (PIP-37). Only they can put these messages together.
+
+    A message is identified by a hash of its id. Messages with the same hash go to one consumer, which does no harm.
+    """
+
+    def __init__(self) -> None:
+        """Start without chunks."""
+        self._chunks = HashedEntries()
+        """The chunks that consumers hold, with the hashes of their messages."""
+        self._holders: dict[int, C] = {}
+        """The consumer that holds the chunks of a message."""
+
+    def __bool__(self) -> bool:
+        """Whether a consumer holds a chunk."""
+        return bool(self._holders)
+
+    def holder(self, message: int) -> C | None:
+        """Return the consumer that holds chunks of a message; None if there is none."""
+        return self._holders.get(message)
+
+    def sent(self, consumer: C, position: Position, message: int) -> None:
+        """Record that a consumer got a chunk of a message."""
+        self._chunks.add(position.ledger_id, [(position.entry_id, message)])
+        self._holders[message] = consumer
+
+    def given_back(self, position: Position) -> None:
+        """Record that an entry, which may be a chunk, is no longer held."""
+        self._release([self._chunks.pop(position)])
+
+    def deleted(self, ranges: Iterable[Range]) -> None:
+        """Record that entries, which may be chunks, were acknowledged."""
+        self._release(self._chunks.discard(ranges))
+
+    def _release(self, messages: Iterable[int]) -> None:
+        for message in messages:
+            if not self._chunks.count(message):
+                self._holders.pop(message, None)
 
 
 class WaitingEntries(Generic[C]):
@@ -216,3 +261,8 @@ class WaitingEntries(Generic[C]):
         for position in sorted(self._entries):
             self._of_hash.setdefault(self._entries[position], []).append(position)
         self.reassign_all()
+
+
+def hash_of_chunked(chunked: str) -> int:
+    """Return a hash, at least 1, of the id of a chunked message."""
+    return mmh3.hash(chunked, signed=False) or 1

@@ -216,7 +216,7 @@ class KeySharedDispatcher(HashOwners, MultipleConsumersDispatcher[WaitingEntries
         runs: dict[Consumer, list[Delivery]] = {}
         rooms: dict[Consumer, int] = {}
         left = self._room_in_all()
-        for delivery in self._due(entries, [(messages, at_ms) for messages, at_ms, _ in heads], now):
+        for delivery in self._due(entries, heads, now):
             sticky_hash = hashes[delivery.entry_id]
             consumer = self._consumer_for(sticky_hash, again=again)
             if consumer is not None and consumer not in rooms:

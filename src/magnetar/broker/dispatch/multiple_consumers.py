@@ -273,17 +273,17 @@ class MultipleConsumersDispatcher(Consumers, Part, ABC, Generic[R]):
         return entries
 
     def _due(
-        self, entries: list[tuple[Position, bytes]], heads: Iterable[tuple[int, int]], now: float
+        self, entries: list[tuple[Position, bytes]], heads: Iterable[tuple[int, int, object]], now: float
     ) -> list[Delivery]:
         """Withhold entries that are not due yet, and determine the delivery of the others.
 
-        The head of an entry is its number of messages and its ``deliver_at_time``.
+        The head of an entry is its number of messages, its ``deliver_at_time``, and what a subclass needs besides.
         """
         state, counts, now_ms = self._unread.cursor.state, self._redelivery_counts, now * 1000
         is_first_delivery = not counts and not state.partial_batches_count
         is_delaying = self._unread.topic.policies.delayed_delivery.active
         due: list[Delivery] = []
-        for (position, entry), (messages, deliver_at_ms) in zip(entries, heads, strict=True):
+        for (position, entry), (messages, deliver_at_ms, _) in zip(entries, heads, strict=True):
             if deliver_at_ms > now_ms and is_delaying:
                 self._delayed.withhold(position, deliver_at_ms)
             elif is_first_delivery:

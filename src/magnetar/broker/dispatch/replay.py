@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import heapq
+from itertools import chain
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -12,34 +13,53 @@ if TYPE_CHECKING:
 
 
 class Replay:
-    """Contains each entry once. Acknowledged entries are dropped when they are reached."""
+    """Contains each entry once. Acknowledged entries are dropped when they are reached.
+
+    Entries may be set aside in groups, so that they do not stop the entries after them.
+    """
 
     def __init__(self) -> None:
         """Create an empty queue."""
         self._heap: list[Position] = []
         self._positions: set[Position] = set()
         """The same entries."""
+        self._aside: set[Position] = set()
+        """Entries that were set aside, which are not in the heap."""
+        self._groups: dict[int, list[Position]] = {}
+        """The entries that were set aside, by group."""
 
     def __len__(self) -> int:
-        """Return the number of entries."""
-        return len(self._heap)
+        """Return the number of entries, also those that were set aside."""
+        return len(self._heap) + len(self._aside)
 
     def __iter__(self) -> Iterator[Position]:
         """Iterate over the entries, unordered."""
-        return iter(self._heap)
+        return chain(self._heap, *self._groups.values())
 
     def __contains__(self, position: Position) -> bool:
         """Return whether an entry is in the queue."""
-        return position in self._positions
+        return position in self._positions or position in self._aside
 
     def push(self, position: Position) -> None:
-        """Add an entry."""
-        if position not in self._positions:
+        """Add an entry, unless it is present."""
+        if position not in self:
             self._positions.add(position)
             heapq.heappush(self._heap, position)
 
+    def set_aside(self, position: Position, group: int) -> None:
+        """Add an entry that is absent, to be sent after ``call_in`` of its group."""
+        self._aside.add(position)
+        self._groups.setdefault(group, []).append(position)
+
+    def call_in(self, is_called: Callable[[int], bool]) -> None:
+        """Put the entries of some groups that were set aside in the order of the log again."""
+        for group in [group for group in self._groups if is_called(group)]:
+            for position in self._groups.pop(group):
+                self._aside.discard(position)
+                self.push(position)
+
     def pop(self) -> None:
-        """Remove the first entry."""
+        """Remove the first entry that was not set aside."""
         self._positions.discard(heapq.heappop(self._heap))
 
     def first_run(

@@ -1,19 +1,24 @@
-"""Shared: entries go round-robin to all consumers and are acknowledged individually."""
+"""Shared: entries go round-robin to all consumers and are acknowledged individually.
+
+All chunks of a message go to one consumer (PIP-37).
+"""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
 from magnetar.base.position import Position
+from magnetar.broker.dispatch.hashed_entries import ChunkHolders, hash_of_chunked
 from magnetar.broker.dispatch.multiple_consumers import MultipleConsumersDispatcher
 from magnetar.broker.dispatch.replay import Replay
 from magnetar.wire.entries import entry as wire_entry
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from magnetar.broker.dispatch.consumer import Consumer, Delivery
     from magnetar.broker.dispatch.interfaces import DispatchedEntries
+    from magnetar.cursor.ranges import Range
 
 
 class SharedDispatcher(MultipleConsumersDispatcher[Replay]):
@@ -22,6 +27,7 @@ class SharedDispatcher(MultipleConsumersDispatcher[Replay]):
     def __init__(self, unread: DispatchedEntries) -> None:
         """Create a dispatcher without consumers."""
         super().__init__(unread, Replay())
+        self._chunks: ChunkHolders[Consumer] = ChunkHolders()
         self._turn = 0
         self._sent_in_turn = 0
 
@@ -31,10 +37,19 @@ class SharedDispatcher(MultipleConsumersDispatcher[Replay]):
         if not is_at_end or self._replay or self._returning or self._delayed.is_used:
             super().dispatch()
 
+    def entries_deleted(self, ranges: Sequence[Range], by: Consumer | None) -> None:
+        """Remove acknowledged entries from their holders."""
+        super().entries_deleted(ranges, by)
+        if self._chunks:
+            self._chunks.deleted(ranges)
+
     def _give_back(self, position: Position) -> None:
+        if self._chunks:
+            self._chunks.given_back(position)
         self._replay.push(position)
 
     def _dispatch_read(self, limit: int) -> bool:
+        self._replay.call_in(self._may_send)
         if entries := self._next_to_replay(limit):
             self._deliver(entries, self._replay_again)
         elif entries := self._delayed.due(self._read_position, self._limit_of_due(limit)):
@@ -60,25 +75,43 @@ class SharedDispatcher(MultipleConsumersDispatcher[Replay]):
     def _deliver(
         self, entries: list[tuple[Position, bytes]], put_back: Callable[[list[tuple[Position, bytes]]], None]
     ) -> None:
-        """Send the entries of one read, all of one ledger, to each consumer as many as it may get in its turn."""
+        """Send the entries of one read, all of one ledger, to each consumer as many as it may get in its turn.
+
+        Chunks of a message follow those that a consumer holds. While it is not ready, they are set aside.
+        """
         now = self._unread.environment.clock.now()
         ledger_id = entries[0][0].ledger_id
-        due = self._due(entries, map(wire_entry.messages_and_delivery, [entry for _, entry in entries]), now)
+        heads = [wire_entry.messages_delivery_and_chunk(entry) for _, entry in entries]
+        chunks = _chunks_in(entries, [chunked for _, _, chunked in heads])
+        due = self._due(entries, heads, now)
         ready = self._ready_by_level()
         start = 0
         while start < len(due):
-            consumer = None if self._is_stopped else self._next_consumer(ready)
+            position = Position(ledger_id, due[start].entry_id)
+            message = chunks.get(position.entry_id, 0)
+            if message and not self._may_send(message):
+                self._replay.set_aside(position, message)
+                start += 1
+                continue
+            consumer = None if self._is_stopped else self._chunks.holder(message) or self._next_consumer(ready)
             if consumer is None:
                 put_back([(Position(ledger_id, delivery.entry_id), delivery.entry) for delivery in due[start:]])
                 return
-            end, room = start, self._room(consumer)
-            while end < len(due) and room > 0:
+            end, room = start + 1, self._room(consumer) - due[start].messages
+            while end < len(due) and room > 0 and not (message or due[end].entry_id in chunks):
                 room -= due[end].messages
                 end += 1
             self._send(consumer, ledger_id, due[start:end], now)
+            if message:
+                self._chunks.sent(consumer, position, message)
             start = end
             if not consumer.is_ready:
                 _take_out(consumer, ready)
+
+    def _may_send(self, message: int) -> bool:
+        """Return whether a chunk of a message need not wait for the consumer that holds others."""
+        holder = self._chunks.holder(message)
+        return holder is None or holder.is_ready
 
     def _send(self, consumer: Consumer, ledger_id: int, run: list[Delivery], now: float) -> None:
         sent = consumer.messages_sent
@@ -109,6 +142,12 @@ class SharedDispatcher(MultipleConsumersDispatcher[Replay]):
         """Return the room within its turn. The last entry may have more messages."""
         room, rest_of_turn = super()._room(consumer), self._config.dispatcherMaxRoundRobinBatchSize - self._sent_in_turn
         return min(room, rest_of_turn) if len(self.consumers) > 1 and rest_of_turn > 0 else room
+
+
+def _chunks_in(entries: list[tuple[Position, bytes]], chunked: list[str]) -> dict[int, int]:
+    """Return the chunks among the entries, by id, with the hashes of their messages; ``chunked`` are ids of these."""
+    found = zip(entries, chunked, strict=True) if any(chunked) else ()
+    return {position.entry_id: hash_of_chunked(its) for (position, _), its in found if its}
 
 
 def _take_out(consumer: Consumer, ready: dict[int, list[Consumer]]) -> None:

@@ -164,22 +164,28 @@ def publish_time_ms(entry: bytes) -> int:
 
 def messages_in(entry: bytes) -> int:
     """Return the number of messages in the entry, at least 1."""
-    return messages_and_delivery(entry)[0]
+    return messages_delivery_and_chunk(entry)[0]
 
 
 def messages_and_delivery(entry: bytes) -> tuple[int, int]:
-    """Return the number of messages, at least 1, and ``deliver_at_time`` (0: immediately), for dispatch.
+    """Return the number of messages, at least 1, and ``deliver_at_time`` (0: immediately)."""
+    return messages_delivery_and_chunk(entry)[:2]
 
-    Called for each dispatched entry, so the most frequent form is read in this function.
+
+def messages_delivery_and_chunk(entry: bytes) -> tuple[int, int, str]:
+    """Return the values of ``messages_and_delivery`` and the id of the message of a chunk, for dispatch.
+
+    The id is the same for all chunks of a message (``uuid``), and empty for an entry that is not a chunk. Called for
+    each dispatched entry, so the most frequent form is read in this function.
     """
     if len(entry) >= _METADATA_START:
         magic, _, size = _read_head(entry)
         end = _METADATA_START + size
         plain = is_plain(entry, _METADATA_START, end) if magic == _MAGIC and end <= len(entry) else None
         if plain is not None:
-            return (1, 0) if plain.lastindex is None else (messages_of(plain[1]), 0)
+            return (1, 0, "") if plain.lastindex is None else (messages_of(plain[1]), 0, "")
     metadata = parse_without_lists(entry)
-    return bounded(metadata.num_messages_in_batch), metadata.deliver_at_time
+    return bounded(metadata.num_messages_in_batch), metadata.deliver_at_time, metadata.uuid
 
 
 def messages_delivery_and_key(entry: bytes) -> tuple[int, int, bytes]:

@@ -25,7 +25,7 @@ _sym_db = _symbol_database.Default()
 from magnetar.wire.proto import pulsar_api_pb2 as magnetar_dot_wire_dot_proto_dot_pulsar__api__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n!magnetar/wire/proto/partial.proto\x12\x0emagnetar.proto\x1a$magnetar/wire/proto/pulsar_api.proto\"\x92\x02\n\x14MetadataWithoutLists\x12\x15\n\rproducer_name\x18\x01 \x02(\t\x12\x13\n\x0bsequence_id\x18\x02 \x02(\x04\x12\x14\n\x0cpublish_time\x18\x03 \x02(\x04\x12\x15\n\rpartition_key\x18\x06 \x01(\t\x12 \n\x15num_messages_in_batch\x18\x0b \x01(\x05:\x01\x31\x12!\n\x19partition_key_b64_encoded\x18\x11 \x01(\x08\x12\x14\n\x0cordering_key\x18\x12 \x01(\x0c\x12\x17\n\x0f\x64\x65liver_at_time\x18\x13 \x01(\x03\x12\x1b\n\x13num_chunks_from_msg\x18\x1b \x01(\x05\x12\x10\n\x08\x63hunk_id\x18\x1d \x01(\x05\"m\n\x13ReplicationClusters\x12\x15\n\rproducer_name\x18\x01 \x02(\t\x12\x13\n\x0bsequence_id\x18\x02 \x02(\x04\x12\x14\n\x0cpublish_time\x18\x03 \x02(\x04\x12\x14\n\x0creplicate_to\x18\x07 \x03(\t\";\n\x0eMessageInBatch\x12\x14\n\x0cpayload_size\x18\x03 \x02(\x05\x12\x13\n\x0bsequence_id\x18\x08 \x01(\x04\"\xdf\x03\n\x0cLargeCommand\x12,\n\x04type\x18\x01 \x02(\x0e\x32\x1e.pulsar.proto.BaseCommand.Type\x12?\n\tsubscribe\x18\x04 \x01(\x0b\x32,.magnetar.proto.LargeCommand.SubscribeSchema\x12=\n\x08producer\x18\x05 \x01(\x0b\x32+.magnetar.proto.LargeCommand.ProducerSchema\x12\x0b\n\x03\x61\x63k\x18\n \x01(\x0c\x12\x11\n\tredeliver\x18\x14 \x01(\x0c\x12\x46\n\x14get_or_create_schema\x18\' \x01(\x0b\x32(.magnetar.proto.LargeCommand.GivenSchema\x1a>\n\x0fSubscribeSchema\x12+\n\x06schema\x18\x0c \x01(\x0b\x32\x1b.magnetar.proto.LargeSchema\x1a=\n\x0eProducerSchema\x12+\n\x06schema\x18\x07 \x01(\x0b\x32\x1b.magnetar.proto.LargeSchema\x1a:\n\x0bGivenSchema\x12+\n\x06schema\x18\x03 \x01(\x0b\x32\x1b.magnetar.proto.LargeSchema\"\"\n\x0bLargeSchema\x12\x13\n\x0bschema_data\x18\x03 \x01(\x0c\"\xa1\x01\n\x0f\x41\x63kWithoutLists\x12\x13\n\x0b\x63onsumer_id\x18\x01 \x02(\x04\x12\x32\n\x08\x61\x63k_type\x18\x02 \x02(\x0e\x32 .pulsar.proto.CommandAck.AckType\x12\x18\n\x10txnid_least_bits\x18\x06 \x01(\x04\x12\x17\n\x0ftxnid_most_bits\x18\x07 \x01(\x04\x12\x12\n\nrequest_id\x18\x08 \x01(\x04\"D\n\x15RedeliverWithoutLists\x12\x13\n\x0b\x63onsumer_id\x18\x01 \x02(\x04\x12\x16\n\x0e\x63onsumer_epoch\x18\x03 \x01(\x04')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n!magnetar/wire/proto/partial.proto\x12\x0emagnetar.proto\x1a$magnetar/wire/proto/pulsar_api.proto\"\xa0\x02\n\x14MetadataWithoutLists\x12\x15\n\rproducer_name\x18\x01 \x02(\t\x12\x13\n\x0bsequence_id\x18\x02 \x02(\x04\x12\x14\n\x0cpublish_time\x18\x03 \x02(\x04\x12\x15\n\rpartition_key\x18\x06 \x01(\t\x12 \n\x15num_messages_in_batch\x18\x0b \x01(\x05:\x01\x31\x12!\n\x19partition_key_b64_encoded\x18\x11 \x01(\x08\x12\x14\n\x0cordering_key\x18\x12 \x01(\x0c\x12\x17\n\x0f\x64\x65liver_at_time\x18\x13 \x01(\x03\x12\x0c\n\x04uuid\x18\x1a \x01(\t\x12\x1b\n\x13num_chunks_from_msg\x18\x1b \x01(\x05\x12\x10\n\x08\x63hunk_id\x18\x1d \x01(\x05\"m\n\x13ReplicationClusters\x12\x15\n\rproducer_name\x18\x01 \x02(\t\x12\x13\n\x0bsequence_id\x18\x02 \x02(\x04\x12\x14\n\x0cpublish_time\x18\x03 \x02(\x04\x12\x14\n\x0creplicate_to\x18\x07 \x03(\t\";\n\x0eMessageInBatch\x12\x14\n\x0cpayload_size\x18\x03 \x02(\x05\x12\x13\n\x0bsequence_id\x18\x08 \x01(\x04\"\xdf\x03\n\x0cLargeCommand\x12,\n\x04type\x18\x01 \x02(\x0e\x32\x1e.pulsar.proto.BaseCommand.Type\x12?\n\tsubscribe\x18\x04 \x01(\x0b\x32,.magnetar.proto.LargeCommand.SubscribeSchema\x12=\n\x08producer\x18\x05 \x01(\x0b\x32+.magnetar.proto.LargeCommand.ProducerSchema\x12\x0b\n\x03\x61\x63k\x18\n \x01(\x0c\x12\x11\n\tredeliver\x18\x14 \x01(\x0c\x12\x46\n\x14get_or_create_schema\x18\' \x01(\x0b\x32(.magnetar.proto.LargeCommand.GivenSchema\x1a>\n\x0fSubscribeSchema\x12+\n\x06schema\x18\x0c \x01(\x0b\x32\x1b.magnetar.proto.LargeSchema\x1a=\n\x0eProducerSchema\x12+\n\x06schema\x18\x07 \x01(\x0b\x32\x1b.magnetar.proto.LargeSchema\x1a:\n\x0bGivenSchema\x12+\n\x06schema\x18\x03 \x01(\x0b\x32\x1b.magnetar.proto.LargeSchema\"\"\n\x0bLargeSchema\x12\x13\n\x0bschema_data\x18\x03 \x01(\x0c\"\xa1\x01\n\x0f\x41\x63kWithoutLists\x12\x13\n\x0b\x63onsumer_id\x18\x01 \x02(\x04\x12\x32\n\x08\x61\x63k_type\x18\x02 \x02(\x0e\x32 .pulsar.proto.CommandAck.AckType\x12\x18\n\x10txnid_least_bits\x18\x06 \x01(\x04\x12\x17\n\x0ftxnid_most_bits\x18\x07 \x01(\x04\x12\x12\n\nrequest_id\x18\x08 \x01(\x04\"D\n\x15RedeliverWithoutLists\x12\x13\n\x0b\x63onsumer_id\x18\x01 \x02(\x04\x12\x16\n\x0e\x63onsumer_epoch\x18\x03 \x01(\x04')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -33,23 +33,23 @@ _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'magnetar.wire.proto.partial
 if not _descriptor._USE_C_DESCRIPTORS:
   DESCRIPTOR._loaded_options = None
   _globals['_METADATAWITHOUTLISTS']._serialized_start=92
-  _globals['_METADATAWITHOUTLISTS']._serialized_end=366
-  _globals['_REPLICATIONCLUSTERS']._serialized_start=368
-  _globals['_REPLICATIONCLUSTERS']._serialized_end=477
-  _globals['_MESSAGEINBATCH']._serialized_start=479
-  _globals['_MESSAGEINBATCH']._serialized_end=538
-  _globals['_LARGECOMMAND']._serialized_start=541
-  _globals['_LARGECOMMAND']._serialized_end=1020
-  _globals['_LARGECOMMAND_SUBSCRIBESCHEMA']._serialized_start=835
-  _globals['_LARGECOMMAND_SUBSCRIBESCHEMA']._serialized_end=897
-  _globals['_LARGECOMMAND_PRODUCERSCHEMA']._serialized_start=899
-  _globals['_LARGECOMMAND_PRODUCERSCHEMA']._serialized_end=960
-  _globals['_LARGECOMMAND_GIVENSCHEMA']._serialized_start=962
-  _globals['_LARGECOMMAND_GIVENSCHEMA']._serialized_end=1020
-  _globals['_LARGESCHEMA']._serialized_start=1022
-  _globals['_LARGESCHEMA']._serialized_end=1056
-  _globals['_ACKWITHOUTLISTS']._serialized_start=1059
-  _globals['_ACKWITHOUTLISTS']._serialized_end=1220
-  _globals['_REDELIVERWITHOUTLISTS']._serialized_start=1222
-  _globals['_REDELIVERWITHOUTLISTS']._serialized_end=1290
+  _globals['_METADATAWITHOUTLISTS']._serialized_end=380
+  _globals['_REPLICATIONCLUSTERS']._serialized_start=382
+  _globals['_REPLICATIONCLUSTERS']._serialized_end=491
+  _globals['_MESSAGEINBATCH']._serialized_start=493
+  _globals['_MESSAGEINBATCH']._serialized_end=552
+  _globals['_LARGECOMMAND']._serialized_start=555
+  _globals['_LARGECOMMAND']._serialized_end=1034
+  _globals['_LARGECOMMAND_SUBSCRIBESCHEMA']._serialized_start=849
+  _globals['_LARGECOMMAND_SUBSCRIBESCHEMA']._serialized_end=911
+  _globals['_LARGECOMMAND_PRODUCERSCHEMA']._serialized_start=913
+  _globals['_LARGECOMMAND_PRODUCERSCHEMA']._serialized_end=974
+  _globals['_LARGECOMMAND_GIVENSCHEMA']._serialized_start=976
+  _globals['_LARGECOMMAND_GIVENSCHEMA']._serialized_end=1034
+  _globals['_LARGESCHEMA']._serialized_start=1036
+  _globals['_LARGESCHEMA']._serialized_end=1070
+  _globals['_ACKWITHOUTLISTS']._serialized_start=1073
+  _globals['_ACKWITHOUTLISTS']._serialized_end=1234
+  _globals['_REDELIVERWITHOUTLISTS']._serialized_start=1236
+  _globals['_REDELIVERWITHOUTLISTS']._serialized_end=1304
 # @@protoc_insertion_point(module_scope)

@@ -35,6 +35,7 @@ class MetadataWithoutLists(_message.Message):
     PARTITION_KEY_B64_ENCODED_FIELD_NUMBER: _builtins.int
     ORDERING_KEY_FIELD_NUMBER: _builtins.int
     DELIVER_AT_TIME_FIELD_NUMBER: _builtins.int
+    UUID_FIELD_NUMBER: _builtins.int
     NUM_CHUNKS_FROM_MSG_FIELD_NUMBER: _builtins.int
     CHUNK_ID_FIELD_NUMBER: _builtins.int
     producer_name: _builtins.str
@@ -45,6 +46,7 @@ class MetadataWithoutLists(_message.Message):
     partition_key_b64_encoded: _builtins.bool
     ordering_key: _builtins.bytes
     deliver_at_time: _builtins.int
+    uuid: _builtins.str
     num_chunks_from_msg: _builtins.int
     chunk_id: _builtins.int
     def __init__(
@@ -58,12 +60,13 @@ class MetadataWithoutLists(_message.Message):
         partition_key_b64_encoded: _builtins.bool | None = ...,
         ordering_key: _builtins.bytes | None = ...,
         deliver_at_time: _builtins.int | None = ...,
+        uuid: _builtins.str | None = ...,
         num_chunks_from_msg: _builtins.int | None = ...,
         chunk_id: _builtins.int | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["chunk_id", b"chunk_id", "deliver_at_time", b"deliver_at_time", "num_chunks_from_msg", b"num_chunks_from_msg", "num_messages_in_batch", b"num_messages_in_batch", "ordering_key", b"ordering_key", "partition_key", b"partition_key", "partition_key_b64_encoded", b"partition_key_b64_encoded", "producer_name", b"producer_name", "publish_time", b"publish_time", "sequence_id", b"sequence_id"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["chunk_id", b"chunk_id", "deliver_at_time", b"deliver_at_time", "num_chunks_from_msg", b"num_chunks_from_msg", "num_messages_in_batch", b"num_messages_in_batch", "ordering_key", b"ordering_key", "partition_key", b"partition_key", "partition_key_b64_encoded", b"partition_key_b64_encoded", "producer_name", b"producer_name", "publish_time", b"publish_time", "sequence_id", b"sequence_id", "uuid", b"uuid"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["chunk_id", b"chunk_id", "deliver_at_time", b"deliver_at_time", "num_chunks_from_msg", b"num_chunks_from_msg", "num_messages_in_batch", b"num_messages_in_batch", "ordering_key", b"ordering_key", "partition_key", b"partition_key", "partition_key_b64_encoded", b"partition_key_b64_encoded", "producer_name", b"producer_name", "publish_time", b"publish_time", "sequence_id", b"sequence_id"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["chunk_id", b"chunk_id", "deliver_at_time", b"deliver_at_time", "num_chunks_from_msg", b"num_chunks_from_msg", "num_messages_in_batch", b"num_messages_in_batch", "ordering_key", b"ordering_key", "partition_key", b"partition_key", "partition_key_b64_encoded", b"partition_key_b64_encoded", "producer_name", b"producer_name", "publish_time", b"publish_time", "sequence_id", b"sequence_id", "uuid", b"uuid"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
