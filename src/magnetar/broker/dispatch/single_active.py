@@ -115,6 +115,9 @@ class SingleActiveDispatcher(ActiveConsumer, Part):
         super().remove(consumer)
         if consumer is self.active:
             self.active = None
+        if not self.consumers and self._switching is not None:
+            self._switching.cancel()
+            self._switching = None
         if self._election is None:
             self._election = self._unread.environment.loop.call_soon(self._elect)
 
@@ -204,8 +207,7 @@ class SingleActiveDispatcher(ActiveConsumer, Part):
             return False
         self._read_position = self._unread.first()
         if self._switching is not None:
-            self._switching.cancel()
-            self._switching = None
+            return True  # the consumer that was active before still has the same time; others were sent nothing since
         if had_active and self._switch_delay_s > 0:
             # The old active consumer is still connected: wait for its acknowledgements before sending again.
             self._switching = asyncio.get_running_loop().call_later(self._switch_delay_s, self._switched)

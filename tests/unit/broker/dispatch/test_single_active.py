@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from magnetar.sim.cluster import Client, Cluster, Exclusive, Failover, Shared, entry
 from magnetar.wire import commands
+from magnetar.wire.message_id import position_of
 from magnetar.wire.proto import pulsar_api_pb2 as pb
 
 
@@ -90,3 +91,42 @@ def test_a_consumer_replaces_one_that_leaves_while_it_is_examined_at_once() -> N
     assert other.take("SUCCESS")
     other.say(commands.flow(consumer_id=1, message_permits=9))
     assert other.messages() == ["0", "1", "2"]
+
+
+def switching(cluster: Cluster) -> tuple[Client, Client]:
+    """Return a consumer that got all messages, and a better one that became active half a second ago."""
+    old, new = published(cluster), cluster.client()
+    old.subscribe(kind=Failover, priority_level=9)
+    assert [position_of(message.message_id).entry_id for message in old.take("MESSAGE")] == [0, 1, 2]
+    new.subscribe(kind=Failover, priority_level=8)
+    cluster.loop.advance(0.5)
+    assert new.messages() == []
+    return old, new
+
+
+def test_a_consumer_that_becomes_active_again_has_time_to_acknowledge() -> None:
+    cluster = Cluster()
+    old, new = switching(cluster)
+    new.leave()
+    assert old.messages() == [], "its acknowledgements may be on their way"
+    old.ack(*(cluster.topic().ledger.first_position._replace(entry_id=entry_id) for entry_id in (0, 1)))
+    cluster.loop.advance(0.6)
+    assert old.messages() == ["2"]
+
+
+def test_further_changes_do_not_extend_the_time_to_acknowledge() -> None:
+    cluster = Cluster()
+    switching(cluster)
+    newest = cluster.client()
+    newest.subscribe(kind=Failover, priority_level=7)
+    cluster.loop.advance(0.6)
+    assert newest.messages() == ["0", "1", "2"]
+
+
+def test_a_consumer_that_comes_after_all_others_left_does_not_wait_for_them() -> None:
+    cluster = Cluster()
+    for consumer in switching(cluster):
+        consumer.leave()
+    newest = cluster.client()
+    newest.subscribe(kind=Failover)
+    assert newest.messages() == ["0", "1", "2"]
