@@ -21,6 +21,7 @@ from magnetar.base.limits import Limit
 from magnetar.base.position import EARLIEST, Position
 from magnetar.base.tasks import start_task
 from magnetar.broker.log.interfaces import LoggedTopic
+from magnetar.broker.publish.client_producer import ClientProducer
 from magnetar.broker.publish.deduplication_replay import replay
 from magnetar.broker.publish.entry_sequence_ids import completed_by, highest_in
 from magnetar.broker.publish.judged_run import JudgedRun, answer_run, judge_run
@@ -30,9 +31,9 @@ from magnetar.broker.subscription.names import DEDUPLICATION_CURSOR
 from magnetar.wire.entries.entry import is_compressed
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Mapping, Sequence
 
-    from magnetar.broker.publish.interfaces import SendHead, StoringProducer
+    from magnetar.broker.publish.interfaces import Producer, SendHead, StoringProducer
     from magnetar.cursor.cursor import Cursor
     from magnetar.cursor.store import CursorStore
     from magnetar.wire.proto import pulsar_api_pb2 as pb
@@ -59,8 +60,8 @@ class DeduplicatedTopic(LoggedTopic, Protocol):
         ...
 
     @property
-    def producers(self) -> Iterable[str]:
-        """Names of the connected producers."""
+    def producers(self) -> Mapping[str, Producer]:
+        """The connected producers, by name."""
         ...
 
 
@@ -79,6 +80,9 @@ class Deduplication:
         self._environment = topic.environment
         self._recovery: asyncio.Task[None] | None = None
         self._failure: str | None = None
+        self._untold: set[str] = set()
+        """Producers that connected while deduplication was off, so that they do not know their last sequence id, and
+        have not published since: their next message may have any number."""
         self._entries_since = 0
         """Entries that became durable since the last snapshot."""
         self._snapshot_at = self._environment.clock.monotonic()
@@ -95,13 +99,17 @@ class Deduplication:
             self._disable()
 
     def _enable(self) -> None:
-        cursors, ledger, name = self._topic.cursors, self._topic.ledger, DEDUPLICATION_CURSOR
-        self.cursor = cursors.open(name) or cursors.create(name, self._topic.log.before_first())
+        cursors, ledger = self._topic.cursors, self._topic.ledger
+        self.cursor = cursors.open(DEDUPLICATION_CURSOR)
+        if self.cursor is None:
+            self.cursor = cursors.create(DEDUPLICATION_CURSOR, self._topic.log.before_first())
         ids = SequenceIds()
         self._accounted = ids.load(self.cursor.attachments, self._environment.clock.monotonic())
         self.cursor.checkpoint_attachment = lambda: ids.checkpoint(self._accounted)
-        for producer in self._topic.producers:
-            ids.joined(producer)
+        for name, producer in self._topic.producers.items():
+            ids.joined(name)
+            if isinstance(producer, ClientProducer) and not producer.messages_in:
+                self._untold.add(name)
         self.sequence_ids = ids
         if self._accounted >= ledger.last_position:
             self.status = Status.ENABLED
@@ -113,6 +121,7 @@ class Deduplication:
         if self.cursor is not None:
             self.cursor.close()
         self.sequence_ids = self.cursor = None
+        self._untold.clear()
         self._topic.cursors.delete(DEDUPLICATION_CURSOR)
         self.status = Status.DISABLED
 
@@ -174,6 +183,7 @@ class Deduplication:
 
     def left(self, name: str) -> None:
         """Note that a client's producer has left."""
+        self._untold.discard(name)
         if self.sequence_ids is not None:
             self.sequence_ids.left(name, self._environment.clock.monotonic())
 
@@ -189,6 +199,9 @@ class Deduplication:
             ends = [highest_in(entry, head, note) for head, entry in zip(heads, entries, strict=True) if head[2]]
             highest = max([ids.pushed(name), *ends])
             return self._append(ids, producer, heads, entries, highest)
+        if name in self._untold:
+            self._untold.discard(name)
+            ids.restart(name)
         highest = ids.pushed(name)
         for (sequence_id, highest_sequence_id, num_messages), entry in zip(heads, entries, strict=True):
             if sequence_id <= highest:

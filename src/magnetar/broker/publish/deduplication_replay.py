@@ -1,4 +1,9 @@
-"""Replay of the log after the newest snapshot of deduplication."""
+"""Replay of the log after the newest snapshot of deduplication.
+
+The last message of a producer determines its sequence id, not the one with the highest number: while deduplication was
+off, a producer that was restarted numbered its messages from the start again. Entries of several origins are not in the
+order of their producer, so the last message of each origin counts, and of these the highest number.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +18,6 @@ from magnetar.wire.entries.entry import parse_metadata
 if TYPE_CHECKING:
     from collections.abc import Generator, Sequence
 
-    from magnetar.broker.environment import Environment
     from magnetar.broker.log.interfaces import LoggedTopic
     from magnetar.broker.publish.sequence_ids import SequenceIds
 
@@ -30,6 +34,7 @@ async def replay(topic: LoggedTopic, ids: SequenceIds, after: Position) -> int:
     ledger, environment = topic.ledger, topic.environment
     await environment.durable()
     position, through = ledger.next_position(after), ledger.last_confirmed_entry
+    last: dict[tuple[str, str], int] = {}
     replayed = 0
     while position <= through:
         entries = ledger.read_cached(position, _REPLAY_ENTRIES, _REPLAY_BYTES)
@@ -43,20 +48,27 @@ async def replay(topic: LoggedTopic, ids: SequenceIds, after: Position) -> int:
                 continue
         if not entries:
             break
-        await environment.slices.run(_add(ids, [entry for _, entry in entries], environment))
+        await environment.slices.run(_read(last, [entry for _, entry in entries], environment.cluster))
         replayed += len(entries)
         position = ledger.next_position(entries[-1][0])
         await asyncio.sleep(0)  # let other work run
+    await environment.slices.run(_add(ids, last, environment.clock.monotonic()))
     return replayed
 
 
-def _add(ids: SequenceIds, entries: Sequence[bytes], environment: Environment) -> Generator[None, None, None]:
-    """Add entries to ``ids``, one in each step: to open a batch may take milliseconds."""
-    now = environment.clock.monotonic()
+def _read(last: dict[tuple[str, str], int], entries: Sequence[bytes], cluster: str) -> Generator[None, None, None]:
+    """Note the sequence ids of entries by origin and producer, one in each step: opening a batch takes milliseconds."""
     for entry in entries:
         metadata = parse_metadata(entry)
-        is_returned = metadata.replicated_from == environment.cluster
+        is_returned = metadata.replicated_from == cluster
         come = None if is_returned else completed_by(metadata, entry)
         if come is not None:
-            ids.replay(*come, now)
+            name, highest = come
+            last[metadata.replicated_from, name] = highest
+        yield
+
+
+def _add(ids: SequenceIds, last: dict[tuple[str, str], int], now: float) -> Generator[None, None, None]:
+    for (_, name), highest in last.items():
+        ids.replay(name, highest, now)
         yield

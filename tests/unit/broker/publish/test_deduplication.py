@@ -679,6 +679,60 @@ def test_switched_on_it_knows_what_was_published_before() -> None:
     assert stored(cluster) == ["p0", "p1", "p2"]
 
 
+@pytest.mark.parametrize("is_restarted", [False, True], ids=["goes on", "after a restart of the broker"])
+def test_a_producer_that_was_numbered_anew_loses_nothing_when_it_is_switched_on(*, is_restarted: bool) -> None:
+    """While deduplication was off, the restarted producer was told no sequence id, and began with 0 again."""
+    cluster = Cluster()
+    publisher = Publisher(cluster)
+    publisher.send(0, 1, 2, 3)
+    publisher.client.leave()
+    publisher.connect()
+    publisher.send(0)
+    switch(cluster, on=True)
+    if is_restarted:
+        cluster.settings = ON
+        publisher = restarted(cluster)
+        assert publisher.last_sequence_id() == 0
+    publisher.send(0, 1, 2)
+    assert stored(cluster) == ["p0", "p1", "p2", "p3", "p0", "p1", "p2"]
+
+
+@pytest.mark.parametrize("is_early", [False, True], ids=["afterwards", "while it learns"])
+def test_a_connected_producer_that_has_not_published_loses_nothing_when_it_is_switched_on(*, is_early: bool) -> None:
+    cluster = Cluster()
+    publisher = Publisher(cluster)
+    publisher.send(0, 1, 2, 3)
+    publisher.client.leave()
+    publisher.connect()
+    if is_early:
+        cluster.loop.call_soon(lambda: cluster.topics.loaded[TOPIC].deduplication.apply(enabled=True))
+        cluster.prompt = False
+        cluster.loop.spin()
+        publisher.send(0)
+        assert cluster.topics.loaded[TOPIC].deduplication.status is Status.RECOVERING
+        cluster.prompt = True
+        cluster.settle()
+    else:
+        switch(cluster, on=True)
+        publisher.send(0)
+    publisher.send(1)
+    publisher.send(0, 1, 2)
+    assert stored(cluster) == ["p0", "p1", "p2", "p3", "p0", "p1", "p2"]
+    assert cluster.loop.problems == []
+
+
+def test_a_producer_that_connects_after_it_is_switched_on_learns_its_last_message() -> None:
+    cluster = Cluster()
+    publisher = Publisher(cluster)
+    publisher.send(0, 1, 2, 3)
+    idle = Publisher(cluster, "idle")
+    switch(cluster, on=True)
+    publisher.client.leave()
+    idle.client.leave()
+    assert Publisher(cluster).last_sequence_id() == 3
+    assert Publisher(cluster, "idle").last_sequence_id() == -1
+
+
 def test_a_topics_own_policy_holds() -> None:
     cluster = Cluster(settings=ON)
     publisher = Publisher(cluster)
