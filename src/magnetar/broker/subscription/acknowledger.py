@@ -93,9 +93,10 @@ class Acknowledger:
         if members is None:
             self._environment.limit_hits.hit(Limit.UNREAD_BATCH_MESSAGES)
             return []  # the batch is redelivered unless it is acknowledged completely
+        before = self._cursor.state.remaining(position)
         remaining = ack_set.words_to_int(message_id.ack_set[: ack_set.words_for(members)])
         deleted = self._cursor.acknowledge_batch(position, remaining, members)
-        if not deleted:
+        if self._cursor.state.remaining(position) not in (None, before):
             self._narrowed(position)
         return deleted
 

@@ -9,7 +9,9 @@ from magnetar.admin.topic_service import StatsOptions
 from magnetar.base.errors import DiskFullError
 from magnetar.broker.admin.stats import topic_stats
 from magnetar.broker.loop.slices import at_once
+from magnetar.sim.cluster import entry
 from magnetar.wire import commands
+from magnetar.wire.message_id import message_id
 from tests.unit.broker.hand_peer import linked_cluster
 
 if TYPE_CHECKING:
@@ -92,6 +94,19 @@ def test_it_grows_while_the_peer_is_away_and_is_gone_when_it_has_caught_up() -> 
     assert shown(cluster) == (200.0, 3)
     peer.come()
     assert shown(cluster) == (0.0, 0)
+
+
+def test_a_message_of_a_batch_that_is_acknowledged_again_is_nothing_to_confirm() -> None:
+    cluster, _peer = linked_cluster()
+    publisher, (consumer, _) = cluster.client(), consuming(cluster, 0)
+    publisher.produce()
+    batch = entry("batch", num_messages_in_batch=4)
+    publisher.say(commands.send(producer_id=1, sequence_id=0, num_messages=4, entry=batch))
+    ((_, position),) = publisher.receipts()
+    for remaining in (0b1110, 0b1110, 0b1111):
+        consumer.say(commands.ack(consumer_id=1, message_ids=[message_id(position, ack_set=[remaining])]))
+        pass_time(cluster, 10)
+        assert shown(cluster) == (0.0, 0)
 
 
 def test_an_answer_that_is_outstanding_counts_from_the_acknowledgement_on() -> None:
