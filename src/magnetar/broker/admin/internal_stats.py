@@ -7,12 +7,14 @@ from typing import TYPE_CHECKING
 
 from magnetar.admin.models.internal import CursorStats, LedgerInfo, PersistentTopicInternalStats
 from magnetar.admin.models.model import iso_time
+from magnetar.broker.dispatch.single_active import ActiveConsumer
 from magnetar.broker.loop.slices import at_once
 from magnetar.ledger.agreement import LOST_PROPERTY
 
 if TYPE_CHECKING:
     from collections.abc import Generator
 
+    from magnetar.broker.dispatch.base import Dispatcher
     from magnetar.broker.topic.topic import Topic
     from magnetar.cursor.cursor import Cursor
 
@@ -36,7 +38,6 @@ def internal_stats_steps(topic: Topic) -> Generator[None, None, PersistentTopicI
         entries_added_counter=ledger.entries_added,
         number_of_entries=ledger.entries,
         total_size=ledger.size_bytes,
-        waiting_cursors_count=len(topic.subscriptions) + len(topic.replicators),
         last_confirmed_entry=ledger.last_confirmed_entry,
         ledgers=[
             LedgerInfo(ledger_id=each.ledger_id, entries=ledger.confirmed_in(each), size=each.size) for each in infos
@@ -50,10 +51,15 @@ def internal_stats_steps(topic: Topic) -> Generator[None, None, PersistentTopicI
         stats.current_ledger_entries = stats.ledgers[-1].entries
         stats.current_ledger_size = infos[-1].size
         stats.last_ledger_created_timestamp = iso_time(infos[-1].created_ms)
-    cursors = [(subscription.cursor, bool(subscription.consumers)) for subscription in topic.subscriptions.values()]
-    cursors += [(replicator.cursor, replicator.consumer is not None) for replicator in topic.replicators.values()]
-    for cursor, active in cursors:
-        stats.cursors[cursor.name] = _cursor_stats(topic, cursor, active=active)
+    for subscription in list(topic.subscriptions.values()):
+        active = bool(subscription.consumers)
+        stats.cursors[subscription.name] = _cursor_stats(topic, subscription.cursor, active=active)
+        stats.waiting_cursors_count += _waits(subscription.consumers.dispatcher)
+        yield
+    for replicator in list(topic.replicators.values()):
+        holder = replicator.consumer
+        stats.cursors[replicator.cursor.name] = _cursor_stats(topic, replicator.cursor, active=holder is not None)
+        stats.waiting_cursors_count += holder is not None and holder.is_ready
         yield
     deduplication = topic.deduplication
     if deduplication.cursor is not None and deduplication.sequence_ids is not None:
@@ -62,6 +68,13 @@ def internal_stats_steps(topic: Topic) -> Generator[None, None, PersistentTopicI
         of_producers.properties, of_producers.properties_omitted = shown, omitted or None
         stats.cursors[deduplication.cursor.name] = of_producers
     return stats
+
+
+def _waits(dispatcher: Dispatcher | None) -> bool:
+    """Return whether a consumer of the subscription could get an entry now, and there is none for it."""
+    if isinstance(dispatcher, ActiveConsumer):
+        return dispatcher.active is not None and dispatcher.active.is_ready
+    return dispatcher is not None and any(consumer.is_ready for consumer in dispatcher.consumers)
 
 
 def _cursor_stats(topic: Topic, cursor: Cursor, *, active: bool) -> CursorStats:

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from magnetar.broker.admin.internal_stats import internal_stats
 from magnetar.ledger.agreement import LOST_PROPERTY
-from magnetar.sim.cluster import Cluster
+from magnetar.sim.cluster import Cluster, Failover, Shared
+from magnetar.wire import commands
 
 
 def test_an_entry_counts_once_it_is_durable() -> None:
@@ -24,6 +27,31 @@ def test_an_entry_counts_once_it_is_durable() -> None:
     assert counts() == (2, 2, [2])
     cluster.commit()
     assert counts() == (3, 3, [3])
+
+
+@pytest.mark.parametrize("kind", [Shared, Failover])
+def test_a_cursor_waits_while_a_consumer_could_get_an_entry_and_there_is_none(kind: Any) -> None:  # noqa: ANN401
+    cluster = Cluster()
+    producer = cluster.client()
+    producer.produce()
+    topic = cluster.topic()
+
+    def waiting() -> int:
+        return internal_stats(topic).waiting_cursors_count
+
+    assert waiting() == 0
+    consumer = cluster.client()
+    consumer.subscribe(kind=kind, permits=2)
+    consumer.subscribe(consumer_id=2, kind=Shared, permits=0, subscription="without permits")
+    assert waiting() == 1
+    producer.send("a")
+    assert waiting() == 1, "unacknowledged, but sent"
+    producer.send("b", "c", first=1)
+    assert waiting() == 0, "c waits for a permit"
+    consumer.say(commands.flow(consumer_id=1, message_permits=2))
+    assert waiting() == 1
+    consumer.say(commands.close_consumer(consumer_id=1, request_id=99))
+    assert waiting() == 0
 
 
 def test_the_cursor_of_deduplication_shows_the_producers_of_its_last_snapshot(monkeypatch: pytest.MonkeyPatch) -> None:
