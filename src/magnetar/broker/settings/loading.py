@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import ChainMap
 from dataclasses import dataclass
+from math import ceil, isfinite, nan
 from typing import TYPE_CHECKING, Final
 
 from pydantic import ValidationError
@@ -132,11 +133,13 @@ class _Sorting:
         """Return the setting that ``key`` stands for, if it applies."""
         name, factor = TRANSLATED[key]
         try:
-            number = float(value or 0)
+            number = float(value or 0) * factor
         except ValueError:
+            number = nan
+        if not isfinite(number):
             self.problems.append(f"{self._labels[key]}={value!r}: not a number")
             return {}
-        return {name: str(int(number * factor))} if number > 0 else {}
+        return {name: str(ceil(number))} if number > 0 else {}
 
     def _note(self, name: str, value: str) -> None:
         """Note a key that is no setting."""
@@ -216,7 +219,7 @@ def _read(file: Path) -> dict[str, str]:
         message = f"cannot read the configuration file {file}: {error}"
         raise ConfigurationError(message) from error
     try:
-        text = data.decode()
+        text = data.decode("utf-8-sig")  # some editors write a byte order mark
     except UnicodeDecodeError:
         text = data.decode("latin-1")  # the encoding in which Pulsar reads the file
     return parse_properties(text, str(file))

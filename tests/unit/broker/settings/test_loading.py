@@ -96,6 +96,8 @@ def test_a_switch_with_another_word_is_refused_because_pulsar_reads_it_as_false(
     [
         ("brokerServicePort=70000", {}, "brokerServicePort='70000': Input should be less than or equal to 65535"),
         ("backlogQuotaDefaultLimitGB=ten", {}, "backlogQuotaDefaultLimitGB='ten': not a number"),
+        ("backlogQuotaDefaultLimitGB=inf", {}, "backlogQuotaDefaultLimitGB='inf': not a number"),
+        ("brokerMaxConnections=nan", {}, "brokerMaxConnections='nan': not a number"),
         ("clusterName=a b", {}, "clusterName='a b': use letters, digits and -=:._ only"),
         ("brokerServicPort=1", {}, "brokerServicPort: unknown key; did you mean brokerServicePort?"),
         ("broker_service_port=1", {}, "broker_service_port: unknown key; did you mean brokerServicePort?"),
@@ -182,6 +184,12 @@ def test_an_unknown_key_is_ignored_if_it_is_named(tmp_path: Path) -> None:
 def test_a_file_in_pulsars_encoding_is_read(tmp_path: Path) -> None:
     file = tmp_path / "broker.conf"
     file.write_bytes("# für uns\nadvertisedAddress=h\n".encode("latin-1"))
+    assert load(file, {}, {}).config.advertisedAddress == "h"
+
+
+def test_a_byte_order_mark_is_no_part_of_the_first_key(tmp_path: Path) -> None:
+    file = tmp_path / "broker.conf"
+    file.write_text("advertisedAddress=h\n", encoding="utf-8-sig")
     assert load(file, {}, {}).config.advertisedAddress == "h"
 
 
