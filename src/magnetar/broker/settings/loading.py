@@ -82,9 +82,10 @@ def load(
     given = ChainMap(*(dict(source.values()) for source in sources))
     acknowledged = frozenset(part.strip() for part in given.get(_ACKNOWLEDGED, "").split(","))
     sorting = _Sorting(acknowledged | {_ALL} if acknowledge_all else acknowledged, labels)
-    values = ChainMap(*(sorting.settings(dict(source.values())) for source in sources))
+    chosen = ChainMap(*(sorting.settings(dict(source.values())) for source in sources))
+    values = {key: value for key, value in chosen.items() if value}
     problems += sorting.problems
-    config = _validated({**values}, labels, problems)
+    config = _validated(values, labels, problems)
     if config is None or problems:
         hint = f"\nhint: {_HINT}" if sorting.refused else ""
         raise ConfigurationError("\n  ".join(["invalid configuration", *problems]) + hint)
@@ -114,14 +115,13 @@ class _Sorting:
         """Whether a dangerous key is not acknowledged."""
 
     def settings(self, values: Mapping[str, str]) -> dict[str, str]:
-        """Return the settings among the ``values`` of a source."""
+        """Return the settings among the ``values`` of a source; an empty one overrides those of later sources."""
         found: dict[str, str] = {}
         translated: dict[str, str] = {}
         for key, value in values.items():
             if key in SETTINGS:
-                if value:
-                    found[key] = value
-                elif key in _CLOSES_PORT:
+                found[key] = value
+                if not value and key in _CLOSES_PORT:
                     self._note_open_port(key)
             elif key in TRANSLATED:
                 translated |= self._translated(key, value)

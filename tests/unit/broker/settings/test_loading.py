@@ -45,6 +45,13 @@ def test_an_empty_value_means_the_default(tmp_path: Path) -> None:
     assert loaded(tmp_path, text).config == BrokerConfig()
 
 
+def test_an_empty_value_overrides_that_of_an_earlier_source(tmp_path: Path) -> None:
+    file = tmp_path / "broker.conf"
+    file.write_text("metadataSyncEventTopic=persistent://public/sync/events\nlogFile=broker.log\n", encoding="utf-8")
+    found = load(file, {"MAGNETAR_logFile": ""}, {"metadataSyncEventTopic": ""})
+    assert (found.config.metadataSyncEventTopic, found.config.logFile) == ("", "")
+
+
 def test_a_file_of_all_keys_with_pulsars_defaults_is_accepted_and_every_other_key_is_reported(tmp_path: Path) -> None:
     keys = pulsar_keys().by_name
     text = "".join(f"{key.name} = {key.default}\n" for key in keys.values())
