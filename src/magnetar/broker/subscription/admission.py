@@ -41,13 +41,19 @@ def check_room_for_consumer(
 
     ``subscriptions`` are all those of the topic.
     """
-    of_topic, of_subscription = policies.max_consumers, policies.max_consumers_per_subscription
-    if of_topic and sum(len(each.consumers) for each in subscriptions) >= of_topic:
-        message = "Topic reached max consumers limit (maxConsumersPerTopic)"
-        raise RequestError(ServerError.ConsumerBusy, message, Limit.CONSUMERS_OF_TOPIC)
-    if of_subscription and len(subscription.consumers) >= of_subscription:
+    check_room_in_topic(policies, subscriptions)
+    limit = policies.max_consumers_per_subscription
+    if limit and len(subscription.consumers) >= limit:
         message = "Subscription reached max consumers limit (maxConsumersPerSubscription)"
         raise RequestError(ServerError.ConsumerBusy, message, Limit.CONSUMERS_OF_SUBSCRIPTION)
+
+
+def check_room_in_topic(policies: EffectivePolicies, subscriptions: Iterable[Consumed]) -> None:
+    """Raise RequestError with ConsumerBusy if the topic, whose subscriptions these are, has too many consumers."""
+    limit = policies.max_consumers
+    if limit and sum(len(each.consumers) for each in subscriptions) >= limit:
+        message = "Topic reached max consumers limit (maxConsumersPerTopic)"
+        raise RequestError(ServerError.ConsumerBusy, message, Limit.CONSUMERS_OF_TOPIC)
 
 
 def check_room_for_subscription(topic: Subscribable) -> None:

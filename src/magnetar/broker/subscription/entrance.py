@@ -8,7 +8,12 @@ from magnetar.base.errors import RequestError, ServerError
 from magnetar.base.names import check_length
 from magnetar.base.position import EARLIEST, LATEST
 from magnetar.broker.settings.properties import subscription_properties
-from magnetar.broker.subscription.admission import check_room_for_subscription, check_type, may_create_subscription
+from magnetar.broker.subscription.admission import (
+    check_room_for_subscription,
+    check_room_in_topic,
+    check_type,
+    may_create_subscription,
+)
 from magnetar.broker.subscription.subscription import SubscribedTopic
 from magnetar.wire.message_id import position_of
 from magnetar.wire.proto import pulsar_api_pb2 as pb
@@ -77,6 +82,8 @@ class TopicEntrance:
         check_length("subscription", command.subscription, topic.environment.config.maxNameLength)
         properties = subscription_properties(command.subscription_properties, topic.environment.config)
         check_room_for_subscription(topic)
+        if not command.durable:  # it is removed with its consumer, so there must be none without a consumer
+            check_room_in_topic(topic.policies, topic.subscriptions.values())
         return topic.create_subscription(
             command.subscription, self._start(command), durable=command.durable, properties=properties
         )

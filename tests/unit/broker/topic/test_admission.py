@@ -10,7 +10,7 @@ from magnetar.admin.topic_service import StatsOptions
 from magnetar.base.errors import AdminError, ServerError
 from magnetar.base.position import EARLIEST
 from magnetar.broker.admin.administration import Administration
-from magnetar.sim.cluster import TOPIC, Cluster, Shared
+from magnetar.sim.cluster import TOPIC, Cluster, Exclusive, Shared
 from magnetar.wire.proto import pulsar_api_pb2 as pb
 from tests.unit.broker.policies import set_in_namespace, set_in_topic
 
@@ -54,6 +54,15 @@ def test_a_topic_takes_so_many_consumers() -> None:
     for number in (1, 2, 3):
         client.subscribe(number, Shared, subscription=f"s{number}")
     assert refused(cluster, client) == [(ServerError.ConsumerBusy, "maxConsumersPerTopic")]
+
+
+def test_a_reader_that_is_refused_leaves_no_subscription() -> None:
+    cluster = limited(maxConsumersPerTopic=1)
+    client = cluster.client()
+    client.subscribe(1, Shared)
+    client.subscribe(2, Exclusive, subscription="reader", durable=False)
+    assert refused(cluster, client) == [(ServerError.ConsumerBusy, "maxConsumersPerTopic")]
+    assert list(cluster.topic().subscriptions) == ["worker"]
 
 
 def test_a_topic_takes_so_many_subscriptions() -> None:
