@@ -76,11 +76,18 @@ class SubscriptionUpdates:
             subscription = self._create(update)
         elif not subscription.is_durable:
             return  # a client's own non-durable subscription with the same name
+        if subscription.last_updates.get(source) != update:  # a repeated one must not undo a seek made meanwhile
+            subscription.last_updates[source] = update
+            self._acknowledge(source, subscription, update, position)
+        subscription.flushes.now()
+
+    def _acknowledge(
+        self, source: str, subscription: Subscription, update: SubscriptionUpdate, position: Position
+    ) -> None:
         if update.claims is None:
             subscription.acknowledge_through(position)
         else:
             self._acknowledge_claims(source, subscription, update.claims.acknowledged, position)
-        subscription.flushes.now()
 
     def _apply_later(self, source: str, update: SubscriptionUpdate) -> None:
         """Apply an update that creates a subscription when the trims of its topic are durable."""

@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from magnetar.cursor.cursor import Cursor
     from magnetar.cursor.ranges import Range
     from magnetar.geo.origins.intervals import IntervalSet
+    from magnetar.geo.snapshots.markers import SubscriptionUpdate
     from magnetar.metadata.store import OnDurable
 
 REPLICATED_PROPERTY = "pulsar.replicated.subscription"
@@ -113,6 +114,8 @@ class Subscription(Part):
         self.claims_applied: dict[str, tuple[Mapping[str, IntervalSet], Position]] = {}
         """Claims of the last update of PIP-33 from each cluster, and the position up to which they are acknowledged
         here; see ``TopicSnapshots``. Empty after the cursor was moved."""
+        self.last_updates: dict[str, SubscriptionUpdate] = {}
+        """Last update of PIP-33 from each cluster, which its link may repeat; kept when the cursor is moved."""
         self.rates = Rates(5)
         """Rates of the counters of its consumers, and of ``expired``."""
         self.last_acked_at = 0.0

@@ -400,6 +400,29 @@ def test_news_that_was_under_way_when_a_link_was_lost_arrives_all_the_same(silen
     assert mesh.acknowledged("jfk") == {"a"}
 
 
+def test_an_update_that_a_link_repeats_does_not_undo_a_seek() -> None:
+    mesh = Mesh("ewr", "jfk")
+    mesh.publish("ewr", "a", "b")
+    consumer = mesh.subscribe("ewr")
+    mesh.second()
+    mesh.second()
+    first, second = mesh.texts("ewr")
+    consumer.ack(first, second)
+    mesh.second()
+    assert mesh.acknowledged("jfk") == {"a", "b"}
+    mover = mesh.subscribe("jfk", permits=0)
+    mover.say(commands.seek(consumer_id=1, request_id=mover.request_id(), position=EARLIEST))
+    mesh.pipes["ewr", "jfk"].attach(permits=1000)
+    mesh.carry()
+    assert mesh.acknowledged("jfk") == set()
+    mesh.publish("ewr", "c")
+    mesh.carry()
+    consumer.ack(mesh.end("ewr"))
+    mesh.second()
+    mesh.second()
+    assert mesh.acknowledged("jfk") == {"a", "b", "c"}, "a later update counts: an update only moves forward"
+
+
 @pytest.mark.parametrize("others", [0, 1])
 @pytest.mark.parametrize("is_sent", [False, True])
 def test_no_update_of_a_deleted_subscription_follows_later(*, is_sent: bool, others: int) -> None:
