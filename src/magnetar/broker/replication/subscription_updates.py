@@ -9,6 +9,7 @@ import structlog
 from magnetar.base.position import EARLIEST, Position
 from magnetar.broker.replication.interfaces import ReplicatingTopic
 from magnetar.broker.replication.trims import when_trims_are_stored
+from magnetar.broker.subscription.names import check_subscription_name
 from magnetar.cursor.ranges import Range
 from magnetar.geo.snapshots.claims import changed_from, claimed
 
@@ -119,12 +120,13 @@ class SubscriptionUpdates:
     def _create(self, update: SubscriptionUpdate) -> Subscription:
         """Create a subscription at the start in the update; for an update of Apache Pulsar, at the earliest entry.
 
-        At the latest entry, it would skip messages (apache/pulsar#20767).
+        At the latest entry, it would skip messages (apache/pulsar#20767). Raises RequestError for a reserved name.
         """
         if update.claims is None:
             subscription = self._topic.create_subscription(update.name, self._topic.log.before_first())
             self._topic.set_replicated(subscription, replicated=True)
             return subscription
+        check_subscription_name(update.name)
         epoch = self._topic.progress.tombstones.epoch_for_new(update.name)
         self._topic.create_replicated(update.claims.state(update.name, epoch))
         return self._topic.subscriptions[update.name]

@@ -766,6 +766,19 @@ def test_no_update_creates_a_subscription_while_a_crash_would_bring_trimmed_entr
     assert list(topic.subscriptions) == ["worker"]
 
 
+@pytest.mark.parametrize("claims", [None, ({}, {})])
+@pytest.mark.parametrize("name", ["", "pulsar.dedup", "pulsar.repl.jfk", "pulsar.repl.lga"])
+def test_no_update_creates_a_subscription_with_a_reserved_name(name: str, claims: tuple[Any, Any] | None) -> None:
+    mesh = among_others()
+    mesh.publish("ewr", "a")
+    writer = apache_writer(mesh)
+    entry = from_apache(markers.UPDATE, markers.subscription_update(name, {"ewr": mesh.end("ewr")}, claims), 1)
+    writer.say(commands.send(producer_id=1, sequence_id=0, entry=entry, marker=True))
+    assert len(writer.receipts()) == 1
+    assert mesh.clusters["ewr"].topic().subscriptions == {}
+    assert mesh.problems() == []
+
+
 def test_an_update_beyond_the_end_of_the_log_acknowledges_nothing() -> None:
     mesh = among_others()
     mesh.publish("ewr", "a")
