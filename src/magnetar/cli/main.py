@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 import magnetar
-from magnetar.base.errors import MagnetarError
+from magnetar.base.errors import ClusterUnreachableError, MagnetarError
 from magnetar.cli.commands import Commands
 from magnetar.cli.failures import ExitCode, FailedError, Failure, requested_output
 from magnetar.cli.global_options import EarlyAdminUrl, EarlyOutput, EarlyProfile
@@ -71,7 +71,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except FailedError as error:
         return error.failure.show(output)
     except MagnetarError as error:
-        return Failure.of_text(str(error), ExitCode.FAILED).show(output)
+        code = ExitCode.UNREACHABLE if isinstance(error, ClusterUnreachableError) else ExitCode.FAILED
+        return Failure.of_text(str(error), code).show(output)
     except typer.Abort:
         return Failure(ExitCode.FAILED, "interrupted").show(output)
     return code if isinstance(code, int) else ExitCode.DONE

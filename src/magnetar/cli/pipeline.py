@@ -33,6 +33,7 @@ if TYPE_CHECKING:
 
     from rich.console import RenderableType
 
+    from magnetar.pipeline.driver.metrics import ReplicationMetrics
     from magnetar.pipeline.driver.replicate import Event, Progress
 
 app = noun("Replicate entries between clusters with Apache Spark.")
@@ -57,7 +58,7 @@ def replicate(
             "separated by commas."
         ),
     ] = "",
-    metrics_port: Annotated[int | None, typer.Option(help="Port of the Prometheus metrics.")] = None,
+    metrics_port: Annotated[int | None, typer.Option(min=0, max=65535, help="Port of the Prometheus metrics.")] = None,
     output: Annotated[
         Output, typer.Option("--output", "-o", help="Format of the progress; text: a table if stdout is a terminal.")
     ] = Output.TEXT,
@@ -74,7 +75,7 @@ def replicate(
         signal.signal(number, lambda *_: stop.set())
     metrics = ReplicationMetrics()
     if metrics_port is not None:
-        metrics.serve(metrics_port)
+        _serve(metrics, metrics_port)
     show = _json_lines() if output is Output.JSON or not sys.stdout.isatty() else _table()
 
     def tell(event: Event) -> None:
@@ -82,6 +83,15 @@ def replicate(
         show(event)
 
     Replication(settings, tell, random.Random()).run(stop)  # noqa: S311 - jitter, not secrets
+
+
+def _serve(metrics: ReplicationMetrics, port: int) -> None:
+    """Serve the metrics; raises ConfigurationError if the port cannot be used."""
+    try:
+        metrics.serve(port)
+    except OSError as error:
+        message = f"cannot use port {port} for the metrics: {error.strerror}\nhint: choose another --metrics-port"
+        raise ConfigurationError(message) from error
 
 
 def with_urls(clusters: str) -> str:

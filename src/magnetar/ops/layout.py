@@ -151,9 +151,17 @@ def require_free_ports(clusters: Sequence[LocalCluster]) -> None:
 
 @contextmanager
 def hold(data: Path) -> Iterator[None]:
-    """Lock ``data`` for the block; raises ConfigurationError, which names the process that holds the lock."""
-    data.mkdir(parents=True, exist_ok=True)
-    with (data / "up.lock").open("a+", encoding="ascii") as lock:
+    """Lock ``data``, which is created, for the block.
+
+    Raises ConfigurationError if that fails; it names the process that holds the lock.
+    """
+    try:
+        data.mkdir(parents=True, exist_ok=True)
+        file = (data / "up.lock").open("a+", encoding="ascii")
+    except OSError as error:
+        message = f"cannot use the directory {data}: {error.strerror}\nhint: choose another directory"
+        raise ConfigurationError(message) from error
+    with file as lock:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError as error:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import socket
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -113,3 +114,21 @@ def test_the_text_of_an_unreachable_cluster_is_json(capsys: pytest.CaptureFixtur
     found = json.loads(capsys.readouterr().err)
     assert (found["url"], found["exitCode"]) == ("http://127.0.0.1:1", 3)
     assert "magnetar standalone" in found["hint"]
+
+
+def test_the_pipeline_reports_clusters_that_do_not_answer(capsys: pytest.CaptureFixture[str]) -> None:
+    clusters = "ewr=http://127.0.0.1:1,jfk=http://127.0.0.1:1"
+    assert main(["pipeline", "replicate", "--clusters", clusters, "-o", "json"]) is ExitCode.UNREACHABLE
+    assert json.loads(capsys.readouterr().err)["exitCode"] == ExitCode.UNREACHABLE
+
+
+def test_a_port_in_use_is_named(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.setattr("magnetar.cli.pipeline.addresses", lambda _: ())
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        port = taken.getsockname()[1]
+        clusters = "ewr=http://127.0.0.1:1,jfk=http://127.0.0.1:1"
+        code = main(["pipeline", "replicate", "--clusters", clusters, "--metrics-port", str(port)])
+    assert code is ExitCode.FAILED
+    assert f"error: cannot use port {port} for the metrics: Address already in use" in capsys.readouterr().err

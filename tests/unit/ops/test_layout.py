@@ -70,3 +70,10 @@ def test_a_directory_is_held_by_one_at_a_time(tmp_path: Path) -> None:
         pass
     with hold(tmp_path):
         pass
+
+
+def test_a_directory_that_cannot_be_created_is_named(tmp_path: Path) -> None:
+    file = tmp_path / "file"
+    file.touch()
+    with pytest.raises(ConfigurationError, match=r"cannot use the directory .*/file: File exists"), hold(file):
+        pass
