@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from math import ceil
 from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from magnetar.base.position import Position
-    from magnetar.broker.dispatch.consumer import Consumer, ConsumerOptions
+    from magnetar.broker.dispatch.consumer import Consumer, ConsumerOptions, Delivery
     from magnetar.cursor.ranges import Range
 
 
@@ -93,3 +94,27 @@ class Consumers:
     def remove(self, consumer: Consumer) -> None:
         """Remove a consumer."""
         del self.consumers[consumer]
+
+
+class SizeEstimate:
+    """Estimates the number of messages of entries that are not read yet, from those that were read last.
+
+    Entries that are read and cannot be sent are read again.
+    """
+
+    def __init__(self) -> None:
+        """Assume one message in each entry."""
+        self._messages_per_entry = 1.0
+
+    def note(self, run: Sequence[Delivery]) -> None:
+        """Record entries that were read."""
+        if run:
+            self._messages_per_entry = sum([each.messages for each in run]) / len(run)
+
+    def permits_for(self, entries: int) -> int:
+        """Return the number of permits for this number of entries."""
+        return ceil(entries * self._messages_per_entry)
+
+    def entries_for(self, permits: int) -> int:
+        """Return the number of entries that use this number of permits, at least 1 if there are permits."""
+        return ceil(permits / self._messages_per_entry)

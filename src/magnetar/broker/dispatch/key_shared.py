@@ -191,7 +191,7 @@ class KeySharedDispatcher(HashOwners, MultipleConsumersDispatcher[WaitingEntries
     def _next_waiting(self, consumer: Consumer, limit: int) -> list[tuple[Position, bytes]]:
         """Remove the waiting entries of a consumer, as many as one read and its permits allow."""
         unread, wanted = self._unread, dict[Position, int]()
-        through, room = unread.readable_through(), min(limit, self._room(consumer))
+        through, room = unread.readable_through(), min(limit, self._sizes.entries_for(self._room(consumer)))
         while not wanted and (taken := self._replay.take(consumer, through, room)):
             wanted = {position: its_hash for position, its_hash in taken if not unread.is_finished(position)}
         if not wanted:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
 
 from magnetar.base.limits import Limit
 from magnetar.base.parts import Part
-from magnetar.broker.dispatch.base import Consumers
+from magnetar.broker.dispatch.base import Consumers, SizeEstimate
 from magnetar.broker.dispatch.consumer import Delivery
 from magnetar.broker.dispatch.delayed import DelayedEntries
 from magnetar.broker.dispatch.entry_counts import EntryCounts, by_ledger
@@ -79,6 +79,7 @@ class MultipleConsumersDispatcher(Consumers, Part, ABC, Generic[R]):
         self._read_position = unread.first()
         self._replay = replay
         self._redelivery_counts = EntryCounts()
+        self._sizes = SizeEstimate()
         self._unacked_messages = 0
         """Number of messages held by all consumers together."""
         self._returning: deque[EntryCounts] = deque()
@@ -207,7 +208,8 @@ class MultipleConsumersDispatcher(Consumers, Part, ABC, Generic[R]):
                 return
         if self._blocked or not self._delayed.is_ready:
             return
-        limit = self._permits(self._config.dispatcherMaxReadBatchSize)
+        enough = self._config.dispatcherMaxReadBatchSize
+        limit = min(enough, self._sizes.entries_for(self._permits(self._sizes.permits_for(enough))))
         if self._unread.throttle is not None and limit > 0:
             limit = min(limit, self._unread.throttle.room())
         if limit <= 0 or not self._dispatch_read(limit):
@@ -292,6 +294,7 @@ class MultipleConsumersDispatcher(Consumers, Part, ABC, Generic[R]):
                 remaining = state.remaining(position)
                 left = messages if remaining is None else remaining.bit_count()
                 due.append(Delivery(position.entry_id, entry, left, counts[position], remaining))
+        self._sizes.note(due)
         return due
 
     def _send(self, consumer: Consumer, ledger_id: int, run: list[Delivery], now: float) -> None:

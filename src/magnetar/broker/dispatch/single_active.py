@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from magnetar.base.errors import RequestError, ServerError
 from magnetar.base.parts import Part
 from magnetar.base.position import Position
-from magnetar.broker.dispatch.base import Consumers
+from magnetar.broker.dispatch.base import Consumers, SizeEstimate
 from magnetar.broker.dispatch.consumer import Delivery
 from magnetar.broker.dispatch.election import Candidates
 from magnetar.broker.dispatch.notices import ActiveNotices
@@ -109,6 +109,7 @@ class SingleActiveDispatcher(ActiveConsumer, Part):
         )
         self._read_limit = config.dispatcherMaxReadBatchSize
         self._read_position = unread.first()
+        self._sizes = SizeEstimate()
 
     def remove(self, consumer: Consumer) -> None:
         """Elect again at the end of this turn, once for all consumers that leave in the turn."""
@@ -155,7 +156,7 @@ class SingleActiveDispatcher(ActiveConsumer, Part):
         consumer = self.active
         if consumer is None or not consumer.is_ready or self._switching is not None:
             return
-        limit = min(self._read_limit, consumer.permits)
+        limit = min(self._read_limit, self._sizes.entries_for(consumer.permits))
         if self._unread.throttle is not None:
             limit = min(limit, self._unread.throttle.room())
             if not limit:
@@ -191,6 +192,7 @@ class SingleActiveDispatcher(ActiveConsumer, Part):
             permits -= messages
             if permits <= 0:
                 break
+        self._sizes.note(run)
         ledger_id = entries[0][0].ledger_id
         consumer.send(ledger_id, run, self._unread.environment.clock.now(), consumer.epoch)
         if throttle is not None:
