@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from magnetar.base.position import LONG_MAX
 from magnetar.wire.message_id import message_id
 from magnetar.wire.proto import pulsar_api_pb2 as pb
 
@@ -47,11 +48,14 @@ def producer_success(
     topic_epoch: int | None = None,
     last_origin: Position | None = None,
 ) -> bytes:
-    """Build PRODUCER_SUCCESS; only replication producers get ``last_origin``."""
+    """Build PRODUCER_SUCCESS; only replication producers get ``last_origin``.
+
+    Sequence ids are unsigned in SEND and signed here. Clients convert one above LONG_MAX back.
+    """
     body = pb.CommandProducerSuccess(
         request_id=request_id,
         producer_name=producer_name,
-        last_sequence_id=last_sequence_id,
+        last_sequence_id=last_sequence_id if last_sequence_id <= LONG_MAX else last_sequence_id - (1 << 64),
         schema_version=schema_version,
         topic_epoch=topic_epoch,
         producer_ready=True,

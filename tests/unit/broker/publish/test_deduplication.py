@@ -181,6 +181,18 @@ def test_a_producer_is_told_where_to_go_on() -> None:
     assert publisher.last_sequence_id() == 9
 
 
+def test_a_producer_with_the_highest_sequence_ids_connects_again() -> None:
+    """The initial sequence id of a C++ or Python producer may be negative; SEND has it as an unsigned number."""
+    cluster = Cluster(settings=ON)
+    publisher = Publisher(cluster)
+    publisher.client.names()
+    publisher.send(2**64 - 5, 2**64 - 4)
+    publisher.client.leave()
+    publisher.connect()
+    assert publisher.last_sequence_id() == -4
+    assert cluster.loop.problems == []
+
+
 def test_a_producer_is_told_to_go_on_behind_what_is_durable_and_no_further() -> None:
     cluster = Cluster(settings=ON)
     publisher = Publisher(cluster)
