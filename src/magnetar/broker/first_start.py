@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from magnetar.base.errors import ConfigurationError
 from magnetar.base.names import NamespaceName
 from magnetar.metadata.policies import DEFAULT_NUMBER_OF_NAMESPACE_BUNDLES, BundlesData, Policies, TenantInfo
 
@@ -13,6 +14,21 @@ if TYPE_CHECKING:
 
 TENANT = "public"
 NAMESPACE = NamespaceName(TENANT, "default")
+
+
+def check_name(resources: Resources, cluster: str) -> None:
+    """Raise ConfigurationError if the data are those of another cluster.
+
+    Positions and acknowledgements of the other clusters name the cluster of their origin. A broker with the name of
+    another cluster would publish entries that the others have already, or take its own entries for replicated ones.
+    """
+    names = resources.own_addresses.names()
+    if names and cluster not in names:
+        message = (
+            f"clusterName={cluster}: the data directory is that of cluster {' or '.join(names)}, and the name of a "
+            f"cluster cannot be changed\nhint: set clusterName={names[0]}, or name another dataDirectory"
+        )
+        raise ConfigurationError(message)
 
 
 async def register_cluster(resources: Resources, cluster: str, data: ClusterData) -> bool:

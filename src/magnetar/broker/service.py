@@ -23,7 +23,7 @@ from magnetar.broker.delayed.store import DELAYED, DelayedStore
 from magnetar.broker.delayed.thread import StoreThread
 from magnetar.broker.domains import Domains
 from magnetar.broker.environment import Environment
-from magnetar.broker.first_start import NAMESPACE, register_cluster, update_addresses
+from magnetar.broker.first_start import NAMESPACE, check_name, register_cluster, update_addresses
 from magnetar.broker.housekeeping.maintenance import Maintenance
 from magnetar.broker.housekeeping.non_persistent import NonPersistentMaintenance
 from magnetar.broker.loop.cycles import CycleCollector
@@ -123,6 +123,7 @@ class Broker:
         memory = MemoryBudget(memory_limits(config, machine_memory_bytes()))
         metadata = LocalMetadataStore(config.dataDirectory / METADATA, self._clock)
         opened.callback(metadata.close)
+        check_name(Resources.over(metadata), config.clusterName)
         delayed = StoreThread(DelayedStore(config.dataDirectory / DELAYED), loop)
         opened.push_async_callback(asyncio.to_thread, delayed.close)
         named = read_named_ledgers(metadata)

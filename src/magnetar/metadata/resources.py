@@ -61,6 +61,10 @@ class OwnAddresses(Documents[str, ClusterData]):
 
     _kind = ClusterData
 
+    def names(self) -> list[str]:
+        """Return the names under which the broker registered itself, sorted."""
+        return self._store.children(_OWN_ADDRESSES)
+
     def _path(self, key: str) -> str:
         return f"{_OWN_ADDRESSES}/{key}"
 

@@ -2,8 +2,11 @@ from __future__ import annotations
 
 import asyncio
 
+import pytest
+
+from magnetar.base.errors import ConfigurationError
 from magnetar.base.real import SystemClock
-from magnetar.broker.first_start import NAMESPACE, register_cluster, update_addresses
+from magnetar.broker.first_start import NAMESPACE, check_name, register_cluster, update_addresses
 from magnetar.metadata.memory import MemoryMetadataStore
 from magnetar.metadata.policies import ClusterData
 from magnetar.metadata.resources import Resources
@@ -76,3 +79,13 @@ def test_a_cluster_that_is_not_registered_is_left_alone() -> None:
     resources.clusters.create("other", FIRST)
     assert start(resources, SECOND) == (False, False)
     assert not resources.clusters.exists("lone")
+
+
+def test_the_data_of_another_cluster_are_refused() -> None:
+    resources = empty()
+    check_name(resources, "lone")
+    start(resources, FIRST)
+    resources.clusters.create("other", SECOND)
+    check_name(resources, "lone")
+    with pytest.raises(ConfigurationError, match="the data directory is that of cluster lone, and"):
+        check_name(resources, "other")
