@@ -248,9 +248,10 @@ class TopicSnapshots:
 
     def reached(self, subscription: Subscription, mark_delete: Position) -> None:
         """Send the update for the durable position ``mark_delete``, in the positions of the other clusters."""
-        cache = self._caches.get(subscription.name)
+        is_current = self._topic.subscriptions.get(subscription.name) is subscription
+        cache = self._caches.get(subscription.name) if is_current else None
         if cache is None or subscription.cursor.state.mark_delete_position < mark_delete:
-            return  # the subscription is not replicated, or was moved back meanwhile
+            return  # the subscription was deleted, is not replicated, or was moved back meanwhile
         snapshot = cache.advance(mark_delete)
         if snapshot is None or subscription.progress is None:
             return

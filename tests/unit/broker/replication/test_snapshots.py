@@ -449,6 +449,27 @@ def test_no_update_of_a_deleted_subscription_follows_later(*, is_sent: bool, oth
     assert mesh.acknowledged("jfk") == set()
 
 
+def test_a_write_that_outlives_its_subscription_updates_none_of_its_name() -> None:
+    mesh = Mesh("ewr", "jfk")
+    mesh.publish("ewr", "a")
+    consumer, ewr = mesh.subscribe("ewr"), mesh.clusters["ewr"]
+    mesh.second()
+    mesh.second()
+    (position,) = mesh.texts("ewr")
+    elsewhere = mesh.subscribe("jfk", permits=0)
+    elsewhere.say(commands.unsubscribe(consumer_id=1, request_id=elsewhere.request_id()))
+    mesh.subscribe("jfk", permits=0)
+    ewr.prompt = False
+    consumer.ack(position, request_id=consumer.request_id())
+    consumer.say(commands.unsubscribe(consumer_id=1, request_id=consumer.request_id()))
+    assert ewr.store.pending, "the acknowledgement is being written"
+    mesh.subscribe("ewr", permits=0)
+    ewr.prompt = True
+    mesh.carry()
+    assert mesh.acknowledged("ewr") == set()
+    assert mesh.acknowledged("jfk") == set()
+
+
 def test_resent_lost_entries_are_acknowledged_too() -> None:
     """The last snapshot does not have its new position, and without entries no other one would be due."""
     mesh = Mesh("ewr", "jfk")
