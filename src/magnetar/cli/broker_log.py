@@ -6,12 +6,12 @@ import logging
 import os
 import sys
 import threading
-from logging.handlers import RotatingFileHandler
 from typing import TYPE_CHECKING
 
 import structlog
 
 from magnetar.base.errors import ConfigurationError
+from magnetar.base.logs.rotated_output import RotatingLog
 
 if TYPE_CHECKING:
     from types import TracebackType
@@ -79,7 +79,7 @@ class RotatedFile:
         """Open the file."""
         size_max, kept = settings.logFileMaxMB * _MIB, settings.logFilesKept
         try:
-            self._handler = RotatingFileHandler(settings.logFile, maxBytes=size_max, backupCount=kept, encoding="utf-8")
+            self._handler = RotatingLog(settings.logFile, maxBytes=size_max, backupCount=kept, encoding="utf-8")
         except OSError as error:
             message = f"cannot write logFile {settings.logFile}: {error.strerror}\nhint: name another file"
             raise ConfigurationError(message) from error

@@ -109,6 +109,25 @@ def test_the_file_is_rotated_and_old_ones_are_removed(tmp_path: Path) -> None:
     assert all((tmp_path / name).stat().st_size <= 1 << 20 for name in names)
 
 
+def test_a_file_that_cannot_be_rotated_loses_no_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """For example because the broker may write the file, but not rename it."""
+
+    def refuse(*_: object) -> None:
+        raise PermissionError
+
+    logger = RotatedFile(LogSettings(logFile=str(tmp_path / "broker.log"), logFileMaxMB=1, logFilesKept=2))()
+    with monkeypatch.context() as patch:
+        patch.setattr("os.rename", refuse)
+        for number in range(1030):
+            logger.msg(f"{number:05} {'x' * 1017}")
+    lines = (tmp_path / "broker.log").read_text().splitlines()
+    assert [int(line.split()[0]) for line in lines] == [*range(1030)]
+    logger.msg("rotated")
+    logger.close()
+    assert (tmp_path / "broker.log").read_text() == "rotated\n"
+    assert (tmp_path / "broker.log.1").read_text().splitlines() == lines
+
+
 def test_a_file_that_cannot_be_written_is_named(tmp_path: Path) -> None:
     with pytest.raises(ConfigurationError, match=r"cannot write logFile .*: No such file or directory"):
         configure_log(LogSettings(logFile=str(tmp_path / "absent" / "broker.log")), lambda *_: {})
