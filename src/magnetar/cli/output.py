@@ -24,6 +24,9 @@ _PIPE_WIDTH = 1000
 _BETWEEN_COLUMNS = 3
 """Spaces for each column of a table."""
 
+_ESCAPED = {code: f"\\x{code:02x}" for code in (*range(32), *range(127, 160)) if chr(code) not in "\t\n"}
+"""Control characters, which a terminal would obey, and how they are shown."""
+
 UNKNOWN = "unknown"
 """Printed instead of a number that is not known."""
 
@@ -153,7 +156,7 @@ def _cell(value: object) -> str:
         case None:
             return "-"
         case _:
-            return str(value)
+            return str(value).translate(_ESCAPED)
 
 
 def _stdout() -> Console:

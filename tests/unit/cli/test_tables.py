@@ -128,3 +128,13 @@ def check(shown: str, words: list[str]) -> None:
     folded = "".join(shown.split())  # a word that is too long for a line
     assert [word for word in words if word not in shown and word not in folded] == []
     assert "…" not in shown
+
+
+def test_control_characters_of_messages_are_shown_and_not_obeyed(capsys: pytest.CaptureFixture[str]) -> None:
+    show_table([{"messageId": "1:0", "payload": "\x1b[2Jred\x00\x9b1m"}])
+    show_fields({"payload": "\x1b[2J", "schema": "a\n\tb"})
+    shown = capsys.readouterr().out
+    assert r"\x1b[2Jred\x00\x9b1m" in shown
+    assert r"payload  \x1b[2J" in shown
+    assert r"\x09" not in shown
+    assert "\x1b" not in shown
