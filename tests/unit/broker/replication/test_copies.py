@@ -149,6 +149,33 @@ def test_a_damaged_copy_is_skipped_and_the_count_is_not_known_until_it_is_acknow
     assert len(read_all(network["jfk"])) == 6, "the next life gets what can be read again by then"
 
 
+def test_a_damaged_copy_that_is_restored_is_returned_after_a_restart() -> None:
+    network, _ = scenario("ewr", "jfk")
+    store = network["ewr"].store
+    store.damaged = {each for ledger in store.ledgers.values() for each in ledger.entries if each.endswith(b"d")}
+    store.cached = False
+    rebuild(network, "jfk")
+    carry(network)
+    assert lost(network) is None
+    store.damaged = set()
+    network["ewr"].crash()
+    network.progress()
+    carry(network)
+    assert sorted(read_all(network["jfk"])) == ["a", "b", "c", "d", "e", "own"]
+    assert lost(network) == 0
+
+
+def test_copies_before_a_damaged_one_are_returned_to_each_life() -> None:
+    network, _ = scenario("ewr", "jfk")
+    store = network["ewr"].store
+    store.damaged = {each for ledger in store.ledgers.values() for each in ledger.entries if each.endswith(b"e")}
+    store.cached = False
+    for first_ledger_id in (1_000, 2_000):
+        rebuild(network, "jfk", first_ledger_id)
+        carry(network)
+        assert sorted(read_all(network["jfk"])) == ["a", "b", "c", "d", "own"]
+
+
 def test_a_pipeline_of_an_earlier_release_carries_no_copies() -> None:
     network, _ = scenario("ewr", "jfk")
     rebuild(network, "jfk")

@@ -115,6 +115,8 @@ class Copies(Part):
         self._sent = EARLIEST
         self._skipped = EARLIEST
         """Newest copy that is known to be damaged."""
+        self._skipped_for: Life | None = None
+        """Life of the target for which ``_skipped`` holds; None before the first holder that may carry copies."""
         config = replicator.environment.config
         self._reader = EntryReader(
             replicator.topic.ledger,
@@ -133,8 +135,12 @@ class Copies(Part):
     def begin(self, consumer: Consumer) -> None:
         """Decide whether a new holder carries copies or own entries."""
         life = self._topic.progress.life_of(self._replicator.target)
-        takes_part = life is not None and COPIES_METADATA in consumer.metadata
-        self._life = life if life is not None and takes_part and self._is_pending(life) else None
+        self._life = None
+        if life is not None and COPIES_METADATA in consumer.metadata:
+            if life != self._skipped_for:
+                self._skipped, self._skipped_for = EARLIEST, life
+                self._read_again(life)
+            self._life = life if self._is_pending(life) else None
         if self._life is not None:
             self._sent = self.returned_through(self._life)
             log.info("copies_returned", topic=str(self._topic.name), target=self._replicator.target, life=str(life))
@@ -229,7 +235,19 @@ class Copies(Part):
     def _is_pending(self, life: Life) -> bool:
         index, target = self._topic.log.index, self._replicator.target
         newest = index.newest_through(target, Position(life.first_ledger_id, -1))
-        return newest is not None and max(self.returned_through(life), self._skipped) < newest
+        skipped = self._skipped if life == self._skipped_for else EARLIEST
+        return newest is not None and max(self.returned_through(life), skipped) < newest
+
+    def _read_again(self, life: Life) -> None:
+        """Go back to the first copy that an earlier run found damaged: an operator may have restored it since.
+
+        The target ignores copies that it has.
+        """
+        found = [Position(ledger_id, entries[0]) for ledger_id, entries in self.skipped(life)]
+        if found:
+            first = min(found)
+            self._forget_skipped()
+            self._note(life, min(self.returned_through(life), Position(first.ledger_id, first.entry_id - 1)))
 
     def _skip(self, error: DamagedEntriesError) -> None:
         """Skip damaged copies, which this cluster cannot return."""
