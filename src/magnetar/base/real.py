@@ -5,11 +5,14 @@ from __future__ import annotations
 import ctypes
 import os
 import time
+from functools import cache
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-    from pathlib import Path
+
+_BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 
 _PARTS_MAX = 1024
 """Maximum number of parts for one call of ``writev`` (IOV_MAX)."""
@@ -28,6 +31,18 @@ class SystemClock:
 
     now = staticmethod(time.time)
     monotonic = staticmethod(time.monotonic)
+
+    def boot(self) -> str:
+        """See Clock."""
+        return _boot_id()
+
+
+@cache
+def _boot_id() -> str:
+    try:
+        return _BOOT_ID.read_text(encoding="ascii").strip()
+    except OSError:
+        return ""
 
 
 class SystemFile:

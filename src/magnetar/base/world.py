@@ -20,6 +20,10 @@ class Clock(Protocol):
         """Seconds since some start; never goes back."""
         ...
 
+    def boot(self) -> str:
+        """Identify the time in which ``monotonic`` has one start, also for other processes; empty if not known."""
+        ...
+
 
 class File(Protocol):
     """One open file of the log."""

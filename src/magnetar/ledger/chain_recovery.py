@@ -17,6 +17,10 @@ if TYPE_CHECKING:
     from magnetar.ledger.store import LedgerStore
 
 
+CLOCK_SET_MS = 1000
+"""Milliseconds by which the wall clock may move against the monotonic one without being followed."""
+
+
 @dataclass(slots=True)
 class RecoveredChain:
     """The ledgers of a topic, all closed; by default of a topic without entries."""
@@ -27,7 +31,7 @@ class RecoveredChain:
     last_confirmed_entry: Position = EARLIEST
     """The newest durable entry, trimmed or not."""
     is_unsaved: bool = False
-    """Whether the stored list lacks when a ledger was closed, or entries that were found."""
+    """Whether the stored list lacks when a ledger was closed, or entries that were found, or that the clock was set."""
 
 
 def recover_chain(store: LedgerStore, topic: str, stored: Mapping[str, Any], clock: Clock) -> RecoveredChain:
@@ -39,6 +43,8 @@ def recover_chain(store: LedgerStore, topic: str, stored: Mapping[str, Any], clo
     recovered = RecoveredChain(last_confirmed_entry=Position.parse(str(stored["lastPosition"])))
     listed = stored["ledgers"]
     assert isinstance(listed, list)
+    moved_ms = _clock_moved_ms(stored.get("clock"), clock)
+    recovered.is_unsaved = abs(moved_ms) >= CLOCK_SET_MS
     for info in listed:
         ledger_id, confirmed = info["ledgerId"], info["entries"]
         entries = _stored_length(store, topic, ledger_id)
@@ -48,7 +54,7 @@ def recover_chain(store: LedgerStore, topic: str, stored: Mapping[str, Any], clo
             raise DataLossError(message)
         if entries:
             store.seal(ledger_id)
-            _add_closed(recovered, info, entries, store.size_bytes(ledger_id), clock)
+            _add_closed(recovered, _moved(info, moved_ms), entries, store.size_bytes(ledger_id), clock)
         else:
             store.delete(ledger_id)
     count = recovered.chain.entries
@@ -70,6 +76,22 @@ def _add_closed(recovered: RecoveredChain, info: Mapping[str, Any], entries: int
         appended_by_ms, recovered.is_unsaved = now_ms, True
     age_s = max(now_ms - appended_by_ms, 0) / 1000
     recovered.times.begin_window(Position(ledger_id, 0), clock.monotonic() - age_s)
+
+
+def _clock_moved_ms(stored: Mapping[str, Any] | None, clock: Clock) -> int:
+    """Return by how much the wall clock was set since the list was written; 0 if that is not known.
+
+    It is known since the machine started: until then the monotonic clock has the same start, also for other processes.
+    """
+    if stored is None or not clock.boot() or stored["boot"] != clock.boot():
+        return 0
+    return round((clock.now() - clock.monotonic()) * 1000) - int(stored["offset"])
+
+
+def _moved(info: Mapping[str, Any], moved_ms: int) -> Mapping[str, Any]:
+    """Return the times of a listed ledger by the present setting of the wall clock."""
+    told = {key: info[key] + moved_ms for key in ("closedAt", "appendedBy") if info.get(key) is not None}
+    return {**info, **told}
 
 
 def _stored_length(store: LedgerStore, topic: str, ledger_id: int) -> int:

@@ -4,13 +4,14 @@ The list is one JSON value in the metadata store, and the topic exists as long a
 
     {"ledgers": [{"ledgerId": 5, "createdAt": ms, "closedAt": ms or null, "entries": 10,
                   "appendedBy": ms, "recovered": true}, ...],
-     "lastPosition": "4:9", "properties": {"name": "value"}}
+     "lastPosition": "4:9", "properties": {"name": "value"}, "clock": {"boot": "id", "offset": ms}}
 
 A ledger is listed before its first entry is written. ``entries`` is how many were known to be durable when the list
 was written: the ledger may hold more, never fewer. ``appendedBy`` is when the last entry of a closed ledger was
 appended; where it is missing, ``closedAt`` is a later bound. ``recovered`` is there only if the ledger was closed when
 the topic was opened after a crash: nobody recorded when its last entries were appended. ``lastPosition`` is the newest
-durable entry by then, trimmed or not.
+durable entry by then, trimmed or not. ``clock`` relates the times to the monotonic clock of the machine: ``offset`` is
+the lead of the wall clock over it. It tells by how much the wall clock was set since, unless the machine started again.
 """
 
 from __future__ import annotations
@@ -178,6 +179,7 @@ class LedgerList:
             "ledgers": [self._entry(log, ledger) for ledger in log.ledgers()],
             "lastPosition": str(log.last_confirmed_entry),
             "properties": self.properties,
+            "clock": {"boot": self._clock.boot(), "offset": round(log.wall_offset_s * 1000)},
         }
         return json.dumps(listed).encode()
 
@@ -190,8 +192,7 @@ class LedgerList:
         }
         bound = log.times.bound_of(Position(ledger.ledger_id, ledger.entries - 1))
         if ledger.closed_ms is not None and bound is not None and ledger.entries:
-            age_ms = int((self._clock.monotonic() - bound) * 1000)
-            listed["appendedBy"] = int(self._clock.now() * 1000) - age_ms + 1  # both are cut to milliseconds
+            listed["appendedBy"] = log.wall_ms(bound) + 1  # it is cut to milliseconds
             if ledger.is_recovered:
                 listed["recovered"] = True
         return listed

@@ -30,7 +30,13 @@ class LogPositions(Part):
         self.last_confirmed_entry = recovered.last_confirmed_entry
         """The newest durable entry, even if it has been trimmed since; EARLIEST if there never was one."""
         self._opened_after = recovered.last_confirmed_entry
+        self.wall_offset_s = clock.now() - clock.monotonic()
+        """The wall clock's lead over the monotonic clock, to which the times of closed ledgers refer."""
         self._clock = clock
+
+    def wall_ms(self, monotonic_s: float | None = None) -> int:
+        """Return a monotonic time, by default now, in milliseconds since the epoch by ``wall_offset_s``."""
+        return int(((self._clock.monotonic() if monotonic_s is None else monotonic_s) + self.wall_offset_s) * 1000)
 
     @property
     def entries(self) -> int:

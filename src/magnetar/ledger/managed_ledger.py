@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Self
 
 from magnetar.base.errors import ManagedLedgerFencedError
 from magnetar.base.position import Position
-from magnetar.ledger.chain_recovery import RecoveredChain, recover_chain
+from magnetar.ledger.chain_recovery import CLOCK_SET_MS, RecoveredChain, recover_chain
 from magnetar.ledger.ledger_list import LedgerList
 from magnetar.ledger.log_positions import LogPositions
 from magnetar.ledger.retention import count_unneeded
@@ -25,9 +25,6 @@ if TYPE_CHECKING:
     from magnetar.ledger.rollover import ManagedLedgerConfig
     from magnetar.ledger.store import LedgerStore, OnDurable, Run
     from magnetar.metadata.store import Delete, MetadataStore, Put
-
-_CLOCK_SET_MS = 1000
-"""Milliseconds by which the wall clock may move against the monotonic one without being followed."""
 
 
 class ManagedLedger(LogPositions):
@@ -52,8 +49,6 @@ class ManagedLedger(LogPositions):
         self._store = store
         self._listed = listed
         self._rollover = Rollover(store, listed, self, config, clock)
-        self._wall_offset_s = clock.now() - clock.monotonic()
-        """The wall clock's lead over the monotonic clock, to which the times of the closed ledgers refer."""
 
     @classmethod
     def open(
@@ -202,7 +197,7 @@ class ManagedLedger(LogPositions):
 
     def close_current(self) -> None:
         """Close the ledger that takes appends, so that it can be trimmed; the next append begins another one."""
-        self._rollover.close_current(int(self._clock.now() * 1000))
+        self._rollover.close_current()
 
     def create(self) -> None:
         """Let the topic exist before its first entry; it is fenced if that cannot be stored.
@@ -243,7 +238,7 @@ class ManagedLedger(LogPositions):
 
     def close(self) -> None:
         """Take no more appends until opened again; those under way are still reported."""
-        self._rollover.end(int(self._clock.now() * 1000))
+        self._rollover.end()
         self._follow_wall_clock()
         if self._listed.is_unsaved and self._listed.failure is None:
             self._listed.commit(self)
@@ -271,7 +266,7 @@ class ManagedLedger(LogPositions):
         is told leaves the topic as it was. Afterwards there is no topic any more; ``erasure`` has to follow. Raises
         ManagedLedgerFencedError.
         """
-        self._rollover.end(int(self._clock.now() * 1000))
+        self._rollover.end()
         if self._listed.version == ABSENT:
             on_durable(None)
         else:
@@ -288,10 +283,10 @@ class ManagedLedger(LogPositions):
     def _follow_wall_clock(self) -> None:
         """If the wall clock was set, move the times of closing by as much, so that no ledger seems older than it is."""
         offset_s = self._clock.now() - self._clock.monotonic()
-        moved_ms = round((offset_s - self._wall_offset_s) * 1000)
-        if abs(moved_ms) < _CLOCK_SET_MS:
+        moved_ms = round((offset_s - self.wall_offset_s) * 1000)
+        if abs(moved_ms) < CLOCK_SET_MS:
             return
-        self._wall_offset_s = offset_s
+        self.wall_offset_s = offset_s
         for ledger in self.chain.ledgers:
             if ledger.closed_ms is not None:
                 ledger.closed_ms += moved_ms

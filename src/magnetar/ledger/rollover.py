@@ -70,7 +70,7 @@ class Rollover:
         """
         now_ms = int(self._clock.now() * 1000)
         if self._current is not None and self._is_full(self._current, now_ms):
-            self._close(self._current, now_ms)
+            self._close(self._current)
         if self._current is None and self._next is None:
             self._list_next(now_ms)
         found = self._current or self._next
@@ -97,22 +97,21 @@ class Rollover:
         for run in held:
             run.report(error)
 
-    def end(self, now_ms: int) -> None:
+    def end(self) -> None:
         """Take no more appends."""
         self._is_ended = True
-        if self._current is not None:
-            self._close(self._current, now_ms)
+        self.close_current()
 
-    def close_current(self, now_ms: int) -> None:
+    def close_current(self) -> None:
         """Close the current ledger, also an empty one."""
         if self._current is not None:
-            self._close(self._current, now_ms)
+            self._close(self._current)
 
     def close_if_old(self, now_ms: int) -> None:
         """Close the current ledger if it has reached its greatest age, also an empty one."""
         current = self._current
         if current is not None and now_ms - current.created_ms >= self._config.max_rollover_ms:
-            self._close(current, now_ms)
+            self._close(current)
 
     def _list_next(self, now_ms: int) -> None:
         """List a new ledger for appends; raises StorageError if there is none, and none can be listed."""
@@ -173,8 +172,8 @@ class Rollover:
         full = ledger.entries >= config.max_entries_per_ledger or ledger.size >= config.max_size_per_ledger_bytes
         return full and age_ms >= config.min_rollover_ms
 
-    def _close(self, current: ChainLedger, now_ms: int) -> None:
+    def _close(self, current: ChainLedger) -> None:
         self._store.seal(current.ledger_id)
-        current.closed_ms = now_ms
+        current.closed_ms = self._log.wall_ms()
         self._current = None
         self._listed.is_unsaved = True

@@ -93,8 +93,8 @@ class Site:
         self.topic_events: list[tuple[State, Event]] = []
         """Lifecycle events of topics that are not yet counted: the state before the event, and the event."""
         self.seem_older: list[tuple[float, float]] = []
-        """Ends of processes that may not have recorded a clock set ahead: the time on the monotonic clock, and the
-        offset in seconds. All entries from before seem older by that offset.
+        """Losses of power after which the broker cannot know that the clock was set ahead: the time on the monotonic
+        clock, and the offset in seconds. All entries from before seem older by that offset.
         """
         self._ahead_s = 0.0
         self._unfinished: dict[ServerProtocol, list[Callable[[], None]]] = {}
@@ -174,6 +174,10 @@ class Site:
     def crash(self, chance: Random) -> None:
         """Lose the process, and unsynced data of the disk."""
         self._end(chance)
+        self.clock.boots += 1
+        if self._ahead_s:
+            self.seem_older.append((self.clock.monotonic(), self._ahead_s))
+            self._ahead_s = 0.0
         self.disk.crash_in(chance.randint(1, 3), chance)
         self._committer.tear()
         self.disk = self.disk.after_crash or self.disk.crash(chance)
@@ -191,9 +195,6 @@ class Site:
 
     def _end(self, chance: Random) -> None:
         self.running = False
-        if self._ahead_s:
-            self.seem_older.append((self.clock.monotonic(), self._ahead_s))
-            self._ahead_s = 0.0
         self.crashes += 1
         self.loop.die()
         self._network.break_all_of(self.loop)

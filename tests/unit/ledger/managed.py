@@ -39,6 +39,9 @@ class FakeClock:
     def monotonic(self) -> float:
         return self.seconds
 
+    def boot(self) -> str:
+        return ""
+
 
 class LedgerEnvironment:
     """A managed ledger's environment: a store, metadata and a clock."""

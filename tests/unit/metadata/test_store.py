@@ -39,6 +39,9 @@ class FixedClock:
         """Seconds since some start."""
         return 0.0
 
+    def boot(self) -> str:
+        return ""
+
 
 @pytest.fixture(params=["memory", "local"])
 def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[MetadataStore]:
@@ -235,6 +238,9 @@ class RunningClock(FixedClock):
         """Seconds since some start."""
         self.elapsed_s += REPORTS_S / 4
         return self.elapsed_s
+
+    def boot(self) -> str:
+        return ""
 
 
 async def reported_in_part(path: Path, heard: list[int]) -> LocalMetadataStore:

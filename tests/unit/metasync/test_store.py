@@ -45,6 +45,9 @@ class Cluster:
     def monotonic(self) -> float:
         return self.now_s
 
+    def boot(self) -> str:
+        return ""
+
     def restart(self) -> None:
         self.inner = self.inner.reopened()
         self._open()

@@ -102,6 +102,8 @@ class HandClock:
         self._loop = loop
         self.jumped_s = 0.0
         """The offset of the wall clock in seconds."""
+        self.boots = 0
+        """Number of losses of power. The monotonic clock does not start again with them, unlike that of a machine."""
         self.highest = 0.0
         """The latest wall clock time returned so far."""
         self._drift = 0.0
@@ -124,3 +126,7 @@ class HandClock:
     def monotonic(self) -> float:
         """See Clock."""
         return self._loop.time()
+
+    def boot(self) -> str:
+        """See Clock."""
+        return str(self.boots)

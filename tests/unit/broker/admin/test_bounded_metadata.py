@@ -41,6 +41,9 @@ class Admission:
         self._now += 1.0
         return self._now
 
+    def boot(self) -> str:
+        return ""
+
     def create(self, name: NamespaceName) -> None:
         self.namespaces.create(name, Policies())
 

@@ -175,6 +175,34 @@ def test_a_wall_clock_that_is_set_changes_no_age(jump_s: float) -> None:
     assert stage.backlog == 1
 
 
+@pytest.mark.parametrize("jump_s", [-HOUR_S, HOUR_S, 1e8])
+def test_a_wall_clock_that_is_set_while_a_topic_is_not_loaded_changes_no_age(jump_s: float) -> None:
+    """The monotonic clock has the same start for the next load, also after a restart of the broker."""
+    stage = Stage()
+    stage.publish()
+    stage.advance(100)
+    stage.cluster.do(lambda: stage.cluster.loop.create_task(stage.cluster.topics.stop()))
+    stage.cluster.clock.jumped_s = jump_s
+    stage.crash()
+    stage.advance(10)
+    assert stage.shown_age == 109
+    stage.expire()
+    assert stage.backlog == 1
+    stage.advance(TTL_S - 109)
+    stage.expire()
+    assert stage.backlog == 0
+
+
+def test_after_a_start_of_the_machine_ages_depend_on_the_wall_clock() -> None:
+    stage = Stage()
+    stage.publish()
+    stage.cluster.do(lambda: stage.cluster.loop.create_task(stage.cluster.topics.stop()))
+    stage.cluster.clock.boots += 1
+    stage.cluster.clock.jumped_s = 100.0
+    stage.crash()
+    assert stage.shown_age in (99, 100)
+
+
 def test_ages_survive_a_restart_to_the_length_of_a_ledger() -> None:
     stage = Stage()
     for _ in range(8):

@@ -30,6 +30,9 @@ class HandClock:
     def monotonic(self) -> float:
         return self.time
 
+    def boot(self) -> str:
+        return ""
+
 
 class Api:
     """An application that takes an eighth of a second."""
