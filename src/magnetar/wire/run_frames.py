@@ -1,7 +1,7 @@
 """Frames of a run, encoded without protobuf and byte for byte equal to protobuf's.
 
-Receipts of one producer, and messages of one consumer, differ only in a few numbers. If the encoded numbers have equal
-lengths, all other bytes are equal, and are encoded once.
+Receipts of one producer, and messages of one consumer, differ only in a few numbers. All other bytes are equal if the
+encoded numbers have equal lengths, and are encoded once for these lengths.
 """
 
 from __future__ import annotations
@@ -23,22 +23,15 @@ _MESSAGE = b"\x08\x09\x4a"
 
 def send_receipts(
     producer_id: int, heads: Sequence[tuple[int, int, int]], ledger_id: int, entry_ids: Sequence[bytes]
-) -> bytes | None:
-    """Encode a SEND_RECEIPT for each head (see ``Sends``); ``entry_ids`` are the encoded entry ids of the receipts.
-
-    Returns None if the encoded numbers differ in length.
-    """
+) -> bytes:
+    """Encode a SEND_RECEIPT for each head (see ``Sends``); ``entry_ids`` are the encoded entry ids of the receipts."""
     sequence_ids = varint.write_each([sequence_id for sequence_id, _, _ in heads])
     highest_ids = varint.write_each([highest for _, highest, _ in heads])
-    lengths = [_common_length(numbers) for numbers in (sequence_ids, entry_ids, highest_ids)]
-    if None in lengths:
-        return None
-    place = _open(b"\x1a", b"\x08" + varint.write(ledger_id) + b"\x10", len(entry_ids[0]))
-    rest = len(sequence_ids[0]) + len(place) + len(entry_ids[0]) + 1 + len(highest_ids[0])
-    command = _open(_SEND_RECEIPT, b"\x08" + varint.write(producer_id) + b"\x10", rest)
-    before = frame_opening(len(command) + rest) + command
+    lengths = list(zip(map(len, sequence_ids), map(len, entry_ids), map(len, highest_ids), strict=True))
     parts: list[bytes] = []
-    for sequence_id, number, highest_id in zip(sequence_ids, entry_ids, highest_ids, strict=True):
+    around = {each: _around_receipt(producer_id, ledger_id, *each) for each in set(lengths)}
+    for of_head, sequence_id, number, highest_id in zip(lengths, sequence_ids, entry_ids, highest_ids, strict=True):
+        before, place = around[of_head]
         parts += before, sequence_id, place, number, b"\x20", highest_id
     return b"".join(parts)
 
@@ -69,6 +62,14 @@ def messages(
     for number, entry in zip(numbers, entries, strict=True):
         parts += frame_opening(len(before) + rest, len(entry)), before, number, after, entry
     return b"".join(parts)
+
+
+def _around_receipt(producer_id: int, ledger_id: int, sequence: int, entry: int, highest: int) -> tuple[bytes, bytes]:
+    """Return the bytes before the sequence id, and before the entry id; the numbers have these encoded lengths."""
+    place = _open(b"\x1a", b"\x08" + varint.write(ledger_id) + b"\x10", entry)
+    rest = sequence + len(place) + entry + 1 + highest
+    command = _open(_SEND_RECEIPT, b"\x08" + varint.write(producer_id) + b"\x10", rest)
+    return frame_opening(len(command) + rest) + command, place
 
 
 def _common_length(numbers: Sequence[bytes]) -> int | None:

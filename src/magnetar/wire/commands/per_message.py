@@ -162,9 +162,7 @@ def send_receipts(*, producer_id: int, heads: Sequence[tuple[int, int, int]], fi
         )
     if len(heads) >= run_frames.RUN_MIN:
         entry_ids = varint.write_consecutive(first.entry_id, len(heads))
-        frames = run_frames.send_receipts(producer_id, heads, first.ledger_id, entry_ids)
-        if frames is not None:
-            return frames
+        return run_frames.send_receipts(producer_id, heads, first.ledger_id, entry_ids)
     return b"".join(
         send_receipt(
             producer_id=producer_id,
@@ -181,9 +179,7 @@ def send_receipts_at(*, producer_id: int, heads: Sequence[tuple[int, int, int]],
     if len(heads) >= run_frames.RUN_MIN:
         ledger_id, entry_id = (number & UNSIGNED_MASK for number in position)
         entry_ids = [varint.write(entry_id)] * len(heads)
-        frames = run_frames.send_receipts(producer_id, heads, ledger_id, entry_ids)
-        if frames is not None:
-            return frames
+        return run_frames.send_receipts(producer_id, heads, ledger_id, entry_ids)
     return b"".join(
         send_receipt(producer_id=producer_id, sequence_id=sequence_id, highest_sequence_id=highest, position=position)
         for sequence_id, highest, _ in heads
