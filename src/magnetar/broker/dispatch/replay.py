@@ -42,7 +42,7 @@ class Replay:
 
     def push(self, position: Position) -> None:
         """Add an entry, unless it is present."""
-        if position not in self:
+        if position not in self._positions and position not in self._aside:
             self._positions.add(position)
             heapq.heappush(self._heap, position)
 

@@ -104,8 +104,8 @@ def _refuse(producer: StoringProducer, heads: Sequence[SendHead], refusals: Sequ
     session.publishes_started(len(heads), 0)
 
     def answer() -> None:
-        for head, refusal in zip(heads, refusals, strict=True):
-            answer_error(producer, head, refusal.code, str(refusal))
+        each = zip(heads, refusals, strict=True)
+        _write(producer, b"".join([_error(producer, head, refusal.code, str(refusal)) for head, refusal in each]))
 
     def settled(_error: StorageError | None) -> None:
         session.publishes_finished(len(heads), 0)
@@ -146,20 +146,18 @@ def _write(producer: Producer, answers: bytes) -> None:
 
 def answer_failed(producer: Producer, heads: Sequence[SendHead], error: MagnetarError) -> None:
     """Answer all SENDs of a failed run."""
-    for head in heads:
-        answer_error(producer, head, ServerError.PersistenceError, str(error))
+    code, message = ServerError.PersistenceError, str(error)
+    _write(producer, b"".join([_error(producer, head, code, message) for head in heads]))
 
 
 def answer_error(producer: Producer, head: SendHead, code: ServerError, message: str) -> None:
     """Answer one SEND with SEND_ERROR."""
-    _write(
-        producer,
-        commands.send_error(
-            producer_id=producer.options.producer_id,
-            sequence_id=max(head[:2]),
-            code=code,
-            message=message,
-        ),
+    _write(producer, _error(producer, head, code, message))
+
+
+def _error(producer: Producer, head: SendHead, code: ServerError, message: str) -> bytes:
+    return commands.send_error(
+        producer_id=producer.options.producer_id, sequence_id=max(head[:2]), code=code, message=message
     )
 
 
