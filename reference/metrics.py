@@ -43,7 +43,8 @@ those that only grow. Rates are those of the last 10 seconds.
 
 Each loaded topic has samples. With `exposeTopicLevelMetricsInPrometheus=false`, the topics of a namespace are combined:
 the samples have no labels `topic` and `subscription`, and metrics for which this has no meaning are omitted. A
-replication backlog or progress that is unknown for one topic is unknown for the namespace.
+replication backlog or progress that is unknown for one topic is unknown for the namespace. The counters of a namespace
+include topics that are not loaded any more, and end with the namespace.
 
 Metrics of consumers and producers are exposed with `exposeConsumerLevelMetricsInPrometheus` and
 `exposeProducerLevelMetricsInPrometheus`. `splitTopicAndPartitionLabelInPrometheus` adds the label `partition`.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from http import HTTPStatus
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from magnetar.admin.topic_service import DomainTopicOperations
 from magnetar.base.errors import AdminError
@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Generator, Mapping, Sequence
 
     from magnetar.admin.log_service import DynamicSettings, LogOperations
+    from magnetar.admin.metrics.measurements import Durations, Totals
     from magnetar.admin.metrics.options import MetricsOptions
     from magnetar.admin.models.metadata_sync import (
         HistoryEdit,
@@ -27,12 +28,10 @@ if TYPE_CHECKING:
     from magnetar.admin.models.topics import MessageId
     from magnetar.admin.schema_service import SchemaOperations
     from magnetar.admin.topic_service import NonPersistentOperations, StrandedOperations
-    from magnetar.base.histogram import Histogram, RecentDurations
     from magnetar.base.limits import Limit
     from magnetar.base.memory_share import Share
     from magnetar.base.names import NamespaceName, TopicName
     from magnetar.base.position import Position
-    from magnetar.geo.snapshots.controller import SnapshotCounts
     from magnetar.metadata.effective import EffectivePolicies
     from magnetar.metasync.places import Resource
     from magnetar.metasync.timestamps import Timestamp
@@ -220,21 +219,6 @@ class MetadataSync(Protocol):
         ...
 
 
-class Durations(NamedTuple):
-    """Measured durations since the start of the broker."""
-
-    loop_stalls: Histogram
-    """Delays of the event loop."""
-    commits: Histogram
-    """Commits of the log, see LedgerStore."""
-    writes: RecentDurations
-    """Times until published entries were durable, see LedgerStore."""
-    metadata_commits: Histogram
-    """Commits of metadata, see MetadataStore."""
-    snapshots: SnapshotCounts
-    """Snapshots for replicated subscriptions, of all topics."""
-
-
 class AdminService(Protocol):
     """Operations of a broker."""
 
@@ -345,6 +329,10 @@ class AdminService(Protocol):
 
     def durations(self) -> Durations:
         """Return the measured durations."""
+        ...
+
+    def totals(self) -> Totals:
+        """Return the counters of the namespaces."""
         ...
 
     async def health(self) -> None:

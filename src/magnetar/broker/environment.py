@@ -12,6 +12,7 @@ from magnetar.broker.loop.slices import SharedSlices, SlicedWork
 from magnetar.broker.loop.stalls import LoopStalls
 from magnetar.broker.resources.connection_counts import ConnectionCounts
 from magnetar.broker.resources.limit_hits import LimitHits
+from magnetar.broker.resources.namespace_totals import NamespaceTotals
 from magnetar.broker.resources.objects import ObjectMemory
 from magnetar.broker.schemas.registry import SchemaRegistry
 from magnetar.broker.settings.policies import broker_policies, event_topic_policies
@@ -77,6 +78,8 @@ class Environment:
     """The settings of the start, without changes at run time."""
     schemas: SchemaRegistry = field(init=False)
     """The schemas of the topics."""
+    totals: NamespaceTotals = field(init=False)
+    """Counters of the namespaces."""
 
     def __post_init__(self) -> None:
         """Create the queues of sliced work."""
@@ -86,6 +89,7 @@ class Environment:
         object.__setattr__(self, "objects", ObjectMemory(self.memory.limits.total, self.clock, self.resident_bytes))
         object.__setattr__(self, "retired", Retired(self.loop, self.clock, self.sliced))
         object.__setattr__(self, "schemas", SchemaRegistry(self.config, self.metadata, self.loop))
+        object.__setattr__(self, "totals", NamespaceTotals(self.resources.namespaces))
 
     def reconfigure(self, config: BrokerConfig) -> None:
         """Use other values of dynamic settings from now on."""

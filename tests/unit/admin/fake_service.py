@@ -10,6 +10,7 @@ import httpx
 
 from magnetar.admin.api import build_app
 from magnetar.admin.log_service import no_entries
+from magnetar.admin.metrics.measurements import Durations, Totals
 from magnetar.admin.metrics.options import MetricsOptions
 from magnetar.admin.models.clients import ConsumerStats, PublisherStats
 from magnetar.admin.models.internal import CursorStats, PersistentTopicInternalStats
@@ -19,7 +20,6 @@ from magnetar.admin.models.subscriptions import AckHole, SubscriptionStats
 from magnetar.admin.models.topics import MessageId, ReplicatorStats, SnapshotStats, TopicStats
 from magnetar.admin.service import (
     NO_PROPERTIES,
-    Durations,
     message_id_not_found,
     message_not_found,
     subscription_exists,
@@ -525,6 +525,9 @@ class FakeAdminService:
         snapshots = SnapshotCounts()
         snapshots.completed, snapshots.timed_out, snapshots.took_s = 3, 2, 0.045
         return Durations(histogram(0.02, 0.08, 1.4), histogram(0.003), writes, histogram(0.3), snapshots)
+
+    def totals(self) -> Totals:
+        return Totals({FLIGHTS: 8}, {(FLIGHTS, "B"): 6})
 
     async def health(self) -> None:
         if not self.healthy:

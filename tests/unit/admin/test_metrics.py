@@ -175,6 +175,8 @@ def test_topics_of_a_namespace_are_combined() -> None:
     assert ("pulsar_entry_size_count", NAMESPACE, 4) in samples
     assert ("pulsar_replication_backlog", link, 14) in samples
     assert ("magnetar_progress_age_seconds", link, 1.5) in samples
+    assert ("magnetar_deduplicated_entries_total", NAMESPACE, 8) in samples
+    assert ("magnetar_replication_handovers_total", link, 6) in samples
     assert ("pulsar_broker_rate_in", BROKER, 3) in samples
     of_topics = {name for name, labels, _ in samples if "topic" in labels}
     assert of_topics == {"magnetar_topic_load_failed"}

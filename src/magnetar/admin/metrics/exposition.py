@@ -13,22 +13,23 @@ from prometheus_client import CollectorRegistry, generate_latest
 
 from magnetar.admin.metrics.broker import OF_BROKER, BrokerMetrics
 from magnetar.admin.metrics.clients import CONSUMER, PRODUCER
-from magnetar.admin.metrics.links import LINK
+from magnetar.admin.metrics.links import HANDOVERS, LINK
 from magnetar.admin.metrics.subscriptions import PROGRESS, SUBSCRIPTION
 from magnetar.admin.metrics.table import Table, label
-from magnetar.admin.metrics.topics import ENTRY_SIZE, TOPIC, WRITE_LATENCY
+from magnetar.admin.metrics.topics import DEDUPLICATED, ENTRY_SIZE, TOPIC, WRITE_LATENCY
 from magnetar.admin.topic_service import StatsOptions
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Generator, Iterable, Iterator, Mapping
 
+    from magnetar.admin.metrics.measurements import Totals
     from magnetar.admin.metrics.options import MetricsOptions
     from magnetar.admin.metrics.table import Metric, Stats
     from magnetar.admin.models.subscriptions import SubscriptionStats
     from magnetar.admin.models.topics import TopicStats
     from magnetar.admin.service import AdminService
     from magnetar.admin.topic_service import DomainTopicOperations
-    from magnetar.base.names import TopicName
+    from magnetar.base.names import NamespaceName, TopicName
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 
@@ -56,6 +57,8 @@ def _chunks(service: AdminService) -> Generator[None, None, list[bytes]]:
             yield from topics.add(name, stats)
             if stats.replicated_subscription_snapshots is not None:
                 pending_snapshots += stats.replicated_subscription_snapshots.pending
+    if not options.by_topic:
+        yield from topics.add_totals(service.totals())
     chunks: list[bytes] = []
     for chunk in topics.chunks():
         yield
@@ -81,6 +84,8 @@ class TopicMetrics:
         self._links = self._table(LINK)
         self._subscriptions = self._table(SUBSCRIPTION)
         self._progress = self._table(PROGRESS)
+        self._deduplicated, self._handovers = Table([DEDUPLICATED]), Table([HANDOVERS])
+        """Counters of the namespaces."""
         self._consumers = Table(CONSUMER)
         self._producers = Table(PRODUCER)
         self._bytes_out = 0
@@ -115,6 +120,16 @@ class TopicMetrics:
             self._producers.add(f'{labels},{its_name},producer_id="{producer.producer_id}"', producer)
             yield
 
+    def add_totals(self, totals: Totals) -> Iterator[None]:
+        """Add the counters of the namespaces, in steps."""
+        for namespace, count in tuple(totals.deduplicated.items()):
+            self._deduplicated.add_values(self._labels_of(namespace), [count])
+            yield
+        for (namespace, remote), count in tuple(totals.handovers.items()):
+            labels = f"{self._labels_of(namespace)},{label('remote_cluster', remote)}"
+            self._handovers.add_values(labels, [count])
+            yield
+
     def _add_subscription(self, labels: str, name: str, stats: SubscriptionStats) -> None:
         if self._options.by_topic:
             labels = f"{labels},{label('subscription', name)}"
@@ -125,10 +140,13 @@ class TopicMetrics:
             its_name = label("consumer_name", consumer.consumer_name or "")
             self._consumers.add(f'{labels},{its_name},consumer_id="{consumer.consumer_id}"', consumer)
 
+    def _labels_of(self, namespace: NamespaceName | str) -> str:
+        return f"{self._cluster},{label('namespace', str(namespace))}"
+
     def _labels(self, name: TopicName) -> str:
         of = f"{name.tenant}/{name.namespace}"
         self.counts[of] += 1
-        namespace = f"{self._cluster},{label('namespace', of)}"
+        namespace = self._labels_of(of)
         if not self._options.by_topic:
             return namespace
         if not self._options.split_partition:
@@ -144,6 +162,9 @@ class TopicMetrics:
         yield from self._subscriptions.chunks()
         yield from self._links.chunks()
         yield from self._progress.chunks()
+        if not self._options.by_topic:
+            yield from self._deduplicated.chunks()
+            yield from self._handovers.chunks()
         if self._options.by_consumer:
             yield from self._consumers.chunks()
         if self._options.by_producer:

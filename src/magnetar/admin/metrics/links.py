@@ -12,6 +12,13 @@ if TYPE_CHECKING:
 
     from magnetar.admin.models.topics import ReplicatorStats
 
+HANDOVERS: Metric[ReplicatorStats] = Metric(
+    "magnetar_replication_handovers_total",
+    "handovers",
+    "Hand-overs of a link from one lease to the next",
+    kind="counter",
+)
+
 LINK: Sequence[Metric[ReplicatorStats]] = [
     Metric(
         "pulsar_replication_backlog",
@@ -64,13 +71,7 @@ LINK: Sequence[Metric[ReplicatorStats]] = [
         "Bytes per second that are sent to the remote cluster",
         add,
     ),
-    Metric(
-        "magnetar_replication_handovers_total",
-        "handovers",
-        "Hand-overs of a link from one lease to the next",
-        add,
-        "counter",
-    ),
+    HANDOVERS,
     Metric(
         "magnetar_replication_parked",
         lambda stats: int(stats.parked_reason is not None),

@@ -26,7 +26,10 @@ class Metric(NamedTuple, Generic[Stats]):
     """Attribute with the value, or function that reads it; None: no sample."""
     documentation: str
     combine: Callable[[float, float], float] | None = None
-    """Combines the values of the topics of a namespace; None: the metric has no value for a namespace."""
+    """Combines the values of the topics of a namespace; None: the metric has no value for a namespace.
+
+    None for a counter, whose sum over the loaded topics would go back.
+    """
     kind: str = "gauge"
     is_unknown_if_any_is: bool = False
     """Whether a combined value is unknown if that of any topic is; otherwise topics without a value do not count."""

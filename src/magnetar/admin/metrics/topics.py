@@ -95,6 +95,10 @@ SUMMED: Sequence[Metric[TopicStats]] = [
 ]
 """Values of each topic, ``pulsar_…``, and their sums over the broker, ``pulsar_broker_…``."""
 
+DEDUPLICATED: Metric[TopicStats] = Metric(
+    "magnetar_deduplicated_entries_total", "deduplicated_entries", "Duplicates that were not stored", kind="counter"
+)
+
 TOPIC: Sequence[Metric[TopicStats]] = [
     *[metric._replace(name=f"pulsar_{metric.name}") for metric in SUMMED],
     Metric("pulsar_average_msg_size", "average_msg_size", "Average bytes of a published message"),
@@ -140,13 +144,7 @@ TOPIC: Sequence[Metric[TopicStats]] = [
         "Bytes of the index of delayed messages",
         add,
     ),
-    Metric(
-        "magnetar_deduplicated_entries_total",
-        "deduplicated_entries",
-        "Duplicates that were not stored",
-        add,
-        "counter",
-    ),
+    DEDUPLICATED,
     Metric(
         "magnetar_deduplication_producers",
         "deduplication_producers",

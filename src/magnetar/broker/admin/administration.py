@@ -6,8 +6,8 @@ from http import HTTPStatus
 from typing import TYPE_CHECKING, TypeVar
 
 import magnetar
+from magnetar.admin.metrics.measurements import Durations, Totals
 from magnetar.admin.metrics.options import MetricsOptions
-from magnetar.admin.service import Durations
 from magnetar.base.errors import AdminError, StorageError
 from magnetar.broker.admin.dynamic import DynamicSettings
 from magnetar.broker.admin.logs import LogOperations
@@ -175,3 +175,8 @@ class Administration:
             metadata_commits=self._environment.metadata.commit_times,
             snapshots=self._environment.snapshots,
         )
+
+    def totals(self) -> Totals:
+        """See AdminService."""
+        totals = self._environment.totals
+        return Totals(totals.deduplicated, totals.handovers)

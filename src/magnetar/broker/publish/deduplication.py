@@ -111,6 +111,7 @@ class Deduplication:
             if isinstance(producer, ClientProducer) and not producer.messages_in:
                 self._untold.add(name)
         self.sequence_ids = ids
+        self._environment.totals.add_deduplicated(self._topic.name.namespace_name, 0)
         if self._accounted >= ledger.last_position:
             self.status = Status.ENABLED
         else:
@@ -254,7 +255,9 @@ class Deduplication:
         else:
             judged = judge_run(ids.pushed(name), heads, entries, note)
         rest = judged.entries
-        self.duplicates += judged.verdicts.count(Verdict.DUPLICATE)
+        duplicates = judged.verdicts.count(Verdict.DUPLICATE)
+        self.duplicates += duplicates
+        self._environment.totals.add_deduplicated(self._topic.name.namespace_name, duplicates)
         size = sum(map(len, rest))
         producer.session.publishes_started(len(heads), size)
 
@@ -341,15 +344,11 @@ class Deduplication:
             return
         timeout_s = config.brokerDeduplicationProducerInactivityTimeoutMinutes * 60
         forgotten = ids.forget_inactive(self._environment.clock.monotonic() - timeout_s)
-        excess = ids.forget_excess(config.brokerDeduplicationMaxNumberOfProducers)
+        most = config.brokerDeduplicationMaxNumberOfProducers
+        excess = ids.forget_excess(most)
         if excess:
             self._environment.limit_hits.hit(Limit.DEDUPLICATION_PRODUCERS)
-            log.warning(
-                "deduplication_producers_forgotten",
-                topic=str(self._topic.name),
-                producers=excess,
-                limit=config.brokerDeduplicationMaxNumberOfProducers,
-            )
+            log.warning("deduplication_producers_forgotten", topic=str(self._topic.name), producers=excess, limit=most)
         interval_s = self._topic.policies.deduplication_snapshot_interval_s
         is_due = 0 < interval_s <= self._environment.clock.monotonic() - self._snapshot_at
         if forgotten or excess or is_due:

@@ -170,7 +170,9 @@ class Replicator(Part):
         if self.topic.snapshots is not None:
             self.topic.snapshots.handed_over(self.target)
         lease = _lease_of(consumer)
-        self.handovers += self._lease not in (_NO_LEASE, lease)
+        handovers = int(self._lease not in (_NO_LEASE, lease))
+        self.handovers += handovers
+        self.environment.totals.add_handovers(self.topic.name.namespace_name, self.target, handovers)
         self._lease = lease
         self.lag.carried()
         self.own.start_over()
