@@ -30,6 +30,7 @@ _MARKERS = (
     "acknowledgements are carried by snapshots (PIP-33): what was acknowledged since the last one, and what was "
     "acknowledged out of order, is repeated there"
 )
+_SEARCHING = "the messages that it published before it lost its data are still being searched for"
 _SEVERITY = {status: severity for severity, status in enumerate(Status)}
 
 
@@ -78,6 +79,8 @@ class PeerFacts:
     """Number of entries that the cluster published, lost with its data and did not get back, and the subscription has
     not acknowledged; None while unknown.
     """
+    is_searching: bool = False
+    """Whether the number may be unknown because these entries are still being searched for."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -138,6 +141,8 @@ def _judge_peer(cluster: str, peer: PeerFacts, observed_since: float, now: float
     if peer.lost:
         reason = f"{peer.lost} messages that it published before it lost its data were not sent back to it yet"
         risks.append(_risk(observed_since, reason, at_least=True))
+    elif peer.lost is None and peer.is_searching:
+        risks.append(_risk(observed_since, _SEARCHING, at_least=True))
     # An unknown state counts as a risk at once.
     risks = [risk for risk in risks if risk.at_least or risk.since <= now - tolerance_s]
     if not risks:

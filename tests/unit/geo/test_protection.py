@@ -132,6 +132,13 @@ def test_messages_that_the_cluster_published_and_lost_are_a_risk_as_long_as_they
     assert judged(replace(peer(), lost=None))[0] is Status.PROTECTED, "a cluster of an earlier release names no life"
 
 
+def test_messages_that_are_still_being_searched_for_are_a_risk() -> None:
+    reason = "jfk: the messages that it published before it lost its data are still being searched for"
+    assert judged(replace(peer(), is_searching=True)) == (Status.AT_RISK, 100.0, True, (reason,))
+    found = judged(replace(peer(), lost=0, is_searching=True))
+    assert found[0] is Status.PROTECTED, "all of them are acknowledged, or were sent back"
+
+
 def test_changes_in_flight_within_the_tolerance_are_no_risk() -> None:
     progress = replace(PROGRESS, unconfirmed=Unconfirmed(7, NOW - 0.9), down_since=NOW - 0.9)
     data = replace(DATA, entries=3, oldest_appended_at=NOW - 0.9, uncarried_since=NOW - 0.9)

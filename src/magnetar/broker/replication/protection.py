@@ -84,9 +84,14 @@ def _facts(
     progress = topic.progress.facts(keeper) if keeper is not None else {}
     for peer in by_markers:
         progress[peer] = ProgressFacts(by_markers=True, unconfirmed=None, steady_since=topic.loaded_at, is_first=True)
-    state = subscription.cursor.state
+    lost, state = topic.progress.lost, subscription.cursor.state
     peers = {
-        peer: PeerFacts(progress=progress[peer], data=data[peer], lost=topic.progress.lost.unacknowledged(peer, state))
+        peer: PeerFacts(
+            progress=progress[peer],
+            data=data[peer],
+            lost=lost.unacknowledged(peer, state),  # may begin the search
+            is_searching=lost.is_searching(peer),
+        )
         for peer in progress
         if peer in data
     }

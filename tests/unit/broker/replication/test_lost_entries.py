@@ -10,6 +10,7 @@ from magnetar.admin.topic_service import StatsOptions
 from magnetar.base.life import Life
 from magnetar.base.position import Position
 from magnetar.broker.admin.stats import topic_stats
+from magnetar.broker.loop import slices
 from magnetar.broker.loop.slices import SLICE_ITEMS_MAX, at_once
 from magnetar.broker.replication.progress.lost_entries import LostEntries, LostOf
 from magnetar.broker.replication.protection import subscription_protection
@@ -20,6 +21,8 @@ from magnetar.sim.virtual.loop import HandClock, HandLoop
 from tests.unit.broker.network import ClusterNetwork, Worker
 
 if TYPE_CHECKING:
+    import pytest
+
     from magnetar.admin.models.protection import ClusterProtection
     from magnetar.broker.topic.topic import Topic
 
@@ -91,6 +94,27 @@ def test_lost_entries_of_a_rebuilt_cluster_are_counted_until_acknowledged() -> N
     network.progress()
     found = told(network)
     assert (found.lost_messages, found.status, found.reasons) == (0, "protected", [])
+
+
+def test_a_subscription_is_not_protected_while_lost_entries_are_searched_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    network = ClusterNetwork("ewr", "jfk")
+    begin_life(network, "jfk", 200)
+    Worker(network, "ewr")
+    for text in ("a", "b", "c"):
+        network.publish("jfk", text)
+        network.publish("ewr", f"after {text}")
+        network.carry()
+    network.progress()
+    assert told(network).status == "protected"
+    rebuild(network, "jfk", "ewr")
+    network.carry()
+    network.progress()
+    monkeypatch.setattr(slices, "SLICE_ITEMS_MAX", 1)
+    found = told(network)
+    assert (found.lost_messages, found.status) == (None, "at risk")
+    assert found.reasons == ["jfk: the messages that it published before it lost its data are still being searched for"]
+    found = told(network)
+    assert (found.lost_messages, found.status) == (3, "at risk")
 
 
 def test_it_is_unknown_while_the_other_cluster_has_not_said_which_life_it_is_in() -> None:

@@ -128,6 +128,10 @@ class LostEntries:
             return None
         return found.unacknowledged(state)
 
+    def is_searching(self, peer: str) -> bool:
+        """Return whether the entries of ``peer`` are still being searched for, so that a number may be unknown."""
+        return peer in self._searching
+
     def _skipped(self, peer: str, life: Life) -> Iterator[tuple[int, BitMap]]:
         link = self._topic.replicators.get(peer)
         return iter(()) if link is None else link.copies.skipped(life)
