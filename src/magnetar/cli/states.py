@@ -61,21 +61,43 @@ def subscription_state(client: AdminClient, topic: TopicName, subscription: str)
     }
 
 
-def skips_messages(client: AdminClient, topic: TopicName, subscription: str, goal: Position | int) -> bool:
-    """Return whether a reset to ``goal``, a position or a time in milliseconds, may pass unacknowledged entries."""
+def skips_messages(
+    client: AdminClient, topic: TopicName, subscription: str, goal: Position | int, *, is_excluded: bool = False
+) -> bool:
+    """Return whether a reset to ``goal`` may pass unacknowledged entries.
+
+    ``goal`` is a position, which ``is_excluded`` lets the reset pass, or a time in milliseconds.
+    """
     if goal == EARLIEST:
         return False
     for part in _parts(topic, client.topics.partitions(topic)):
-        mark = _mark(client, part, subscription)
-        if mark is None:
+        stats = client.topics.internal_stats(part)
+        cursor = stats["cursors"].get(subscription)
+        if cursor is None:
             continue
-        position = Position.parse(mark)
         if goal == LATEST:
             return True
-        # The answer for a time after all entries is the last one, which the reset passes.
-        found = goal if isinstance(goal, Position) else _at(client, part, goal)
-        is_last = not isinstance(goal, Position) and _at_last(client, part, found)
-        if found > (position.ledger_id, position.entry_id + (0 if is_last else 1)):
+        found, is_passed = goal, is_excluded
+        if not isinstance(found, Position):
+            found = _at(client, part, found)
+            # The answer for a time after all entries is the last one, which the reset passes.
+            is_passed = str(found) == stats["lastConfirmedEntry"]
+        end = found._replace(entry_id=found.entry_id + is_passed)
+        if _has_entries(stats, Position.parse(cursor["markDeletePosition"]), end):
+            return True
+    return False
+
+
+def _has_entries(stats: dict[str, Any], mark: Position, end: Position) -> bool:
+    """Return whether the topic with these internal stats has entries after ``mark`` and before ``end``."""
+    counts = {each["ledgerId"]: each["entries"] for each in stats["ledgers"]}
+    if counts:  # Apache Pulsar lists the open ledger, which is the last one, without its entries
+        newest = max(counts)
+        counts[newest] = max(counts[newest], stats["currentLedgerEntries"])
+    for ledger_id, count in counts.items():
+        first = mark.entry_id + 1 if ledger_id == mark.ledger_id else 0
+        stop = min(count, end.entry_id) if ledger_id == end.ledger_id else count
+        if mark.ledger_id <= ledger_id <= end.ledger_id and first < stop:
             return True
     return False
 
@@ -92,7 +114,3 @@ def _mark(client: AdminClient, topic: TopicName, subscription: str) -> str | Non
 def _at(client: AdminClient, topic: TopicName, timestamp_ms: int) -> Position:
     found = client.topics.message_id_by_time(topic, timestamp_ms)
     return Position(found["ledgerId"], found["entryId"])
-
-
-def _at_last(client: AdminClient, topic: TopicName, position: Position) -> bool:
-    return str(client.topics.internal_stats(topic)["lastConfirmedEntry"]) == str(position)

@@ -111,7 +111,8 @@ def reset_cursor(
         message = "give either --time or --messageId"
         raise typer.BadParameter(message)
     before = _state(session, topic, subscription)
-    if not force and before and before["backlog"] and skips_messages(client, topic, subscription, goal):
+    skips = partial(skips_messages, client, topic, subscription, goal, is_excluded=exclude_reset_position)
+    if not force and before and before["backlog"] and skips():
         effects = [f"unacknowledged entries before the goal are not delivered; the backlog is {before['backlog']:,}"]
         session.require_consent(f"move subscription {subscription} of {topic} forward", effects)
     move()

@@ -13,7 +13,7 @@ from magnetar.admin.log_service import no_entries
 from magnetar.admin.metrics.measurements import Durations, Totals
 from magnetar.admin.metrics.options import MetricsOptions
 from magnetar.admin.models.clients import ConsumerStats, PublisherStats
-from magnetar.admin.models.internal import CursorStats, PersistentTopicInternalStats
+from magnetar.admin.models.internal import CursorStats, LedgerInfo, PersistentTopicInternalStats
 from magnetar.admin.models.logs import AnalyzedBacklog, ManagedLedgerInfo
 from magnetar.admin.models.protection import ClusterProtection, SubscriptionProtection
 from magnetar.admin.models.subscriptions import AckHole, SubscriptionStats
@@ -173,7 +173,11 @@ class FakeTopicOperations:
         }
         last = Position(3, len(found.entries) - 1)
         return PersistentTopicInternalStats(
-            number_of_entries=len(found.entries), last_confirmed_entry=last, cursors=cursors
+            number_of_entries=len(found.entries),
+            last_confirmed_entry=last,
+            current_ledger_entries=len(found.entries),
+            ledgers=[LedgerInfo(ledger_id=3, entries=len(found.entries))],
+            cursors=cursors,
         )
 
     async def protection(self, topic: TopicName) -> Mapping[str, SubscriptionProtection]:

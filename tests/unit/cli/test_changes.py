@@ -12,7 +12,7 @@ import pytest
 
 from magnetar.base.errors import AdminError
 from magnetar.base.names import TopicName
-from magnetar.base.position import Position
+from magnetar.base.position import EARLIEST, Position
 from magnetar.cli.main import ExitCode, main
 from tests.unit.admin.fake_service import FakeSubscription
 from tests.unit.cli.fake_cluster import OBS, TOPIC
@@ -32,6 +32,7 @@ DANGEROUS = [
     f"topics expire-messages {TOPIC} -s sub -t 1m",
     f"topics reset-cursor {TOPIC} -s sub -m latest",
     f"topics reset-cursor {TOPIC} -s sub -m 3:5",
+    f"topics reset-cursor {TOPIC} -s sub -m 3:2 -e",
     f"topics reset-cursor {TOPIC} -s sub -t 1m",
     f"topics skip-entries {TOPIC} --link B --through 3:7",
     f"schemas delete {TOPIC}",
@@ -109,6 +110,8 @@ def test_the_operator_answers_at_a_terminal(
         f"topics reset-cursor {TOPIC} -s sub -m earliest",
         f"topics reset-cursor {TOPIC} -s sub -m 3:5",
         f"topics reset-cursor {TOPIC} -s sub -m 3:6",
+        f"topics reset-cursor {TOPIC} -s sub -m 3:5 -e",
+        f"topics reset-cursor {TOPIC} -s new -m 3:0",
         f"topics reset-cursor {TOPIC} -s done -m latest",
         "namespaces set-clusters nyc/flights -c A,B,C",
     ],
@@ -116,6 +119,7 @@ def test_the_operator_answers_at_a_terminal(
 def test_a_command_that_loses_nothing_does_not_ask(line: str, stage: FakeAdminService, run: Run) -> None:
     stage.topics.held[OBS].subscriptions["sub"].position = Position(3, 5)
     stage.topics.held[OBS].subscriptions["done"] = FakeSubscription(Position(3, 9))
+    stage.topics.held[OBS].subscriptions["new"] = FakeSubscription(EARLIEST)
     run("tenants update nyc -c A,B,C")
     run(line)
 

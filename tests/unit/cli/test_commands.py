@@ -164,7 +164,7 @@ def test_moving_a_subscription(run: Run, service: FakeAdminService) -> None:
     assert subscription.position == Position(3, 9)
     run(f"topics reset-cursor {TOPIC} -s sub -m 3:5")
     assert subscription.position == Position(3, 4)
-    run(f"topics reset-cursor {TOPIC} -s sub -m 3:5 -e")
+    run(f"topics reset-cursor {TOPIC} -s sub -m 3:5 -e --force")
     assert subscription.position == Position(3, 5)
     run(f"topics expire-messages {TOPIC} -s sub -t 2m --force")
     assert subscription.position == Position(3, -120)
