@@ -106,6 +106,9 @@ def reset_cursor(
         move = partial(client.subscriptions.reset, topic, subscription, goal, is_excluded=exclude_reset_position)
     elif time_ago is not None and message_id is None:
         goal = int((time.time() - time_ago) * 1000)
+        if goal < 0:
+            message = f"{time_ago:,} s ago is before 1970"
+            raise typer.BadParameter(message)
         move = partial(client.subscriptions.reset_to_time, topic, subscription, goal)
     else:
         message = "give either --time or --messageId"

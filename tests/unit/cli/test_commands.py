@@ -287,6 +287,14 @@ def test_tables_fit_a_pipe(service: FakeAdminService, capsys: pytest.CaptureFixt
             ExitCode.USAGE,
             "error: Invalid value: give either --time or --messageId\nhint: --help lists the arguments and options\n",
         ),
+        (
+            f"topics reset-cursor {TOPIC} -s sub -t 5000w",
+            ExitCode.USAGE,
+            (
+                "error: Invalid value: 3,024,000,000 s ago is before 1970\nhint: --help lists the arguments and "
+                "options\n"
+            ),
+        ),
     ],
 )
 def test_errors_are_plain(
