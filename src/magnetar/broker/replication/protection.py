@@ -89,7 +89,7 @@ def _facts(
         peer: PeerFacts(
             progress=progress[peer],
             data=data[peer],
-            lost=lost.unacknowledged(peer, state),  # may begin the search
+            lost=lost.last_known(peer, state),  # may begin the search
             is_searching=lost.is_searching(peer),
         )
         for peer in progress

@@ -161,6 +161,8 @@ class ProgressLink(Part):
         """Why the peer does not support exact progress, and the fallback; empty if it does or is unknown."""
         self.peer_life: Life | None = None
         """The life that the peer named when the link was opened; None if the link is down or the peer named none."""
+        self.last_peer_life: Life | None = None
+        """The life that the peer named when the link was last opened; None if it named none, or if it never was."""
         self._links = links
         self._peer = peer
         self._topic = topic
@@ -262,7 +264,7 @@ class ProgressLink(Part):
             self._note_unavailable(str(error))
             return None
         self._note_unavailable("")
-        self.peer_life = _life_of(connection)
+        self.peer_life = self.last_peer_life = _life_of(connection)
         self._asked()
         return producer
 

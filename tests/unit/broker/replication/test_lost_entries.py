@@ -117,6 +117,20 @@ def test_a_subscription_is_not_protected_while_lost_entries_are_searched_for(mon
     assert (found.lost_messages, found.status) == (3, "at risk")
 
 
+def test_a_subscription_is_not_protected_while_the_connection_to_the_cluster_is_made_again() -> None:
+    network, _ = scenario()
+    rebuild(network, "jfk", "ewr")
+    network.carry()
+    network.progress()
+    before = told(network)
+    assert (before.lost_messages, before.status) == (3, "at risk")
+    network.cut("ewr", "jfk")
+    found = told(network)
+    assert (found.lost_messages, found.status, found.reasons) == (None, "at risk", before.reasons)
+    network.progress(5.0)
+    assert told(network).reasons[1:] == before.reasons, "and the link is down"
+
+
 def test_it_is_unknown_while_the_other_cluster_has_not_said_which_life_it_is_in() -> None:
     network, _ = scenario()
     network.cut("ewr", "jfk")

@@ -14,12 +14,13 @@ from pyroaring import BitMap
 from magnetar.base.position import EARLIEST, Position
 from magnetar.broker.log.interfaces import LoggedTopic
 from magnetar.broker.loop.slices import Slice
+from magnetar.broker.replication.outbound.copies import Lives
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
 
     from magnetar.base.life import Life
-    from magnetar.broker.replication.outbound.copies import Copies, Lives
+    from magnetar.broker.replication.outbound.copies import Copies
     from magnetar.cursor.state import CursorState
     from magnetar.geo.origins.index import OriginIndex
 
@@ -79,11 +80,19 @@ class ReturningLink(Protocol):
         ...
 
 
+class LastLives(Lives, Protocol):
+    """The known lives of other clusters."""
+
+    def last_life_of(self, peer: str) -> Life | None:
+        """Return the life that ``peer`` named last, also while its progress link is down; None if it named none."""
+        ...
+
+
 class LosingTopic(LoggedTopic, Protocol):
     """The topic that holds the entries."""
 
     @property
-    def progress(self) -> Lives:
+    def progress(self) -> LastLives:
         """The known lives of other clusters."""
         ...
 
@@ -109,7 +118,13 @@ class LostEntries:
         None if the number is unknown: no progress link to ``peer`` is up, it names no life, the search takes more than
         one turn, or entries are damaged here, which another cluster may have returned.
         """
-        life = self._topic.progress.life_of(peer)
+        return self._count(peer, self._topic.progress.life_of(peer), state)
+
+    def last_known(self, peer: str, state: CursorState) -> int | None:
+        """Count as ``unacknowledged`` does, for the last life of ``peer`` while the progress link to it is down."""
+        return self._count(peer, self._topic.progress.last_life_of(peer), state)
+
+    def _count(self, peer: str, life: Life | None, state: CursorState) -> int | None:
         if life is None:
             return None
         found = self._found.get(peer)

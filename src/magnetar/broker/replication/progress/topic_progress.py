@@ -258,6 +258,11 @@ class TopicProgress(Part):
         link = self._links.get(peer)
         return None if link is None else link.peer_life
 
+    def last_life_of(self, peer: str) -> Life | None:
+        """Return the life that ``peer`` named last, also while its progress link is down; None if it named none."""
+        link = self._links.get(peer)
+        return None if link is None else link.last_peer_life
+
     def unavailable(self) -> dict[str, str]:
         """Return the clusters that cannot have exact progress, with the reason and the method used instead."""
         return {peer: link.unavailable for peer, link in sorted(self._links.items()) if link.unavailable}
