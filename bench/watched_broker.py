@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import os
+import resource
 import sys
 import time
 from dataclasses import asdict, dataclass
@@ -55,6 +56,9 @@ class Turn:
     processor_s: float
     """Seconds of it on a processor. The rest, besides ``waited_s``, is waiting for the disk or the interpreter's lock,
     which a thread keeps while it waits for a processor."""
+    page_faults: int
+    """Pages of 4 KiB that it touched for the first time since the process got them. A virtual machine may need some
+    microseconds of processor time for each."""
     where: str
     """The functions on the loop's stack, the innermost first; empty if it was not sampled."""
 
@@ -89,13 +93,14 @@ class TurnWatch:
         self._file = path.open("a", encoding="utf-8", buffering=1)
         self._schedstat = os.open(_SCHEDSTAT, os.O_RDONLY)
         self._waited_s = self._processor_s = 0.0
+        self._page_faults = 0
         self._sampler = StackSampler(clock, SEEN_FROM_S)
         self._timer: asyncio.TimerHandle | None = None
 
     def start(self) -> None:
         """Start recording."""
         self._sampler.start()
-        self._waited_s, self._processor_s = self._waited(), time.thread_time()
+        self._waited_s, self._processor_s, self._page_faults = self._waited(), time.thread_time(), _page_faults()
         self._plan()
 
     def stop(self) -> None:
@@ -114,17 +119,21 @@ class TurnWatch:
 
     def _look(self) -> None:
         now, where = self._clock.monotonic(), self._sampler.beat()
-        waited_s, processor_s = self._waited(), time.thread_time()
+        waited_s, processor_s, page_faults = self._waited(), time.thread_time(), _page_faults()
         late_s = now - self._due
         if late_s >= NOTED_FROM_S:
             waited, used = round(waited_s - self._waited_s, 4), round(processor_s - self._processor_s, 4)
-            turn = Turn(now, round(late_s, 4), waited, used, where)
+            turn = Turn(now, round(late_s, 4), waited, used, page_faults - self._page_faults, where)
             self._file.write(json.dumps(asdict(turn)) + "\n")
-        self._waited_s, self._processor_s = waited_s, processor_s
+        self._waited_s, self._processor_s, self._page_faults = waited_s, processor_s, page_faults
         self._plan()
 
     def _waited(self) -> float:
         return int(os.pread(self._schedstat, 100, 0).split()[1]) / 1e9
+
+
+def _page_faults() -> int:
+    return resource.getrusage(resource.RUSAGE_THREAD).ru_minflt
 
 
 class _WatchedService(service.Broker):

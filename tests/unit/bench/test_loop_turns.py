@@ -6,11 +6,11 @@ from bench.loop_turns import Phase, longest_turn, tables
 from bench.watched_broker import Turn
 
 TURNS = [
-    Turn(at_s=9.9, seconds=0.5, waited_s=0.0, processor_s=0.5, where="before"),
-    Turn(at_s=10.0, seconds=0.010, waited_s=0.0, processor_s=0.009, where="short"),
-    Turn(at_s=11.0, seconds=0.090, waited_s=0.085, processor_s=0.004, where="starved"),
-    Turn(at_s=12.0, seconds=0.035, waited_s=0.005, processor_s=0.011, where="long < caller"),
-    Turn(at_s=13.0, seconds=0.5, waited_s=0.0, processor_s=0.5, where="behind"),
+    Turn(at_s=9.9, seconds=0.5, waited_s=0.0, processor_s=0.5, page_faults=0, where="before"),
+    Turn(at_s=10.0, seconds=0.010, waited_s=0.0, processor_s=0.009, page_faults=0, where="short"),
+    Turn(at_s=11.0, seconds=0.090, waited_s=0.085, processor_s=0.004, page_faults=0, where="starved"),
+    Turn(at_s=12.0, seconds=0.035, waited_s=0.005, processor_s=0.011, page_faults=0, where="long < caller"),
+    Turn(at_s=13.0, seconds=0.5, waited_s=0.0, processor_s=0.5, page_faults=0, where="behind"),
 ]
 
 
