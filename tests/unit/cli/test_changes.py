@@ -32,7 +32,7 @@ DANGEROUS = [
     f"topics expire-messages {TOPIC} -s sub -t 1m",
     f"topics reset-cursor {TOPIC} -s sub -m latest",
     f"topics reset-cursor {TOPIC} -s sub -m 3:5",
-    f"topics reset-cursor {TOPIC} -s sub -m 3:2 -e",
+    f"topics reset-cursor {TOPIC} -s sub -m 3:0 -e",
     f"topics reset-cursor {TOPIC} -s sub -t 1m",
     f"topics skip-entries {TOPIC} --link B --through 3:7",
     f"schemas delete {TOPIC}",
