@@ -27,11 +27,14 @@ def send_receipts(
     """Encode a SEND_RECEIPT for each head (see ``Sends``); ``entry_ids`` are the encoded entry ids of the receipts."""
     sequence_ids = varint.write_each([sequence_id for sequence_id, _, _ in heads])
     highest_ids = varint.write_each([highest for _, highest, _ in heads])
-    lengths = list(zip(map(len, sequence_ids), map(len, entry_ids), map(len, highest_ids), strict=True))
+    lengths = [_common_length(numbers) for numbers in (sequence_ids, entry_ids, highest_ids)]
+    if None in lengths:
+        return _mixed_receipts(producer_id, ledger_id, sequence_ids, entry_ids, highest_ids)
+    before, place = _around_receipt(
+        producer_id, ledger_id, len(sequence_ids[0]), len(entry_ids[0]), len(highest_ids[0])
+    )
     parts: list[bytes] = []
-    around = {each: _around_receipt(producer_id, ledger_id, *each) for each in set(lengths)}
-    for of_head, sequence_id, number, highest_id in zip(lengths, sequence_ids, entry_ids, highest_ids, strict=True):
-        before, place = around[of_head]
+    for sequence_id, number, highest_id in zip(sequence_ids, entry_ids, highest_ids, strict=True):
         parts += before, sequence_id, place, number, b"\x20", highest_id
     return b"".join(parts)
 
@@ -61,6 +64,17 @@ def messages(
     parts: list[bytes] = []
     for number, entry in zip(numbers, entries, strict=True):
         parts += frame_opening(len(before) + rest, len(entry)), before, number, after, entry
+    return b"".join(parts)
+
+
+def _mixed_receipts(producer_id: int, ledger_id: int, *numbers: Sequence[bytes]) -> bytes:
+    """Encode SEND_RECEIPTs whose numbers (sequence ids, entry ids and highest sequence ids) differ in length."""
+    lengths = list(zip(*(map(len, each) for each in numbers), strict=True))
+    around = {each: _around_receipt(producer_id, ledger_id, *each) for each in set(lengths)}
+    parts: list[bytes] = []
+    for of_receipt, (sequence_id, number, highest_id) in zip(lengths, zip(*numbers, strict=True), strict=True):
+        before, place = around[of_receipt]
+        parts += before, sequence_id, place, number, b"\x20", highest_id
     return b"".join(parts)
 
 

@@ -108,7 +108,9 @@ class SizeEstimate:
 
     def note(self, run: Sequence[Delivery]) -> None:
         """Record entries that were read."""
-        if run:
+        if len(run) == 1:
+            self._messages_per_entry = run[0].messages
+        elif run:
             self._messages_per_entry = sum([each.messages for each in run]) / len(run)
 
     def permits_for(self, entries: int) -> int:

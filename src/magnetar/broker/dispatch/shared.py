@@ -82,7 +82,7 @@ class SharedDispatcher(MultipleConsumersDispatcher[Replay]):
         now = self._unread.environment.clock.now()
         ledger_id = entries[0][0].ledger_id
         heads = [wire_entry.messages_delivery_and_chunk(entry) for _, entry in entries]
-        chunks = _chunks_in(entries, [chunked for _, _, chunked in heads])
+        chunks = _chunks_in(entries, [head[2] for head in heads])
         due = self._due(entries, heads, now)
         ready = self._ready_by_level()
         start = 0
