@@ -17,21 +17,19 @@ if TYPE_CHECKING:
     from magnetar.ledger.store import LedgerStore
 
 
-CLOCK_SET_MS = 1000
-"""Milliseconds by which the wall clock may move against the monotonic one without being followed."""
-
-
 @dataclass(slots=True)
 class RecoveredChain:
     """The ledgers of a topic, all closed; by default of a topic without entries."""
 
+    wall_offset_s: float
+    """The wall clock's lead over the monotonic clock, to which the times of the ledgers refer."""
     chain: LedgerChain = field(default_factory=LedgerChain)
     times: AppendTimes = field(default_factory=AppendTimes)
     """When the entries were appended."""
     last_confirmed_entry: Position = EARLIEST
     """The newest durable entry, trimmed or not."""
     is_unsaved: bool = False
-    """Whether the stored list lacks when a ledger was closed, or entries that were found, or that the clock was set."""
+    """Whether the stored list lacks when a ledger was closed, or entries that were found."""
 
 
 def recover_chain(store: LedgerStore, topic: str, stored: Mapping[str, Any], clock: Clock) -> RecoveredChain:
@@ -40,11 +38,10 @@ def recover_chain(store: LedgerStore, topic: str, stored: Mapping[str, Any], clo
     Raises DataLossError, naming two positions, if entries are missing that were once durable, and ValueError, KeyError,
     TypeError or AssertionError for a list that cannot be read.
     """
-    recovered = RecoveredChain(last_confirmed_entry=Position.parse(str(stored["lastPosition"])))
+    wall_offset_s = _wall_offset_s(stored.get("clock"), clock)
+    recovered = RecoveredChain(wall_offset_s, last_confirmed_entry=Position.parse(str(stored["lastPosition"])))
     listed = stored["ledgers"]
     assert isinstance(listed, list)
-    moved_ms = _clock_moved_ms(stored.get("clock"), clock)
-    recovered.is_unsaved = abs(moved_ms) >= CLOCK_SET_MS
     for info in listed:
         ledger_id, confirmed = info["ledgerId"], info["entries"]
         entries = _stored_length(store, topic, ledger_id)
@@ -54,7 +51,7 @@ def recover_chain(store: LedgerStore, topic: str, stored: Mapping[str, Any], clo
             raise DataLossError(message)
         if entries:
             store.seal(ledger_id)
-            _add_closed(recovered, _moved(info, moved_ms), entries, store.size_bytes(ledger_id), clock)
+            _add_closed(recovered, info, entries, store.size_bytes(ledger_id), clock.monotonic())
         else:
             store.delete(ledger_id)
     count = recovered.chain.entries
@@ -63,9 +60,9 @@ def recover_chain(store: LedgerStore, topic: str, stored: Mapping[str, Any], clo
     return recovered
 
 
-def _add_closed(recovered: RecoveredChain, info: Mapping[str, Any], entries: int, size: int, clock: Clock) -> None:
-    """Add a ledger of an earlier run: its entries were appended before it was closed."""
-    ledger_id, closed_ms, now_ms = info["ledgerId"], info["closedAt"], int(clock.now() * 1000)
+def _add_closed(recovered: RecoveredChain, info: Mapping[str, Any], entries: int, size: int, now: float) -> None:
+    """Add a ledger of an earlier run: its entries were appended before it was closed. ``now`` is monotonic."""
+    ledger_id, closed_ms, now_ms = info["ledgerId"], info["closedAt"], int((now + recovered.wall_offset_s) * 1000)
     # Entries that became durable after the list was written are not in it, nor is when that was.
     is_recovered = closed_ms is None or entries > info["entries"] or "recovered" in info
     if closed_ms is None:
@@ -75,23 +72,17 @@ def _add_closed(recovered: RecoveredChain, info: Mapping[str, Any], entries: int
     if entries > info["entries"]:
         appended_by_ms, recovered.is_unsaved = now_ms, True
     age_s = max(now_ms - appended_by_ms, 0) / 1000
-    recovered.times.begin_window(Position(ledger_id, 0), clock.monotonic() - age_s)
+    recovered.times.begin_window(Position(ledger_id, 0), now - age_s)
 
 
-def _clock_moved_ms(stored: Mapping[str, Any] | None, clock: Clock) -> int:
-    """Return by how much the wall clock was set since the list was written; 0 if that is not known.
+def _wall_offset_s(stored: Mapping[str, Any] | None, clock: Clock) -> float:
+    """Return the lead of the wall clock when the list was written; the present one if that is not known.
 
     It is known since the machine started: until then the monotonic clock has the same start, also for other processes.
     """
     if stored is None or not clock.boot() or stored["boot"] != clock.boot():
-        return 0
-    return round((clock.now() - clock.monotonic()) * 1000) - int(stored["offset"])
-
-
-def _moved(info: Mapping[str, Any], moved_ms: int) -> Mapping[str, Any]:
-    """Return the times of a listed ledger by the present setting of the wall clock."""
-    told = {key: info[key] + moved_ms for key in ("closedAt", "appendedBy") if info.get(key) is not None}
-    return {**info, **told}
+        return clock.now() - clock.monotonic()
+    return float(stored["offset"]) / 1000
 
 
 def _stored_length(store: LedgerStore, topic: str, ledger_id: int) -> int:

@@ -30,7 +30,7 @@ class LogPositions(Part):
         self.last_confirmed_entry = recovered.last_confirmed_entry
         """The newest durable entry, even if it has been trimmed since; EARLIEST if there never was one."""
         self._opened_after = recovered.last_confirmed_entry
-        self.wall_offset_s = clock.now() - clock.monotonic()
+        self.wall_offset_s = recovered.wall_offset_s
         """The wall clock's lead over the monotonic clock, to which the times of closed ledgers refer."""
         self._clock = clock
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Self
 
 from magnetar.base.errors import ManagedLedgerFencedError
 from magnetar.base.position import Position
-from magnetar.ledger.chain_recovery import CLOCK_SET_MS, RecoveredChain, recover_chain
+from magnetar.ledger.chain_recovery import RecoveredChain, recover_chain
 from magnetar.ledger.ledger_list import LedgerList
 from magnetar.ledger.log_positions import LogPositions
 from magnetar.ledger.retention import count_unneeded
@@ -25,6 +25,8 @@ if TYPE_CHECKING:
     from magnetar.ledger.rollover import ManagedLedgerConfig
     from magnetar.ledger.store import LedgerStore, OnDurable, Run
     from magnetar.metadata.store import Delete, MetadataStore, Put
+_CLOCK_SET_MS = 1000
+"""Milliseconds by which the wall clock may move against the monotonic one without being followed."""
 
 
 class ManagedLedger(LogPositions):
@@ -63,7 +65,7 @@ class ManagedLedger(LogPositions):
         """
         listed = LedgerList(store, metadata, name, clock)
         stored = listed.load()
-        recovered = RecoveredChain()
+        recovered = RecoveredChain(clock.now() - clock.monotonic())
         if stored is not None:
             try:
                 assert isinstance(stored["properties"], dict)
@@ -72,7 +74,9 @@ class ManagedLedger(LogPositions):
             except (ValueError, KeyError, TypeError, AssertionError) as error:
                 raise listed.unreadable(error) from error
             listed.is_unsaved = recovered.is_unsaved
-        return cls(store, listed, recovered, config, clock)
+        ledger = cls(store, listed, recovered, config, clock)
+        ledger._follow_wall_clock()
+        return ledger
 
     def observe_fencing(self, fenced: Callable[[StorageError], None]) -> None:
         """Have ``fenced`` told once when the topic must not be written any more.
@@ -284,7 +288,7 @@ class ManagedLedger(LogPositions):
         """If the wall clock was set, move the times of closing by as much, so that no ledger seems older than it is."""
         offset_s = self._clock.now() - self._clock.monotonic()
         moved_ms = round((offset_s - self.wall_offset_s) * 1000)
-        if abs(moved_ms) < CLOCK_SET_MS:
+        if abs(moved_ms) < _CLOCK_SET_MS:
             return
         self.wall_offset_s = offset_s
         for ledger in self.chain.ledgers:

@@ -85,8 +85,12 @@ class Stage:
 
     def restart(self) -> None:
         """Stop in order and start again."""
-        self.cluster.do(lambda: self.cluster.loop.create_task(self.cluster.topics.stop()))
+        self.stop()
         self.crash()
+
+    def stop(self) -> None:
+        """Close the topics in order."""
+        self.cluster.do(lambda: self.cluster.loop.create_task(self.cluster.topics.stop()))
 
     def crash(self) -> None:
         self.cluster.crash()
@@ -181,7 +185,7 @@ def test_a_wall_clock_that_is_set_while_a_topic_is_not_loaded_changes_no_age(jum
     stage = Stage()
     stage.publish()
     stage.advance(100)
-    stage.cluster.do(lambda: stage.cluster.loop.create_task(stage.cluster.topics.stop()))
+    stage.stop()
     stage.cluster.clock.jumped_s = jump_s
     stage.crash()
     stage.advance(10)
@@ -196,7 +200,7 @@ def test_a_wall_clock_that_is_set_while_a_topic_is_not_loaded_changes_no_age(jum
 def test_after_a_start_of_the_machine_ages_depend_on_the_wall_clock() -> None:
     stage = Stage()
     stage.publish()
-    stage.cluster.do(lambda: stage.cluster.loop.create_task(stage.cluster.topics.stop()))
+    stage.stop()
     stage.cluster.clock.boots += 1
     stage.cluster.clock.jumped_s = 100.0
     stage.crash()
