@@ -256,8 +256,9 @@ class Deduplication:
             judged = judge_run(ids.pushed(name), heads, entries, note)
         rest = judged.entries
         duplicates = judged.verdicts.count(Verdict.DUPLICATE)
-        self.duplicates += duplicates
-        self._environment.totals.add_deduplicated(self._topic.name.namespace_name, duplicates)
+        if duplicates:
+            self.duplicates += duplicates
+            self._environment.totals.add_deduplicated(self._topic.name.namespace_name, duplicates)
         size = sum(map(len, rest))
         producer.session.publishes_started(len(heads), size)
 
