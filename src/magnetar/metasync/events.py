@@ -17,7 +17,7 @@ from magnetar.metasync.places import Resource
 from magnetar.metasync.records import PARTITIONS, Record
 from magnetar.metasync.rules import NEEDED, OF_EACH_CLUSTER
 from magnetar.metasync.timestamps import TIME_MS_MAX, is_cluster_name
-from magnetar.metasync.units import ResourceType
+from magnetar.metasync.units import LOCAL_DELETIONS, ResourceType
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -167,8 +167,12 @@ class MetadataChangeEvent:
                 try:
                     resource = Resource.parse(ResourceType(resource_type), name)
                     read = Record.from_json(resource.kind, record)
-                    return cls(EventType(event_type), resource, cluster, update_time_ms, read)
+                    event = cls(EventType(event_type), resource, cluster, update_time_ms, read)
                 except (ValueError, InvalidTopicNameError) as error:
                     raise EventError(str(error)) from None
+                if read.deleted is not None and resource.kind in LOCAL_DELETIONS:
+                    message = f"a deletion of {resource_type} {name:.100}: each cluster deletes its own"
+                    raise EventError(message)
+                return event
         message = "a member of MetadataChangeEvent is missing or has a wrong type"
         raise EventError(message)

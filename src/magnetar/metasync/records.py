@@ -3,6 +3,7 @@
 A record has the newest edit of each unit, also of one that was removed, and the times of the resource's creation and
 deletion. Of two edits of a unit the one with the greater timestamp counts. Merging is commutative, associative and
 idempotent: records may be lost, repeated and reordered, or contain some of the units only, and all clusters agree.
+Partitions only grow, which is not associative beside a deletion. So events that delete a topic are refused.
 
 A deletion removes all edits before it. A resource that is created again has none of them. An edit that was made
 concurrently with a deletion does not restore the resource.
@@ -114,9 +115,8 @@ class Record:
         """Return the record with the edits of both."""
         assert self.kind is other.kind, (self.kind, other.kind)
         created, deleted = _newer(self.created, other.created), _newer(self.deleted, other.deleted)
-        # Edits before the deletion take no part: more partitions among them would replace later fewer ones.
-        edits, others = _after(deleted, self.edits), _after(deleted, other.edits)
-        for unit, edit in others.items():
+        edits = dict(self.edits)
+        for unit, edit in other.edits.items():
             known = edits.get(unit)
             if known is None:
                 edits[unit] = edit
@@ -124,6 +124,8 @@ class Record:
                 edits[unit] = _larger(known, edit)
             elif edit.wins_over(known):
                 edits[unit] = edit
+        if deleted is not None:
+            edits = {unit: edit for unit, edit in edits.items() if deleted < edit.timestamp}
         # Equal deletions tell the same, except those of a faulty cluster.
         told = (each.replaced for each in (self, other) if each.deleted == deleted)
         replaced = max(told, key=lambda each: (each is not None, each or ()))
@@ -203,13 +205,6 @@ def _replaced_of(value: object) -> tuple[Timestamp, ...]:
 
 def _newer(one: Timestamp | None, other: Timestamp | None) -> Timestamp | None:
     return max((each for each in (one, other) if each is not None), default=None)
-
-
-def _after(deleted: Timestamp | None, edits: Mapping[str, Edit]) -> dict[str, Edit]:
-    """Return the edits that a deletion does not remove, in a new dictionary."""
-    if deleted is None:
-        return dict(edits)
-    return {unit: edit for unit, edit in edits.items() if deleted < edit.timestamp}
 
 
 def _larger(one: Edit, other: Edit) -> Edit:

@@ -26,6 +26,9 @@ class ResourceType(Enum):
     TOPIC_POLICIES = "TopicPolicies"
 
 
+LOCAL_DELETIONS = (ResourceType.TOPICS, ResourceType.TOPIC_POLICIES)
+"""Kinds whose deletion concerns one cluster only: the topic goes on in the others."""
+
 _DEPTHS: dict[ResourceType, dict[str, int]] = {
     ResourceType.TENANTS: {},
     ResourceType.NAMESPACES: {

@@ -20,7 +20,7 @@ from magnetar.metasync.places import Resource, resource_at
 from magnetar.metasync.records import REPLACED_MAX, Edit, Record
 from magnetar.metasync.rules import OF_EACH_CLUSTER
 from magnetar.metasync.timestamps import COUNTER_MAX, TIME_MS_MAX, Timestamp
-from magnetar.metasync.units import ResourceType
+from magnetar.metasync.units import LOCAL_DELETIONS, ResourceType
 from tests.unit.metasync.pulsar_events import PULSAR_EVENTS
 
 STAMP = Timestamp(7, 1, "ewr")
@@ -150,6 +150,14 @@ def test_an_event_with_too_many_edits_is_refused() -> None:
     whole = MetadataChangeEvent(EventType.CREATED, EVENT.resource, "ewr", 8, with_edits(EVENT_EDITS_MAX + 1))
     with pytest.raises(EventError, match=r"an event with 501 edits, at most 500 .*maxMetadataEventSize"):
         MetadataChangeEvent.decode(whole.encode())
+
+
+@pytest.mark.parametrize("kind", LOCAL_DELETIONS)
+def test_a_deletion_of_what_each_cluster_deletes_itself_is_refused(kind: ResourceType) -> None:
+    resource = Resource(kind, "persistent://acme/orders/a")
+    deletion = MetadataChangeEvent(EventType.DELETED, resource, "ewr", 8, Record(kind, deleted=STAMP))
+    with pytest.raises(EventError, match=r"a deletion of Topic.* persistent://acme/orders/a: each cluster deletes"):
+        MetadataChangeEvent.decode(deletion.encode())
 
 
 def test_an_edit_that_fits_in_no_event_is_refused() -> None:

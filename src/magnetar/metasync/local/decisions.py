@@ -16,7 +16,7 @@ from magnetar.metasync.documents import changed_units, document_with, normal, ow
 from magnetar.metasync.local.marks import WHOLE, Mark, Marks, Reason
 from magnetar.metasync.records import PARTITIONS, REMOVED, Edit, Record
 from magnetar.metasync.rules import OF_EACH_CLUSTER, without_own
-from magnetar.metasync.units import ResourceType, keys_of, units_of
+from magnetar.metasync.units import LOCAL_DELETIONS, ResourceType, keys_of, units_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -25,9 +25,6 @@ if TYPE_CHECKING:
     from magnetar.metasync.rules import Rules
     from magnetar.metasync.timestamps import Timestamp
     from magnetar.metasync.units import Document
-
-LOCAL_DELETIONS = (ResourceType.TOPICS, ResourceType.TOPIC_POLICIES)
-"""Kinds whose deletion concerns one cluster only: the topic goes on in the others."""
 
 
 @dataclass(frozen=True, slots=True)
