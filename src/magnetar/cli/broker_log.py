@@ -6,7 +6,9 @@ import logging
 import os
 import sys
 import threading
-from typing import TYPE_CHECKING
+import time
+from contextlib import suppress
+from typing import TYPE_CHECKING, TextIO
 
 import structlog
 
@@ -14,6 +16,7 @@ from magnetar.base.errors import ConfigurationError
 from magnetar.base.logs.rotated_output import RotatingLog
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from types import TracebackType
 
     from magnetar.broker.settings.sections.log import LogSettings
@@ -31,7 +34,7 @@ _MIB = 1 << 20
 def configure_log(settings: LogSettings, log_limit: structlog.typing.Processor) -> None:
     """Configure the log of this process; raises ConfigurationError if the file cannot be opened."""
     level = _LEVELS[settings.logLevel.upper()]
-    factory = RotatedFile(settings) if settings.logFile else structlog.PrintLoggerFactory(sys.stderr)
+    factory = RotatedFile(settings) if settings.logFile else StandardError(sys.stderr)
     structlog.configure(
         processors=[
             log_limit,
@@ -72,14 +75,33 @@ def _renderer(settings: LogSettings) -> structlog.typing.Processor:
     return structlog.dev.ConsoleRenderer(colors=is_terminal and not os.environ.get("NO_COLOR"))
 
 
+class StandardError:
+    """A factory of loggers that write to stderr. A broker outlives the reader of its log, and a full disk."""
+
+    def __init__(self, stream: TextIO) -> None:
+        """Write to ``stream``."""
+        self._logger = structlog.PrintLogger(stream)
+
+    def __call__(self, *_arguments: object) -> StandardError:
+        """Return the logger."""
+        return self
+
+    def msg(self, line: str) -> None:
+        """Write a line; it is lost if that fails."""
+        with suppress(OSError):
+            self._logger.msg(line)
+
+    debug = info = warning = error = critical = msg
+
+
 class RotatedFile:
     """A factory of loggers that write to one file. The file is rotated before it exceeds its size."""
 
-    def __init__(self, settings: LogSettings) -> None:
+    def __init__(self, settings: LogSettings, monotonic: Callable[[], float] = time.monotonic) -> None:
         """Open the file."""
         size_max, kept = settings.logFileMaxMB * _MIB, settings.logFilesKept
         try:
-            self._handler = RotatingLog(settings.logFile, maxBytes=size_max, backupCount=kept, encoding="utf-8")
+            self._handler = RotatingLog(settings.logFile, size_max, kept, monotonic)
         except OSError as error:
             message = f"cannot write logFile {settings.logFile}: {error.strerror}\nhint: name another file"
             raise ConfigurationError(message) from error

@@ -6,14 +6,18 @@ import json
 import logging
 import subprocess
 import sys
+from contextlib import suppress
+from errno import ENOSPC
+from io import StringIO
 from typing import TYPE_CHECKING, Any
 
 import pytest
 from structlog.testing import capture_logs
 
 from magnetar.base.errors import ConfigurationError
+from magnetar.base.logs.rotated_output import RETRY_SECONDS
 from magnetar.broker.settings.sections.log import LogSettings
-from magnetar.cli.broker_log import ForwardToLog, RotatedFile, configure_log
+from magnetar.cli.broker_log import ForwardToLog, RotatedFile, StandardError, configure_log
 from magnetar.cli.main import ExitCode, main
 
 if TYPE_CHECKING:
@@ -112,20 +116,51 @@ def test_the_file_is_rotated_and_old_ones_are_removed(tmp_path: Path) -> None:
 def test_a_file_that_cannot_be_rotated_loses_no_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """For example because the broker may write the file, but not rename it."""
 
+    now = 0.0
+    attempts = 0
+
     def refuse(*_: object) -> None:
+        nonlocal attempts
+        attempts += 1
         raise PermissionError
 
-    logger = RotatedFile(LogSettings(logFile=str(tmp_path / "broker.log"), logFileMaxMB=1, logFilesKept=2))()
+    settings = LogSettings(logFile=str(tmp_path / "broker.log"), logFileMaxMB=1, logFilesKept=2)
+    logger = RotatedFile(settings, lambda: now)()
     with monkeypatch.context() as patch:
         patch.setattr("os.rename", refuse)
         for number in range(1030):
             logger.msg(f"{number:05} {'x' * 1017}")
+    assert attempts == 1
+    now += RETRY_SECONDS
     lines = (tmp_path / "broker.log").read_text().splitlines()
     assert [int(line.split()[0]) for line in lines] == [*range(1030)]
     logger.msg("rotated")
     logger.close()
     assert (tmp_path / "broker.log").read_text() == "rotated\n"
     assert (tmp_path / "broker.log.1").read_text().splitlines() == lines
+
+
+def test_lines_that_cannot_be_written_are_reported_once_in_a_while(capsys: pytest.CaptureFixture[str]) -> None:
+    now = 0.0
+    logger = RotatedFile(LogSettings(logFile="/dev/full"), lambda: now)()
+    for _ in range(3):
+        logger.msg("line")
+    report = {"event": "log_not_written", "file": "/dev/full", "error": "[Errno 28] No space left on device"}
+    assert list(map(json.loads, capsys.readouterr().err.splitlines())) == [report]
+    now += RETRY_SECONDS
+    logger.msg("line")
+    assert json.loads(capsys.readouterr().err) == report
+    with suppress(OSError):
+        logger.close()
+
+
+class Broken(StringIO):
+    def write(self, text: str) -> int:
+        raise OSError(ENOSPC, text)
+
+
+def test_a_broker_outlives_the_reader_of_its_log_and_a_full_disk() -> None:
+    StandardError(Broken())().info("line")
 
 
 def test_a_file_that_cannot_be_written_is_named(tmp_path: Path) -> None:
