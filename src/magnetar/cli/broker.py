@@ -62,6 +62,8 @@ def broker(
     gc.disable()  # imports leave hardly any garbage, and the collector would examine all modules several times
     import uvloop  # noqa: PLC0415 - heavy, and needed by this command only
 
+    from magnetar.broker.resources.memory_limits import memory_limits  # noqa: PLC0415
+    from magnetar.broker.resources.process import machine_memory_bytes  # noqa: PLC0415
     from magnetar.broker.service import Broker  # noqa: PLC0415
     from magnetar.broker.settings.config import BrokerConfig  # noqa: PLC0415
     from magnetar.broker.settings.loading import load, log_format  # noqa: PLC0415
@@ -76,6 +78,8 @@ def broker(
     flags = _flags(context.args)
     try:
         loaded = load(config, os.environ, flags, acknowledge_all=acknowledge_ignored)
+        if check_config:
+            memory_limits(loaded.config, machine_memory_bytes())
     except ConfigurationError as error:
         if log_format(config, os.environ, flags) == "json":
             log_problems(error)

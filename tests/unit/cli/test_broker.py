@@ -33,6 +33,13 @@ def test_the_configuration_is_checked_without_a_start(tmp_path: Path, capsys: py
     assert "brokerServicePort" in capsys.readouterr().err
 
 
+def test_shares_of_the_memory_that_do_not_fit_are_found_without_a_start(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["broker", "--check-config", "--memoryLimitMB", "1024", "--managedLedgerCacheSizeMB", "1024"]) is (
+        ExitCode.FAILED
+    )
+    assert "memoryLimitMB=1024 is less than the" in capsys.readouterr().err
+
+
 def test_ignored_keys_are_listed_by_their_effects_without_values(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
