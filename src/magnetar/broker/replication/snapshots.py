@@ -66,15 +66,15 @@ def marker_peers(topic: AllowedTopic) -> list[str]:
 
 
 def takes_markers(topic: AllowedTopic) -> bool:
-    """Return whether other clusters may send markers of a topic."""
+    """Return whether a topic's subscriptions may use markers."""
     return not topic.replication_forbidden and topic.policies.replicated_subscription_sync != "exact"
 
 
 class TopicSnapshots:
     """The snapshots of one topic; this object exists only while a subscription or a cluster needs it.
 
-    Snapshots are taken while a subscription is replicated. Requests of other clusters are answered, and their updates
-    applied, in any case.
+    Snapshots are taken while a subscription is replicated and may use markers. Requests of other clusters are answered
+    in any case.
     """
 
     def __init__(self, topic: SnapshotTopic) -> None:
@@ -336,6 +336,8 @@ class TopicSnapshots:
     # -- the rest ----------------------------------------------------------------------------------------------------
 
     def _replicated(self) -> list[Subscription]:
+        if not takes_markers(self._topic):
+            return []
         return [each for each in self._topic.subscriptions.values() if each.is_replicated]
 
     def _send(

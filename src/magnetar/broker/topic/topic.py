@@ -32,7 +32,7 @@ from magnetar.broker.topic.lifecycle import Event
 from magnetar.broker.topic.links import TopicLinks
 from magnetar.broker.topic.producers import TopicProducers
 from magnetar.cursor.store import CursorStore
-from magnetar.wire.entries.markers import PROBE
+from magnetar.wire.entries.markers import PROBE, SNAPSHOT_REQUEST
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator
@@ -315,17 +315,17 @@ class Topic(Part):
 
     def begin_snapshot(self, without: Collection[str]) -> None:
         """Start a snapshot by request of an operator (see ``TopicSnapshots.begin``); raises RequestError."""
-        if self.snapshots is None:
+        if self.snapshots is None or not takes_markers(self):
             message = f"{self.name} takes no snapshots: no replicated subscription or other cluster needs them"
             raise RequestError(ServerError.NotAllowedError, message)
         self.snapshots.begin(without)
 
     def take_marker(self, source: str, place: Position | None, kind: int, payload: bytes) -> None:
-        """Handle a marker from another cluster's broker (see ``TopicSnapshots.take``).
+        """Handle a marker of another cluster (see ``TopicSnapshots.take``); the sender of a probe needs only a receipt.
 
-        A probe has no content: its sender needs only the receipt.
+        Requests are answered in any mode, because the snapshots of all other clusters need an answer of this one.
         """
-        if kind == PROBE or not takes_markers(self):
+        if kind == PROBE or not (takes_markers(self) or kind == SNAPSHOT_REQUEST):
             return
         if self.snapshots is None:
             self.snapshots = TopicSnapshots(self)

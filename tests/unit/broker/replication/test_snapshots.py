@@ -671,6 +671,35 @@ def test_all_clusters_take_part_and_only_those_are_told_that_need_it() -> None:
     assert mesh.acknowledged("jfk") == set(), "exact progress brings it there"
 
 
+@pytest.mark.parametrize(
+    "policy", [{"replicated_subscription_sync": "exact"}, {"replicated_subscriptions_allowed": False}]
+)
+def test_a_cluster_without_markers_answers_requests_and_does_nothing_else(policy: dict[str, Any]) -> None:
+    """Its answer is part of every snapshot of the others, so Apache Pulsar would never get an update without it."""
+    mesh = among_others()
+    jfk = mesh.clusters["jfk"]
+    jfk.environment.links._unable.add("apache")
+    changed = Policies.model_validate({"replication_clusters": ["ewr", "jfk", "apache"], **policy})
+    jfk.do(partial(jfk.resources.namespaces.update, NAMESPACE, lambda _: changed))
+    mesh.publish("ewr", "a")
+    mesh.subscribe("jfk", permits=0)
+    acknowledge_all(mesh, "ewr", mesh.subscribe("ewr"))
+    for _ in range(3):
+        mesh.second()
+    assert mesh.acknowledged("apache") == {"a"}
+    asked = jfk.topic().snapshots
+    assert asked is not None
+    assert (asked._timer, asked.stats().completed, asked.stats().pending) == (None, 0, 0)
+    with pytest.raises(RequestError, match="takes no snapshots"):
+        jfk.topic().begin_snapshot([])
+    update = markers.subscription_update("worker", {"jfk": mesh.end("jfk")})
+    writer = jfk.client()
+    writer.produce(name="pulsar.repl.apache-->jfk", epoch=99)
+    writer.say(commands.send(producer_id=1, sequence_id=0, entry=from_apache(markers.UPDATE, update, 1), marker=True))
+    assert len(writer.receipts()) == 1
+    assert mesh.acknowledged("jfk") == set()
+
+
 def test_a_cluster_without_claims_gets_updates_after_the_first_acknowledgement(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
