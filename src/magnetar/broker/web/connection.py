@@ -215,6 +215,14 @@ class WebConnection(H11Protocol):
             self._state.by_last_answer[self] = None
         super().on_response_complete()
 
+    def timeout_keep_alive_handler(self) -> None:
+        """Close an idle connection, but not while a request is in progress or received bytes wait; called by uvicorn.
+
+        Uvicorn starts the timer with each answer, and stops it when further bytes are parsed.
+        """
+        if self.phase is not Phase.WORKING:
+            super().timeout_keep_alive_handler()
+
     def send_400_response(self, msg: str) -> None:
         """Reject invalid requests and endless headers; called by uvicorn."""
         if self.conn.our_state not in (h11.IDLE, h11.SEND_RESPONSE):  # the answer has started

@@ -277,6 +277,46 @@ def test_nothing_more_is_read_while_received_bytes_wait(monkeypatch: pytest.Monk
     run(scenario)
 
 
+def test_a_request_whose_bytes_wait_is_answered_although_the_connection_was_idle_for_long(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async def scenario(web: Web) -> None:
+        connection, socket = web.connect()
+        connection.data_received(GET)
+        await settle()
+        monkeypatch.setattr(turns, "TURN_ITEMS_MAX", 0)
+        connection.data_received(GET)
+        connection.timeout_keep_alive_handler()
+        assert not socket.closed
+        await settle()
+        assert socket.written.count(b"HTTP/1.1 204") == 2
+        connection.timeout_keep_alive_handler()
+        assert socket.closed
+
+    run(scenario)
+
+
+def test_a_request_that_takes_long_is_answered_although_it_came_with_another_one() -> None:
+    async def scenario(web: Web) -> None:
+        answers = asyncio.Event()
+
+        async def slow(scope: Scope, receive: Receive, send: Send) -> None:
+            if scope["path"] == "/slow":
+                await answers.wait()
+            await application(scope, receive, send)
+
+        web.server.config.loaded_app = slow
+        connection, socket = web.connect()
+        connection.data_received(GET + GET.replace(b"/answer", b"/slow"))
+        await settle()
+        connection.timeout_keep_alive_handler()  # the timer runs since the first answer
+        answers.set()
+        await settle()
+        assert socket.written.count(b"HTTP/1.1 204") == 2
+
+    run(scenario)
+
+
 def test_the_receive_buffer_of_a_connection_is_small() -> None:
     bound = WebSockets("127.0.0.1", 0)
     bound.sockets[0].listen()
