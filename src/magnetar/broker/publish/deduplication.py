@@ -26,7 +26,7 @@ from magnetar.broker.publish.deduplication_replay import replay
 from magnetar.broker.publish.entry_sequence_ids import completed_by, highest_in
 from magnetar.broker.publish.judged_run import JudgedRun, answer_run, judge_run
 from magnetar.broker.publish.producer import answer_failed, answer_stored
-from magnetar.broker.publish.sequence_ids import UNKNOWN_PRODUCER, SequenceIds, Verdict
+from magnetar.broker.publish.sequence_ids import NO_SEQUENCE_ID, SEQUENCE_ID_MAX, UNKNOWN_PRODUCER, SequenceIds, Verdict
 from magnetar.broker.subscription.names import DEDUPLICATION_CURSOR
 from magnetar.wire.entries.entry import is_compressed
 
@@ -205,7 +205,7 @@ class Deduplication:
             ids.restart(name)
         highest = ids.pushed(name)
         for (sequence_id, highest_sequence_id, num_messages), entry in zip(heads, entries, strict=True):
-            if sequence_id <= highest:
+            if not highest < sequence_id <= SEQUENCE_ID_MAX:  # a greater one is negative, see ``signed``
                 break
             if num_messages == 1 and not highest_sequence_id:  # the most frequent case by far
                 highest = sequence_id
@@ -291,7 +291,7 @@ class Deduplication:
                 completed = completed_by(each, entry)
                 if completed is not None:
                     name, highest = completed
-                    come[name] = max(highest, come.get(name, UNKNOWN_PRODUCER))
+                    come[name] = max(highest, come.get(name, NO_SEQUENCE_ID))
             for name, highest in come.items():
                 self.sequence_ids.push(name, highest)
         return come

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from magnetar.base.errors import MagnetarError
-from magnetar.broker.publish.sequence_ids import highest_of
+from magnetar.broker.publish.sequence_ids import highest_of, signed
 from magnetar.wire.entries.batch import last_sequence_id
 from magnetar.wire.entries.entry import parse_metadata, payload_of
 from magnetar.wire.entries.markers import marker_type
@@ -42,7 +42,7 @@ def highest_in(entry: bytes, head: SendHead, note: Callable[[MagnetarError], Non
     with the reason if a batch cannot be opened.
     """
     sequence_id, highest_sequence_id, num_messages = head
-    highest = highest_of(sequence_id, highest_sequence_id, num_messages)
+    highest = highest_of(signed(sequence_id), signed(highest_sequence_id), num_messages)
     if num_messages > 1 and not highest_sequence_id:
         try:
             own = last_sequence_id(parse_metadata(entry), payload_of(entry))
@@ -50,6 +50,6 @@ def highest_in(entry: bytes, head: SendHead, note: Callable[[MagnetarError], Non
             own = None
             if note is not None:
                 note(error)
-        if own is not None and own > highest:
-            return own
+        if own is not None and signed(own) > highest:
+            return signed(own)
     return highest

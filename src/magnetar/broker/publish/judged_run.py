@@ -12,7 +12,7 @@ from magnetar.base.errors import MagnetarError, ServerError
 from magnetar.broker.publish.entry_sequence_ids import highest_in
 from magnetar.broker.publish.overlap import cut_batch
 from magnetar.broker.publish.producer import answer_error, answer_repeated, answer_stored
-from magnetar.broker.publish.sequence_ids import Verdict, judge
+from magnetar.broker.publish.sequence_ids import Verdict, judge, signed
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -60,17 +60,17 @@ def _judge(
     pushed: int, head: SendHead, entry: bytes, note: Callable[[MagnetarError], None]
 ) -> tuple[Verdict, bytes, int]:
     """Return the judgement of an entry, the part to store, and the producer's resulting sequence id."""
-    highest = highest_in(entry, head, note)
-    verdict = judge(pushed, head[0], highest)
+    lowest, highest = signed(head[0]), highest_in(entry, head, note)
+    verdict = judge(pushed, lowest, highest)
     if verdict is Verdict.NEW:
         return verdict, entry, highest if head[2] else pushed
     if verdict is Verdict.DUPLICATE:
         return verdict, entry, pushed
     try:
-        rest = cut_batch(entry, head[0], pushed)
+        rest = cut_batch(entry, lowest, pushed)
     except MagnetarError as error:  # repeated messages are better than lost ones; the repetition is logged
         note(error)
-        log.warning("batch_partly_repeated", sequence_id=head[0], last=pushed, error=str(error))
+        log.warning("batch_partly_repeated", sequence_id=lowest, last=pushed, error=str(error))
         rest = entry
     return (Verdict.NEW, rest, highest) if rest is not None else (Verdict.DUPLICATE, entry, pushed)
 

@@ -6,6 +6,7 @@ end with new ones. Dropping it would lose the new messages, storing it would rep
 
 from __future__ import annotations
 
+from magnetar.broker.publish.sequence_ids import signed
 from magnetar.wire.entries.batch import check_opened, compress, decompress, members_of
 from magnetar.wire.entries.entry import build_entry, parse_metadata, payload_of
 from magnetar.wire.proto import pulsar_api_pb2 as pb
@@ -26,10 +27,10 @@ def cut_batch(entry: bytes, lowest: int, pushed: int) -> bytes | None:
     check_opened(metadata)
     data = decompress(metadata, payload_of(entry))
     for own, start, end in members_of(metadata, data):
-        sequence_id = sequence_id + 1 if own is None else own
+        sequence_id = sequence_id + 1 if own is None else signed(own)
         if sequence_id > pushed:
             if not kept:
-                metadata.sequence_id = sequence_id
+                metadata.sequence_id = sequence_id % (1 << 64)
             kept.append(data[start:end])
     if not kept:
         return None

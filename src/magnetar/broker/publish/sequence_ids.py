@@ -1,13 +1,14 @@
 """Highest sequence ids of a topic's producers, for deduplication (PIP-6).
 
 A producer numbers its messages in ascending order, not necessarily consecutively, so its highest sequence id determines
-the stored messages. There are two highest sequence ids: of messages that were *pushed* (accepted for writing), and of
-messages that are *persisted*. A message is compared with the first; only the second is stored or reported to a
-producer. Both are kept in one map, and in a second one only while a producer has pending writes.
+the stored messages. Its first one may be negative. There are two highest sequence ids: of messages that were *pushed*
+(accepted for writing), and of messages that are *persisted*. A message is compared with the first; only the second is
+stored or reported to a producer. Both are kept in one map, and in a second one only while a producer has pending
+writes.
 
 The map is stored as deltas of changed producers and as checkpoints of all producers. Format, little endian: version
 u8 = 1, the position of the log that it covers i64 i64, number of producers u32, number of evicted ones u32, the
-producers' sequence ids u64[], the lengths in bytes of the names of both u32[], and the names in UTF-8. The log has
+producers' sequence ids i64[], the lengths in bytes of the names of both u32[], and the names in UTF-8. The log has
 checksums of its own.
 """
 
@@ -25,9 +26,12 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
 UNKNOWN_PRODUCER = -1
-"""Sequence id of an unknown producer."""
+"""Sequence id that an unknown producer is told."""
 
-SEQUENCE_ID_MAX = 2**64 - 1
+SEQUENCE_ID_MAX = 2**63 - 1
+
+NO_SEQUENCE_ID = -(2**63) - 1
+"""Less than every sequence id: that of a producer without messages."""
 
 _VERSION = 1
 _HEAD = struct.Struct("<BqqII")
@@ -40,6 +44,11 @@ class Verdict(Enum):
     DUPLICATE = "duplicate"  # stored, or being written before any later write
     OVERLAP = "overlap"  # a batch that begins with stored messages and ends with new ones
     UNKNOWN = "unknown"  # an earlier write failed, and later ones are not settled yet
+
+
+def signed(sequence_id: int) -> int:
+    """Return the sequence id that a client counts, given that of a SEND or of metadata, which is unsigned."""
+    return sequence_id if sequence_id <= SEQUENCE_ID_MAX else sequence_id - (1 << 64)
 
 
 def judge(pushed: int, lowest: int, highest: int) -> Verdict:
@@ -84,7 +93,7 @@ class SequenceIds:
         """Known producers that are not connected, with the times of their last activity, the oldest first."""
         self._changed: dict[str, int] = {}
         """Producers that changed, or were evicted, since the last snapshot (a delta or a checkpoint), with their
-        sequence ids in it; UNKNOWN_PRODUCER if they are not in it."""
+        sequence ids in it; NO_SEQUENCE_ID if they are not in it."""
         self._in_snapshot = 0
         """Number of producers in the last snapshot, with all before it."""
 
@@ -95,9 +104,9 @@ class SequenceIds:
     # --- publishing ------------------------------------------------------------------------------------------------
 
     def pushed(self, name: str) -> int:
-        """Return the highest sequence id accepted for writing; UNKNOWN_PRODUCER if there is none."""
+        """Return the highest sequence id accepted for writing; NO_SEQUENCE_ID if there is none."""
         under_way = self._under_way.get(name)
-        return under_way.highest if under_way is not None else self._persisted.get(name, UNKNOWN_PRODUCER)
+        return under_way.highest if under_way is not None else self._persisted.get(name, NO_SEQUENCE_ID)
 
     def persisted(self, name: str) -> int:
         """Return the highest durable sequence id; UNKNOWN_PRODUCER if there is none."""
@@ -116,7 +125,7 @@ class SequenceIds:
         """Note that messages up to ``highest`` are being written; ``settle`` follows."""
         under_way = self._under_way.get(name)
         if under_way is None:
-            under_way = self._under_way[name] = _UnderWay(self._persisted.get(name, UNKNOWN_PRODUCER))
+            under_way = self._under_way[name] = _UnderWay(self._persisted.get(name, NO_SEQUENCE_ID))
         under_way.highest = max(under_way.highest, highest)
         under_way.runs += 1
 
@@ -144,7 +153,7 @@ class SequenceIds:
 
     def replay(self, name: str, highest: int, now: float) -> None:
         """Note that messages up to ``highest`` are in the log."""
-        before = self._persisted.get(name, UNKNOWN_PRODUCER)
+        before = self._persisted.get(name, NO_SEQUENCE_ID)
         if highest > before:
             self._persisted[name] = highest
             self._changed.setdefault(name, before)
@@ -218,7 +227,7 @@ class SequenceIds:
         """Return at most ``producers_max`` producers of the last snapshot, and the number of the others."""
         kept = ((name, self._changed.get(name, highest)) for name, highest in self._persisted.items())
         forgotten = ((name, highest) for name, highest in self._changed.items() if name not in self._persisted)
-        known = (each for each in chain(kept, forgotten) if each[1] != UNKNOWN_PRODUCER)
+        known = (each for each in chain(kept, forgotten) if each[1] != NO_SEQUENCE_ID)
         shown = dict(islice(known, producers_max))
         return shown, self._in_snapshot - len(shown)
 
@@ -244,7 +253,7 @@ def _encode(through: Position, names: Sequence[str], sequence_ids: Sequence[int]
     return b"".join(
         (
             _HEAD.pack(_VERSION, *through, len(names), len(forgotten)),
-            struct.pack(f"<{len(sequence_ids)}Q", *sequence_ids),
+            struct.pack(f"<{len(sequence_ids)}q", *sequence_ids),
             struct.pack(f"<{len(encoded)}I", *map(len, encoded)),
             *encoded,
         )
@@ -258,7 +267,7 @@ def _decode(data: bytes) -> tuple[Position, list[str], Sequence[int], list[str]]
             message = f"snapshot of sequence ids has unknown version {version}"
             raise CorruptionError(message)
         at = _HEAD.size
-        sequence_ids = struct.unpack_from(f"<{kept}Q", data, at)
+        sequence_ids = struct.unpack_from(f"<{kept}q", data, at)
         at += 8 * kept
         lengths = struct.unpack_from(f"<{kept + forgotten}I", data, at)
         at += 4 * (kept + forgotten)

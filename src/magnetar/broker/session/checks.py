@@ -12,6 +12,7 @@ from magnetar.base.limits import (
     REPLICATION_CLUSTERS_MAX,
     Limit,
 )
+from magnetar.broker.publish.sequence_ids import signed
 from magnetar.wire import transactions
 from magnetar.wire.entries.entry import check_checksum, check_count, metadata_size, parse_metadata
 
@@ -44,7 +45,7 @@ def check(producer: Producer, heads: Sequence[SendHead], entries: Sequence[bytes
             )
         _check_metadata(producer, entries, largest)
     for sequence_id, highest, _ in heads:
-        if highest and highest < sequence_id:
+        if highest and signed(highest) < signed(sequence_id):
             raise RequestError(ServerError.MetadataError, "Invalid lowest or highest sequence id")
     for entry in entries:
         metadata = producer.check(entry)

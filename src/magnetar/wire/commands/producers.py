@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from magnetar.base.position import LONG_MAX
 from magnetar.wire.message_id import message_id
 from magnetar.wire.proto import pulsar_api_pb2 as pb
 
@@ -50,12 +49,12 @@ def producer_success(
 ) -> bytes:
     """Build PRODUCER_SUCCESS; only replication producers get ``last_origin``.
 
-    Sequence ids are unsigned in SEND and signed here. Clients convert one above LONG_MAX back.
+    Sequence ids are unsigned in SEND and signed here.
     """
     body = pb.CommandProducerSuccess(
         request_id=request_id,
         producer_name=producer_name,
-        last_sequence_id=last_sequence_id if last_sequence_id <= LONG_MAX else last_sequence_id - (1 << 64),
+        last_sequence_id=last_sequence_id,
         schema_version=schema_version,
         topic_epoch=topic_epoch,
         producer_ready=True,

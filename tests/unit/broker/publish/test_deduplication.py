@@ -193,6 +193,33 @@ def test_a_producer_with_the_highest_sequence_ids_connects_again() -> None:
     assert cluster.loop.problems == []
 
 
+@pytest.mark.parametrize("is_restarted", [False, True], ids=["at once", "after a restart of the broker"])
+def test_a_producer_counts_from_below_0(*, is_restarted: bool) -> None:
+    cluster = Cluster(settings=ON)
+    publisher = Publisher(cluster)
+    publisher.send(*(each % 2**64 for each in (-3, -2, -1, 0)))
+    assert publisher.receipts() == [(2**64 - 3, True), (2**64 - 2, True), (2**64 - 1, True), (0, True)]
+    if is_restarted:
+        publisher = restarted(cluster)
+    publisher.send(*(each % 2**64 for each in (-3, -1, 0, 1, 2)))
+    assert [is_stored for _, is_stored in publisher.receipts()] == [False, False, False, True, True]
+    assert stored(cluster) == [f"p{each}" for each in (2**64 - 3, 2**64 - 2, 2**64 - 1, 0, 1, 2)]
+
+
+@pytest.mark.parametrize("named_end", [False, True], ids=["C++", "Java"])
+def test_a_batch_counts_from_below_0(*, named_end: bool) -> None:
+    cluster = Cluster(settings=ON)
+    publisher = Publisher(cluster)
+    publisher.batch([each % 2**64 for each in (-2, -1, 0, 1)], named_end=named_end)
+    publisher.batch([each % 2**64 for each in (-1, 0, 1, 2)], named_end=named_end)
+    publisher.send(1, 3)
+    assert messages(cluster) == [f"p{each}" for each in (2**64 - 2, 2**64 - 1, 0, 1, 2, 3)]
+    publisher.client.leave()
+    publisher.client.names()
+    publisher.connect()
+    assert publisher.last_sequence_id() == 3
+
+
 def test_a_producer_is_told_to_go_on_behind_what_is_durable_and_no_further() -> None:
     cluster = Cluster(settings=ON)
     publisher = Publisher(cluster)
