@@ -15,10 +15,9 @@ from magnetar.broker.resources.limit_hits import LimitHits
 from magnetar.broker.resources.namespace_totals import NamespaceTotals
 from magnetar.broker.resources.objects import ObjectMemory
 from magnetar.broker.schemas.registry import SchemaRegistry
-from magnetar.broker.settings.policies import broker_policies, event_topic_policies
+from magnetar.broker.settings.topic_policies import PoliciesOfTopics
 from magnetar.cursor.limits import CursorLimits
 from magnetar.geo.snapshots.controller import SnapshotCounts
-from magnetar.metadata.effective import EffectivePolicies, effective
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -76,6 +75,7 @@ class Environment:
     """Memory for further topics and clients."""
     started_with: BrokerConfig = field(init=False)
     """The settings of the start, without changes at run time."""
+    policies: PoliciesOfTopics = field(init=False)
     schemas: SchemaRegistry = field(init=False)
     """The schemas of the topics."""
     totals: NamespaceTotals = field(init=False)
@@ -88,12 +88,14 @@ class Environment:
         object.__setattr__(self, "slices", SharedSlices(self.loop, self.clock))
         object.__setattr__(self, "objects", ObjectMemory(self.memory.limits.total, self.clock, self.resident_bytes))
         object.__setattr__(self, "retired", Retired(self.loop, self.clock, self.sliced))
+        object.__setattr__(self, "policies", PoliciesOfTopics(self.config, self.resources))
         object.__setattr__(self, "schemas", SchemaRegistry(self.config, self.metadata, self.loop))
         object.__setattr__(self, "totals", NamespaceTotals(self.resources.namespaces))
 
     def reconfigure(self, config: BrokerConfig) -> None:
         """Use other values of dynamic settings from now on."""
         object.__setattr__(self, "config", config)
+        self.policies.reconfigure(config)
 
     @property
     def cursor_limits(self) -> CursorLimits:
@@ -125,15 +127,6 @@ class Environment:
         if own is None or not own.replicationClusters:
             return targets
         return [target for target in targets if target in own.replicationClusters]
-
-    def policies_of(self, topic: TopicName) -> EffectivePolicies:
-        """Return the current policies of a topic."""
-        namespace = self.resources.namespaces.get(topic.namespace_name)
-        own = self.resources.topic_policies.get(topic)
-        found = effective(broker_policies(self.config), namespace, own, cluster=self.cluster)
-        if str(topic) == self.config.metadataSyncEventTopic:
-            return event_topic_policies(found, self.config)
-        return found
 
     async def durable(self) -> None:
         """Return when everything written until now is durable; raises StorageError if a write failed."""

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, weakref_slot=True)
 class EffectivePolicies:
     """The effective policies of a topic; the broker's policies are the lowest level."""
 

@@ -33,7 +33,7 @@ class SchemaOperations:
 
     async def register(self, topic: TopicName, schema: SchemaInfo) -> int:
         """Return the version of a schema; store it if it is new. Operators may do so whatever clients may."""
-        policies = replace(self._environment.policies_of(topic), schema_auto_update=True)
+        policies = replace(self._environment.policies.of(topic), schema_auto_update=True)
         with refusals(topic, but=SchemaError):
             return await self._environment.schemas.register(topic, schema, policies, self._turn)
 

@@ -76,7 +76,7 @@ class TopicOperations:
 
     def applied_policies(self, topic: TopicName) -> EffectivePolicies:
         """Return the policies in effect for a topic."""
-        return self._environment.policies_of(topic)
+        return self._environment.policies.of(topic)
 
     async def create(self, topic: TopicName, properties: Mapping[str, str]) -> None:
         """Create a topic."""

@@ -116,7 +116,7 @@ class NonPersistentTopics:
         if topic is not None:
             return topic
         self.check_length(name)
-        if not self.exists(name) and not self.environment.policies_of(name).auto_topic_creation.allowAutoTopicCreation:
+        if not self.exists(name) and not self.environment.policies.of(name).auto_topic_creation.allowAutoTopicCreation:
             raise RequestError(ServerError.TopicNotFound, f"Topic {name} does not exist")
         return self.create(name)
 

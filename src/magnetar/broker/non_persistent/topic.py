@@ -99,7 +99,7 @@ class NonPersistentTopic:
 
     def apply_policies(self) -> None:
         """Apply the current policies."""
-        self.policies = self.environment.policies_of(self.name)
+        self.policies = self.environment.policies.of(self.name)
         self.rates.apply(self.policies, self.arrivals.rates.per_second, self.environment.clock.monotonic())
 
     def close(self) -> None:

@@ -139,7 +139,7 @@ async def _get_or_create(session: Session, command: pb.CommandGetOrCreateSchema)
 
 async def _version_of(session: Session, command: pb.CommandGetOrCreateSchema) -> bytes:
     topic = TopicName.parse(command.topic)
-    registry, policies = session.environment.schemas, session.environment.policies_of(topic)
+    registry, policies = session.environment.schemas, session.environment.policies.of(topic)
     if session.topics.of(topic).partitions_of(topic) is None:
         raise RequestError(ServerError.TopicNotFound, f"Topic {topic} not found")
     if command.producerName.startswith(REPLICATOR_PREFIX):

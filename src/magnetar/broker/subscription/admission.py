@@ -70,7 +70,7 @@ def check_room_for_subscription(topic: Subscribable) -> None:
 
 def may_create_subscription(topic: AnyTopic) -> bool:
     """Return whether a client may create a missing subscription by using it; the broker's setting is dynamic."""
-    policies = topic.environment.policies_of(topic.name)
+    policies = topic.environment.policies.of(topic.name)
     return policies.auto_subscription_creation.allowAutoSubscriptionCreation
 
 

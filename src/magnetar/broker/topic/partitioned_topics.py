@@ -368,7 +368,7 @@ def partitions_to_create(environment: Environment, name: TopicName, *, create: b
 
     Raises RequestError with TopicNotFound without ``create``, or if clients may not create topics.
     """
-    creation = environment.policies_of(name).auto_topic_creation
+    creation = environment.policies.of(name).auto_topic_creation
     if not create or not creation.allowAutoTopicCreation:
         raise RequestError(ServerError.TopicNotFound, f"Topic {name} does not exist")
     if creation.topicType == "non-partitioned":

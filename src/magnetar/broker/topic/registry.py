@@ -168,7 +168,7 @@ class TopicRegistry:
 
     def check_room(self, name: TopicName, count: int) -> None:
         """Raise RequestError with NotAllowedError if ``count`` new topics would exceed the limit of the namespace."""
-        limit = self.environment.policies_of(name).max_topics
+        limit = self.environment.policies.of(name).max_topics
         if limit:
             existing = islice(self.environment.resources.topics.of_namespace(name.namespace_name), limit)
             if sum(1 for _ in existing) + count > limit:
@@ -182,7 +182,7 @@ class TopicRegistry:
 
     def may_create(self, name: TopicName) -> bool:
         """Return whether a missing topic may be created automatically."""
-        return self._is_counted(name) or self.environment.policies_of(name).auto_topic_creation.allowAutoTopicCreation
+        return self._is_counted(name) or self.environment.policies.of(name).auto_topic_creation.allowAutoTopicCreation
 
     def get(self, name: TopicName) -> Topic:
         """Return the topic; raises RequestError with TopicNotFound, or if it is being deleted."""

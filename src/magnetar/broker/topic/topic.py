@@ -67,7 +67,7 @@ class Topic(Part):
         self.unstored: StorageError | None = None
         """The error if metadata of the topic could not be stored; None otherwise."""
         ledger.observe_fencing(self._not_stored)
-        self.policies = environment.policies_of(name)
+        self.policies = environment.policies.of(name)
         self.loaded_at = environment.clock.now()
         self.backlog_quotas = BacklogQuotas(self)
         self.arrivals = Arrivals()
@@ -282,7 +282,7 @@ class Topic(Part):
 
     def apply_policies(self) -> None:
         """Apply the current policies, and create or remove links accordingly."""
-        self.policies = self.environment.policies_of(self.name)
+        self.policies = self.environment.policies.of(self.name)
         self.deduplication.apply(enabled=self.policies.deduplication_enabled)
         self.delayed.policies_changed()
         self.replicators.follow(self.environment.targets_of_topic(self.name))

@@ -47,7 +47,7 @@ def cluster() -> Cluster:
 
 
 def test_nothing_limits_the_event_topic() -> None:
-    found = cluster().environment.policies_of(TOPIC)
+    found = cluster().environment.policies.of(TOPIC)
     assert found.message_ttl_s == 0
     assert {quota.limitSize for quota in found.backlog_quotas.values()} == {-1}
     assert {quota.limitTime for quota in found.backlog_quotas.values()} == {-1}
@@ -59,16 +59,16 @@ def test_nothing_limits_the_event_topic() -> None:
 
 
 def test_its_subscription_is_not_replicated() -> None:
-    found = cluster().environment.policies_of(TOPIC)
+    found = cluster().environment.policies.of(TOPIC)
     assert (found.replicate_subscription_state, found.replicated_subscriptions_allowed) == (False, False)
 
 
 def test_its_events_may_be_retained_for_longer() -> None:
-    assert cluster().environment.policies_of(TOPIC).retention.retentionTimeInMinutes == 7
+    assert cluster().environment.policies.of(TOPIC).retention.retentionTimeInMinutes == 7
 
 
 def test_other_topics_keep_their_policies() -> None:
-    found = cluster().environment.policies_of(TopicName.parse("persistent://public/default/other"))
+    found = cluster().environment.policies.of(TopicName.parse("persistent://public/default/other"))
     assert (found.message_ttl_s, found.max_producers, found.replicate_subscription_state) == (1, 1, True)
 
 
