@@ -89,7 +89,8 @@ class DelayedIndex:
         self._write_timer: asyncio.TimerHandle | None = None
         self._search: LogSearch | None = None
         """Set while the log is searched."""
-        self._written = asyncio.Event()
+        self._written: asyncio.Event | None = None
+        """Set after each turn; created for a search that waits, because most topics have no delayed entries."""
         self._closed = False
         self._is_unknown = self.is_used
         """Whether the store may have entries that are missing in ``withheld``, because it could not be read."""
@@ -288,7 +289,9 @@ class DelayedIndex:
         self._watermark = request.watermark
         self._delete_through = None
         self._release(answer.removable)
-        self._written.set()
+        if self._written is not None:
+            self._written.set()
+            self._written = None
         if self._closed:
             return
         if request.pages_after:
@@ -341,9 +344,9 @@ class DelayedIndex:
     async def room(self) -> None:
         """See SearchingIndex; unwritten entries take memory."""
         while not self._unwritten.leave_room and not self._unwritten.has_gap:
-            self._written.clear()
+            written = self._written = self._written or asyncio.Event()
             self._turn()
-            await self._written.wait()
+            await written.wait()
 
     def searched(self) -> None:
         """See SearchingIndex."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import deque
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
@@ -135,10 +136,10 @@ def test_receipts_that_nobody_waits_for_are_forgotten_once_for_all_who_leave() -
     topic = cluster.topics.loaded[client.topic]
     looks: list[int] = []
     topic.lag_limit._forget_gone = lambda: looks.append(1)  # type: ignore[method-assign]
-    topic.lag_limit._queue.append(None)  # type: ignore[arg-type]  # there is something to look at
+    topic.lag_limit._queue = deque([None])  # type: ignore[list-item]  # there is something to look at
     for _ in range(MANY):
         topic.lag_limit.left()
-    topic.lag_limit._queue.clear()
+    topic.lag_limit._queue = None
     cluster.settle()
     assert looks == [1]
 

@@ -65,7 +65,8 @@ class IncomingProgress:
         self._topic = topic
         self._apply = apply
         self._environment = topic.environment
-        self._steps: deque[Callable[[], None]] = deque()
+        self._steps: deque[Callable[[], None]] | None = None
+        """Created for the first marker: an empty queue takes 760 bytes, and most topics have no markers."""
         self._is_waiting = False
         """Whether steps wait for a later turn, or until metadata are durable."""
         self._markers = 0
@@ -91,6 +92,8 @@ class IncomingProgress:
         self._markers += 1
         pending = _Marker(source, marker, done, refused)
         parts = [part for state in marker.states for part in self._parts_of(state)]
+        if self._steps is None:
+            self._steps = deque()
         self._steps += [partial(self._step, pending, part) for part in (*parts, None)]
         if not self._is_waiting:
             if self._environment.turns.begin(self._environment.clock.monotonic()):
@@ -112,6 +115,7 @@ class IncomingProgress:
                 pending.fail(self._topic.log.failure)
             elif check_progress(self._topic, pending.marker) or self._topic.ledger.is_trim_unstored:
                 # Another life may have begun since the last part, or a trim.
+                assert self._steps is not None, "this step was taken from it"
                 self._steps.appendleft(partial(self._step, pending, part))
                 self._wait_for_metadata(pending)
             else:
@@ -135,7 +139,8 @@ class IncomingProgress:
 
     def stop(self) -> None:
         """Drop pending markers without receipts."""
-        self._steps.clear()
+        if self._steps is not None:
+            self._steps.clear()
         self._markers = 0
 
     def _go_on(self) -> None:
