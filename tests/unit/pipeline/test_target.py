@@ -15,6 +15,7 @@ from magnetar.pipeline.writing.target import Target
 from magnetar.schema.info import version_to_bytes
 from magnetar.sim.cluster import entry
 from magnetar.wire import commands
+from magnetar.wire.entries import markers
 from magnetar.wire.entries.entry import parse_metadata
 from magnetar.wire.entries.markers import marker_type
 from magnetar.wire.entries.origin import origin_of
@@ -57,6 +58,18 @@ def carried(topic: str, number: int, entry_id: int, size: int = 10, **metadata: 
     previous = Position(3, entry_id - 1) if entry_id else EARLIEST
     attachment = Attachment(number, "ewr", topic)
     return Carried(attachment, Position(3, entry_id), Link(previous, previous), entry("x" * size, **metadata))
+
+
+def test_each_marker_in_the_place_of_an_entry_is_confirmed() -> None:
+    """The source must know which of its updates have arrived, so that it does not repeat them."""
+    writer = Writer()
+    place = Position(3, 0)
+    update = markers.build_marker(markers.UPDATE, b"", publish_time_ms=1)
+    marker = Carried(Attachment(1, "ewr", ORDERS), place, Link(place, place), update)
+    writer.send(carried(ORDERS, 1, 0), marker, marker)
+    assert writer.take()[-1] == Receipts(((1, place),) * 3)
+    writer.send(marker, carried(ORDERS, 1, 1))
+    assert writer.take() == [Receipts(((1, Position(3, 1)),))]
 
 
 def test_an_entry_that_is_too_large_for_the_target_parks_its_topic_alone() -> None:

@@ -39,7 +39,10 @@ class TargetDown:
 
 @dataclass(frozen=True, slots=True)
 class Receipts:
-    """By attachment, the newest position up to which, inclusive, all its entries are durable at the target."""
+    """By attachment, the newest position up to which, inclusive, all its entries are durable at the target.
+
+    An entry and the markers that follow it have the same position, and each is confirmed separately.
+    """
 
     confirmed: tuple[tuple[int, Position], ...]
 

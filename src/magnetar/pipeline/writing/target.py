@@ -98,7 +98,8 @@ class Target:
         self._target_links: dict[tuple[str, str], TargetLink] = {}
         self._serving: dict[TargetLink, Producer] = {}
         self._producers: dict[int, Producer] = {}
-        self._confirmed: dict[int, Position] = {}
+        self._confirmed: dict[int, tuple[Position, int]] = {}
+        """By attachment, the newest position that was confirmed since the last report, and how often."""
 
     @property
     def outstanding(self) -> int:
@@ -269,12 +270,14 @@ class Target:
     def _confirm(self, number: int, position: Position) -> None:
         if not self._confirmed:
             self._loop.call_soon(self._report_receipts)
-        self._confirmed[number] = position
+        newest, times = self._confirmed.get(number, (position, 0))
+        self._confirmed[number] = position, times + 1 if newest == position else 1
 
     def _report_receipts(self) -> None:
         confirmed, self._confirmed = self._confirmed, {}
         if confirmed:
-            self._report(Receipts(tuple(confirmed.items())))
+            each = ((number, position) for number, (position, times) in confirmed.items() for _ in range(times))
+            self._report(Receipts(tuple(each)))
 
     def send_error(self, producer: Producer, error: pb.CommandSendError) -> None:
         """Handle SEND_ERROR."""

@@ -18,7 +18,8 @@ from magnetar.sim import cluster as sim_cluster
 from magnetar.sim.cluster import NAMESPACE, TOPIC
 from magnetar.wire import commands
 from magnetar.wire.entries import markers
-from magnetar.wire.entries.entry import assemble, metadata_bytes
+from magnetar.wire.entries.entry import assemble, metadata_bytes, parse_metadata
+from magnetar.wire.entries.markers import PROBE, marker_type
 from magnetar.wire.entries.origin import SOURCE_POSITION
 from magnetar.wire.proto import pulsar_api_pb2 as pb
 from tests.unit.broker.mesh import MARKERS, Mesh
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
     from magnetar.cursor.ranges import Range
     from magnetar.geo.progress.state import SubscriptionProgress
     from magnetar.sim.cluster import Client, Cluster
+    from magnetar.sim.pipe import Pipe
 
 
 def acknowledge_all(mesh: Mesh, name: str, consumer: Client) -> None:
@@ -421,6 +423,56 @@ def test_an_update_that_a_link_repeats_does_not_undo_a_seek() -> None:
     mesh.second()
     mesh.second()
     assert mesh.acknowledged("jfk") == {"a", "b", "c"}, "a later update counts: an update only moves forward"
+
+
+def updates_in(pipe: Pipe) -> int:
+    """Return the number of updates that the holder of a link has got and not sent."""
+    return sum(marker_type(parse_metadata(entry)) == markers.UPDATE for _, entry in pipe.carried)
+
+
+def acknowledged_with_update() -> Mesh:
+    """The pipeline holds an update of a subscription, which no entry follows."""
+    mesh = Mesh("ewr", "jfk")
+    mesh.publish("ewr", "a")
+    consumer = mesh.subscribe("ewr")
+    mesh.second()
+    mesh.second()
+    acknowledge_all(mesh, "ewr", consumer)
+    mesh.loop.advance(0.1)
+    mesh.clusters["ewr"].settle()
+    mesh.pipes["ewr", "jfk"].read()
+    assert updates_in(mesh.pipes["ewr", "jfk"]) == 1
+    return mesh
+
+
+def test_an_update_that_the_target_confirmed_is_not_repeated() -> None:
+    """Apache Pulsar would apply it again: it would undo a seek that was made there meanwhile."""
+    mesh = acknowledged_with_update()
+    pipe = mesh.pipes["ewr", "jfk"]
+    pipe.run()
+    for _ in range(3):
+        pipe.attach(permits=1000)
+        assert updates_in(pipe) == 0
+        pipe.run()
+
+
+@pytest.mark.parametrize("entries", [0, 1])
+def test_confirmations_of_what_was_sent_before_an_update_do_not_confirm_it(entries: int) -> None:
+    """An update has the place of the entry or the probe before it, so their confirmations name the same position."""
+    mesh = acknowledged_with_update()
+    pipe = mesh.pipes["ewr", "jfk"]
+    pipe.attach(permits=1000)
+    mesh.publish("ewr", *"bc"[:entries])
+    mesh.clusters["ewr"].settle()
+    pipe.read()
+    assert [marker_type(parse_metadata(entry)) for _, entry in pipe.carried][:2] == [PROBE, markers.UPDATE]
+    pipe.send(1)
+    pipe.confirm()
+    pipe.attach(permits=1000)
+    assert updates_in(pipe) == 1
+    pipe.run()
+    pipe.attach(permits=1000)
+    assert updates_in(pipe) == 0
 
 
 @pytest.mark.parametrize("others", [0, 1])

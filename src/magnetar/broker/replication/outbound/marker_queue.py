@@ -5,11 +5,14 @@ until the link has sent these entries. Markers that are lost with a holder of th
 answers by the next snapshot, which does not wait for requests over a link that was handed over, updates of
 subscriptions by this queue. The newest answer is kept for the next holder, because a request often arrives before the
 link back has a holder.
+
+An update that the target has confirmed must not be repeated: Apache Pulsar would apply it again, and undo a seek.
 """
 
 from __future__ import annotations
 
 from collections import deque
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from magnetar.base.position import EARLIEST
@@ -38,6 +41,32 @@ class QueuedMarker(NamedTuple):
         return self.update_of is not None or self.is_answer
 
 
+class Delivery(NamedTuple):
+    """One of the messages that the holder was sent in one place, or of the confirmations of that place.
+
+    An entry or a probe comes first, and markers follow. Each confirmation confirms at least one of them, in order.
+    """
+
+    start: int
+    """Number of the start of the link; the confirmations after a start concern no earlier delivery."""
+    place: Position
+    number: int
+    """Number of the message, or of the confirmation, in this place, from 1."""
+
+    def next(self, place: Position) -> Delivery:
+        """Return the delivery that follows in ``place``."""
+        return Delivery(self.start, place, self.number + 1 if place == self.place else 1)
+
+
+@dataclass(slots=True)
+class _Handed:
+    """An update that the holder was sent and the target has not confirmed."""
+
+    at: float
+    marker: QueuedMarker
+    delivery: Delivery | None = None
+
+
 class MarkerQueue:
     """Waiting markers of one link; ``now`` is monotonic, in seconds."""
 
@@ -45,8 +74,8 @@ class MarkerQueue:
         """Create an empty queue. Markers sent within ``doubt_s`` before the loss of the holder may be lost."""
         self._doubt_s = doubt_s
         self._waiting: deque[QueuedMarker] = deque()
-        self._handed: dict[str, tuple[float, QueuedMarker]] = {}
-        """Last update of each subscription that was sent, and its time."""
+        self._handed: dict[str, _Handed] = {}
+        """Last update of each subscription that was sent, until it is confirmed."""
 
     def __len__(self) -> int:
         """Return the number of waiting markers."""
@@ -76,12 +105,24 @@ class MarkerQueue:
             return None
         marker = self._waiting.popleft()
         if marker.update_of is not None:
-            self._handed[marker.update_of] = now, marker
+            self._handed[marker.update_of] = _Handed(now, marker)
         return marker
+
+    def delivered(self, marker: QueuedMarker, delivery: Delivery) -> None:
+        """Note the place in which a marker was sent."""
+        if marker.update_of is not None:
+            self._handed[marker.update_of].delivery = delivery
+
+    def confirmed(self, through: Delivery) -> None:
+        """Note that the target has confirmed everything that the link sent up to ``through``."""
+        for name, handed in tuple(self._handed.items()):
+            sent = handed.delivery
+            if sent is not None and sent.start == through.start and sent <= through:
+                del self._handed[name]
 
     def lost(self, now: float) -> None:
         """Handle the loss of the holder, with the markers that it had."""
-        in_doubt = [marker for at, marker in self._handed.values() if at + self._doubt_s >= now]
+        in_doubt = [each.marker for each in self._handed.values() if each.at + self._doubt_s >= now]
         waiting = [marker for marker in self._waiting if marker.update_of is not None]
         newer = {marker.update_of for marker in waiting}
         kept = [*(marker for marker in in_doubt if marker.update_of not in newer), *waiting]

@@ -12,6 +12,7 @@ from magnetar.base.parts import Part
 from magnetar.base.position import EARLIEST, Position
 from magnetar.broker.log.interfaces import LoggedTopic
 from magnetar.broker.reading.reader import EntryReader
+from magnetar.broker.replication.outbound.marker_queue import Delivery
 from magnetar.cursor.ranges import Range
 from magnetar.wire import commands
 from magnetar.wire.entries import entry as wire_entry
@@ -105,6 +106,8 @@ class OwnEntries(Part):
         """Newest entry for the target before the read position."""
         self.floor = EARLIEST
         """Newest own entry before the read position, for any cluster, or a later loss boundary."""
+        self._sent = self._answered = Delivery(0, EARLIEST, 0)
+        """Newest probe or marker that was sent, and the newest confirmation."""
         self.damaged_at: Position | None = None
         """Damaged entry at which the link has stopped; continuing would leave an undetected gap."""
         self._reader = EntryReader(
@@ -137,6 +140,11 @@ class OwnEntries(Part):
         unconfirmed = self._in_flight[0] if self._in_flight else self._read_position
         return self._topic.ledger.previous_position(unconfirmed)
 
+    def answered(self, position: Position) -> Delivery:
+        """Count a confirmation of ``position``."""
+        self._answered = self._answered.next(position)
+        return self._answered
+
     def forget_in_flight(self) -> None:
         """Note that the entries in flight may be lost."""
         self._in_flight.clear()
@@ -151,6 +159,7 @@ class OwnEntries(Part):
         # Entries between the two were not for the target, unless it lost them and they were trimmed meanwhile.
         confirmed = self._link.target_position.confirmed_before(start)
         self.previous = self.floor if confirmed is None else confirmed
+        self._sent = self._answered = Delivery(self._sent.start + 1, self.previous, 0)
 
     def unfillable_behind(self, position: Position) -> Position | None:
         """Return the newest trimmed entry that a target at ``position`` lacks; None if there is none."""
@@ -236,6 +245,12 @@ class OwnEntries(Part):
         link = Link(self.previous, floor, link_start=self._begins_in_the_middle)
         frame = commands.message_on_link(consumer_id=consumer.consumer_id, position=position, entry=entry, link=link)
         consumer.session.write(frame)
+
+    def sent_in(self, place: Position) -> Delivery:
+        """Count a probe or a marker in ``place``, after the entry there if that was sent since the start."""
+        newest = self._sent if place == self._sent.place else Delivery(self._sent.start, place, 1)
+        self._sent = newest.next(place)
+        return self._sent
 
     # -- damaged entries ----------------------------------------------------------------------------------------
 

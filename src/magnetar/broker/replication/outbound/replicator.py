@@ -240,6 +240,9 @@ class Replicator(Part):
         if self.copies.is_active:
             self.copies.confirm(position)
         else:
+            answered = self.own.answered(position)
+            if self.markers is not None:
+                self.markers.confirmed(answered)
             self._answered()
             self.confirm(position)
 
@@ -324,6 +327,7 @@ class Replicator(Part):
             consumer_id=consumer.consumer_id, position=place, entry=entry, link=Link(place, place)
         )
         consumer.session.write(frame)
+        self.own.sent_in(place)
 
     def send_marker(self, marker: QueuedMarker) -> None:
         """Send a marker after all present entries of the log; without a holder, requests are dropped.
@@ -356,6 +360,7 @@ class Replicator(Part):
         while consumer.is_ready and (marker := markers.take(sent_through, self.environment.clock.monotonic())):
             consumer.permits -= 1
             self.own.write(consumer, self.own.previous, marker.entry, self.own.previous)
+            markers.delivered(marker, self.own.sent_in(self.own.previous))
 
     def _markers_lost(self) -> None:
         if self.markers is not None:
