@@ -82,7 +82,8 @@ class Deduplication:
         self._failure: str | None = None
         self._untold: set[str] = set()
         """Producers that connected while deduplication was off, so that they do not know their last sequence id, and
-        have not published since: their next message may have any number."""
+        had not published when it was enabled. Their clients may have numbered messages from the start again, so the
+        messages in the log do not count."""
         self._entries_since = 0
         """Entries that became durable since the last snapshot."""
         self._snapshot_at = self._environment.clock.monotonic()
@@ -150,7 +151,7 @@ class Deduplication:
         ids = self.sequence_ids
         assert ids is not None
         try:
-            replayed = await replay(self._topic, ids, self._accounted)
+            replayed = await replay(self._topic, ids, self._accounted, self._untold)
         except StorageError as error:
             self._failed(str(error))
         except Exception as error:
@@ -161,6 +162,9 @@ class Deduplication:
             self._entries_since += replayed
             self.status = Status.ENABLED
             log.info("deduplication_recovered", topic=str(self._topic.name), entries=replayed)
+            if self._untold:  # a restart must not count them either
+                self._untold.clear()
+                self.snapshot()
         finally:
             if self._recovery is asyncio.current_task():  # otherwise this one was cancelled, and another may have begun
                 self._recovery = None
@@ -184,7 +188,6 @@ class Deduplication:
 
     def left(self, name: str) -> None:
         """Note that a client's producer has left."""
-        self._untold.discard(name)
         if self.sequence_ids is not None:
             self.sequence_ids.left(name, self._environment.clock.monotonic())
 
@@ -200,9 +203,6 @@ class Deduplication:
             ends = [highest_in(entry, head, note) for head, entry in zip(heads, entries, strict=True) if head[2]]
             highest = max([ids.pushed(name), *ends])
             return self._append(ids, producer, heads, entries, highest)
-        if name in self._untold:
-            self._untold.discard(name)
-            ids.restart(name)
         highest = ids.pushed(name)
         for (sequence_id, highest_sequence_id, num_messages), entry in zip(heads, entries, strict=True):
             if not highest < sequence_id <= SEQUENCE_ID_MAX:  # a greater one is negative, see ``signed``

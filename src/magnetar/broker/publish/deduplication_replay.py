@@ -16,7 +16,7 @@ from magnetar.broker.publish.entry_sequence_ids import completed_by
 from magnetar.wire.entries.entry import parse_metadata
 
 if TYPE_CHECKING:
-    from collections.abc import Generator, Sequence
+    from collections.abc import Container, Generator, Sequence
 
     from magnetar.broker.log.interfaces import LoggedTopic
     from magnetar.broker.publish.sequence_ids import SequenceIds
@@ -26,8 +26,10 @@ _REPLAY_BYTES = 5 << 20
 """Bytes of one read during a replay."""
 
 
-async def replay(topic: LoggedTopic, ids: SequenceIds, after: Position) -> int:
-    """Add the entries after ``after`` to ``ids``; return their number. Raises StorageError.
+async def replay(topic: LoggedTopic, ids: SequenceIds, after: Position, ignored: Container[str]) -> int:
+    """Add the entries after ``after`` to ``ids``, except those of ``ignored`` producers. Raises StorageError.
+
+    Returns the number of all these entries.
 
     The replay ends at the present end of the log, since later entries are added when they become durable.
     """
@@ -52,7 +54,7 @@ async def replay(topic: LoggedTopic, ids: SequenceIds, after: Position) -> int:
         replayed += len(entries)
         position = ledger.next_position(entries[-1][0])
         await asyncio.sleep(0)  # let other work run
-    await environment.slices.run(_add(ids, last, environment.clock.monotonic()))
+    await environment.slices.run(_add(ids, last, ignored, environment.clock.monotonic()))
     return replayed
 
 
@@ -68,7 +70,10 @@ def _read(last: dict[tuple[str, str], int], entries: Sequence[bytes], cluster: s
         yield
 
 
-def _add(ids: SequenceIds, last: dict[tuple[str, str], int], now: float) -> Generator[None, None, None]:
+def _add(
+    ids: SequenceIds, last: dict[tuple[str, str], int], ignored: Container[str], now: float
+) -> Generator[None, None, None]:
     for (_, name), highest in last.items():
-        ids.replay(name, highest, now)
+        if name not in ignored:
+            ids.replay(name, highest, now)
         yield

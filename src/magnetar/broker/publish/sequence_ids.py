@@ -160,12 +160,6 @@ class SequenceIds:
             if name not in self._connected:
                 self._touch(name, now)
 
-    def restart(self, name: str) -> None:
-        """Forget a producer that numbers its messages anew."""
-        if name in self._persisted:
-            self._inactive.pop(name, None)
-            self._changed.setdefault(name, self._persisted.pop(name))
-
     # --- connected producers ---------------------------------------------------------------------------------------
 
     def joined(self, name: str) -> None:

@@ -760,6 +760,40 @@ def test_a_connected_producer_that_has_not_published_loses_nothing_when_it_is_sw
     assert cluster.loop.problems == []
 
 
+@pytest.mark.parametrize("is_killed", [False, True], ids=["of the connection", "of the broker"])
+def test_a_connected_producer_that_has_not_published_loses_nothing_after_a_failure(*, is_killed: bool) -> None:
+    """Its client has numbered messages, which it sends again after the failure, whatever it is told then."""
+    cluster = Cluster()
+    publisher = Publisher(cluster)
+    publisher.send(0, 1, 2, 3)
+    publisher.client.leave()
+    publisher.connect()
+    switch(cluster, on=True)
+    if is_killed:
+        cluster.settings = ON
+        publisher = restarted(cluster)
+    else:
+        publisher.client.leave()
+        publisher.connect()
+    publisher.send(0, 1)
+    assert stored(cluster) == ["p0", "p1", "p2", "p3", "p0", "p1"]
+
+
+def test_a_producer_that_is_numbered_anew_after_a_snapshot_loses_nothing_when_the_broker_is_killed() -> None:
+    cluster = Cluster()
+    publisher = Publisher(cluster)
+    publisher.send(0, 1, 2, 3)
+    publisher.client.leave()
+    publisher.connect()
+    switch(cluster, on=True)
+    cluster.do(cluster.topic().deduplication.snapshot)
+    publisher.send(0)
+    cluster.settings = ON
+    publisher = restarted(cluster)
+    publisher.send(0, 1)
+    assert stored(cluster) == ["p0", "p1", "p2", "p3", "p0", "p1"]
+
+
 def test_a_producer_that_connects_after_it_is_switched_on_learns_its_last_message() -> None:
     cluster = Cluster()
     publisher = Publisher(cluster)
