@@ -79,7 +79,7 @@ class LocalCluster:
         """Write ``broker.conf`` and return its path."""
         self.directory.mkdir(parents=True, exist_ok=True)
         file = self.directory / "broker.conf"
-        lines = [f"{key}={value}\n" for key, value in self.configuration.items()]
+        lines = [f"{key}={_escaped(value)}\n" for key, value in self.configuration.items()]
         file.write_text("".join(["# Written by magnetar up at each start.\n", *lines]), encoding="utf-8")
         return file
 
@@ -118,6 +118,11 @@ def lay_out(names: Sequence[str], data: Path, base_port: int) -> tuple[LocalClus
         LocalCluster(name, base_port + PORT_STEP * index, base_port + PORT_STEP * index + 1, root / name)
         for index, name in enumerate(names)
     )
+
+
+def _escaped(value: str) -> str:
+    """Return a value in Java's format of properties, in which a backslash begins an escape."""
+    return value.replace("\\", "\\\\").replace("\n", "\\n").replace("\r", "\\r")
 
 
 def pipeline_command(clusters: Sequence[LocalCluster]) -> Command:

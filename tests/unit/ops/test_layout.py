@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from magnetar.base.errors import ConfigurationError
+from magnetar.broker.settings.loading import load
 from magnetar.ops.layout import LOOPBACK, hold, lay_out, pipeline_command, require_free_ports
 
 if TYPE_CHECKING:
@@ -33,6 +34,13 @@ def test_the_configuration_is_written_in_pulsars_form(tmp_path: Path) -> None:
         f"dataDirectory={tmp_path / 'ewr' / 'data'}",
         "metadataSyncEventTopic=persistent://pulsar/metadata/events",
     ]
+
+
+@pytest.mark.parametrize("name", ["a b", "a=b", "#a", "a:b!", "é", "a\\tb", "a\\u0041", "a\\", "a\nb\rc"])
+def test_a_broker_reads_the_data_directory_that_was_meant(tmp_path: Path, name: str) -> None:
+    (ewr,) = lay_out(["ewr"], tmp_path / name, 16650)
+    config = load(ewr.write_configuration(), {}, {}).config
+    assert config.dataDirectory == tmp_path / name / "ewr" / "data"
 
 
 def test_the_pipeline_serves_all_clusters(tmp_path: Path) -> None:
