@@ -14,6 +14,7 @@ from magnetar.cli.commands import Commands
 from magnetar.cli.failures import ExitCode, FailedError, Failure, requested_output
 from magnetar.cli.global_options import EarlyAdminUrl, EarlyOutput, EarlyProfile
 from magnetar.cli.output import Output, say, say_json
+from magnetar.cli.standard_output import OutputError, checked_output
 from magnetar.cli.variables import misspelt_variables
 
 if TYPE_CHECKING:
@@ -53,7 +54,8 @@ def root(
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run a command and return its exit code; ``arguments`` defaults to those of the process.
 
-    Errors are printed as ``error: …`` and ``hint: …``, or as one JSON object if the output format is JSON.
+    Errors are printed as ``error: …`` and ``hint: …``, or as one JSON object if the output format is JSON. If the
+    reader of stdout has gone, as in a pipe to ``head``, nothing is printed, and the command has failed.
     """
     output = requested_output(sys.argv[1:] if arguments is None else arguments)
     for warning in misspelt_variables(app, os.environ):
@@ -62,7 +64,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
         else:
             say(f"warning: {warning}")
     try:
-        code = app(args=arguments, prog_name="magnetar", standalone_mode=False)
+        with checked_output():
+            code = app(args=arguments, prog_name="magnetar", standalone_mode=False)
+    except OutputError as error:
+        return ExitCode.FAILED if error.reader_is_gone else Failure(ExitCode.FAILED, str(error)).show(output)
     except typer.TyperException as error:
         # A noun without a verb has printed its help; the text is empty.
         text = error.format_message()

@@ -24,6 +24,7 @@ from magnetar.cli.global_options import noun
 from magnetar.cli.output import UNKNOWN, Output, say, table
 from magnetar.cli.profile_store import Profiles, load_profiles
 from magnetar.cli.session import names
+from magnetar.cli.standard_output import OutputError
 from magnetar.ops.spark import require_spark
 from magnetar.pipeline import limits
 from magnetar.pipeline.addresses import addresses
@@ -118,8 +119,8 @@ def _json_lines() -> Callable[[Event], None]:
     lock = threading.Lock()
 
     def show(event: Event) -> None:
-        # Replication continues when the reader of stdout has gone.
-        with lock, contextlib.suppress(BrokenPipeError):
+        # Replication continues when the reader of stdout has gone, or its disk is full.
+        with lock, contextlib.suppress(OutputError):
             sys.stdout.write(json.dumps(event_json(event)) + "\n")
             sys.stdout.flush()
 
