@@ -139,8 +139,8 @@ class Receipts(Protocol):
         """Call ``write``, which writes receipts up to that of ``last``, as soon as the limit allows it."""
         ...
 
-    def behind_receipts(self, session: ProducerSession, write: Callable[[], None]) -> None:
-        """Call ``write`` after the withheld receipts of ``session``."""
+    def behind_receipts(self, session: ProducerSession, write: Callable[[], None], answers: int = 1) -> None:
+        """Call ``write``, which writes ``answers``, after the withheld receipts of ``session``."""
         ...
 
 

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from magnetar.base.position import Position
+    from magnetar.broker.loop.turns import Share
     from magnetar.broker.publish.interfaces import ProducerSession
     from magnetar.cursor.cursor import Cursor
 
@@ -39,6 +40,9 @@ CHECK_INTERVAL_S = 1.0
 
 CALM_S = 10.0
 """Seconds without a withheld receipt after which publishing is no longer reported as throttled."""
+
+WRITTEN_AT_ONCE_MAX = 500
+"""Maximum number of runs whose withheld receipts one turn writes; some milliseconds of work."""
 
 
 class TargetPosition(Protocol):
@@ -97,6 +101,11 @@ class BoundedTopic(LoggedTopic, Protocol):
         ...
 
     @property
+    def share(self) -> Share:
+        """The topic's share of the turns of the event loop."""
+        ...
+
+    @property
     def is_closing(self) -> bool:
         """Whether arriving entries are dropped without an answer."""
         ...
@@ -106,8 +115,28 @@ class BoundedTopic(LoggedTopic, Protocol):
 class _Withheld:
     session: ProducerSession
     last: Position
-    receipts: int
+    answers: int
+    """Number of receipts, or of other answers that follow receipts."""
     write: Callable[[], None]
+
+
+class _Queue(deque[_Withheld]):
+    """Withheld receipts, in order, and how many elements are of each session."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.of_session: dict[ProducerSession, int] = {}
+
+    def add(self, withheld: _Withheld) -> None:
+        self.append(withheld)
+        self.of_session[withheld.session] = self.of_session.get(withheld.session, 0) + 1
+
+    def take(self) -> _Withheld:
+        oldest = self.popleft()
+        left = self.of_session[oldest.session] = self.of_session[oldest.session] - 1
+        if not left:
+            del self.of_session[oldest.session]
+        return oldest
 
 
 class LagLimit:
@@ -120,10 +149,10 @@ class LagLimit:
         self.throttled_since: float | None = None
         """Time since which publishing is throttled, at least occasionally; None: not throttled recently."""
         self.withheld = 0
-        """Number of withheld receipts."""
+        """Number of withheld receipts, and of other answers that wait behind them."""
         self._topic = topic
         self._environment = topic.environment
-        self._queue: deque[_Withheld] | None = None
+        self._queue: _Queue | None = None
         """Created for the first receipt: an empty queue takes 760 bytes, and most topics have no limit."""
         self._last_withheld_at = 0.0
         self._absent: frozenset[str] = frozenset()
@@ -204,18 +233,21 @@ class LagLimit:
             write()
         else:
             if self._queue is None:
-                self._queue = deque()
-            self._queue.append(_Withheld(session, last, receipts, write))
-            self.withheld += receipts
-            session.receipts_withheld(receipts)
+                self._queue = _Queue()
+            self._withhold(self._queue, _Withheld(session, last, receipts, write))
             self._note_throttled(now)
 
-    def behind_receipts(self, session: ProducerSession, write: Callable[[], None]) -> None:
-        """Call ``write`` after the withheld receipts of ``session``, at once if there are none."""
-        if self._queue and any(each.session is session for each in self._queue):
-            self._queue.append(_Withheld(session, self._queue[-1].last, 0, write))
+    def behind_receipts(self, session: ProducerSession, write: Callable[[], None], answers: int = 1) -> None:
+        """Call ``write``, which writes ``answers``, after the withheld receipts of ``session``; at once without any."""
+        if self._queue and session in self._queue.of_session:
+            self._withhold(self._queue, _Withheld(session, self._queue[-1].last, answers, write))
         else:
             write()
+
+    def _withhold(self, queue: _Queue, withheld: _Withheld) -> None:
+        queue.add(withheld)
+        self.withheld += withheld.answers
+        withheld.session.receipts_withheld(withheld.answers)
 
     def confirmed(self) -> None:
         """Handle a changed position of a link."""
@@ -235,11 +267,15 @@ class LagLimit:
 
     def _forget_gone(self) -> None:
         self._is_forgetting = False
-        queue = self._queue or ()
-        gone = [each for each in queue if not each.session.is_open]
-        if gone:
-            self.withheld -= sum(each.receipts for each in gone)
-            self._queue = deque(each for each in queue if each.session.is_open)
+        queue = self._queue
+        if queue is None or all(session.is_open for session in queue.of_session):
+            return
+        self._queue = _Queue()
+        for each in queue:
+            if each.session.is_open:
+                self._queue.add(each)
+            else:
+                self.withheld -= each.answers
 
     def close(self) -> None:
         """Stop withholding receipts."""
@@ -257,14 +293,19 @@ class LagLimit:
         if confirmed is None:
             return
         gate.confirm(confirmed, now)
+        room = WRITTEN_AT_ONCE_MAX
         while self._queue and gate.may_promise(self._queue[0].last, now):
+            if not room:
+                self._environment.turns.soon(self._release, self._topic.share)
+                return
             gate.promised(self._queue[0].last, now)
             self._write_oldest(self._queue)
+            room -= 1
 
-    def _write_oldest(self, queue: deque[_Withheld]) -> None:
-        oldest = queue.popleft()
-        self.withheld -= oldest.receipts
-        oldest.session.receipts_withheld(-oldest.receipts)
+    def _write_oldest(self, queue: _Queue) -> None:
+        oldest = queue.take()
+        self.withheld -= oldest.answers
+        oldest.session.receipts_withheld(-oldest.answers)
         oldest.write()
 
     # -- statistics ------------------------------------------------------------------------------------------------

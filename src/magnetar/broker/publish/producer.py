@@ -109,7 +109,7 @@ def _refuse(producer: StoringProducer, heads: Sequence[SendHead], refusals: Sequ
 
     def settled(_error: StorageError | None) -> None:
         session.publishes_finished(len(heads), 0)
-        topic.lag_limit.behind_receipts(session, answer)
+        topic.lag_limit.behind_receipts(session, answer, len(heads))
 
     topic.log.behind_appends(settled)
 

@@ -136,7 +136,7 @@ def test_receipts_that_nobody_waits_for_are_forgotten_once_for_all_who_leave() -
     topic = cluster.topics.loaded[client.topic]
     looks: list[int] = []
     topic.lag_limit._forget_gone = lambda: looks.append(1)  # type: ignore[method-assign]
-    topic.lag_limit._queue = deque([None])  # type: ignore[list-item]  # there is something to look at
+    topic.lag_limit._queue = deque([None])  # type: ignore[assignment]  # there is something to look at
     for _ in range(MANY):
         topic.lag_limit.left()
     topic.lag_limit._queue = None

@@ -10,6 +10,7 @@ from structlog.testing import capture_logs
 
 from magnetar.admin.topic_service import StatsOptions
 from magnetar.broker.admin.stats import topic_stats
+from magnetar.broker.publish import lag_limit
 from magnetar.broker.publish.lag_limit import CALM_S
 from magnetar.sim.cluster import NAMESPACE, TOPIC, Client, Cluster, entry
 from magnetar.sim.pipe import Pipe, read_all
@@ -17,6 +18,8 @@ from magnetar.sim.virtual.loop import HandLoop
 from magnetar.wire import commands
 
 if TYPE_CHECKING:
+    import pytest
+
     from magnetar.admin.models.topics import TopicStats
 
 
@@ -234,6 +237,52 @@ def test_a_producer_that_closes_hears_so_behind_its_receipts_and_an_idle_one_at_
     assert scenario.publisher.names() == []
     scenario.carry("jfk")
     assert scenario.publisher.names() == ["SEND_RECEIPT", "SUCCESS"]
+
+
+def test_refusals_behind_receipts_count_so_that_a_client_cannot_pile_them_up() -> None:
+    scenario = LagScenario("jfk", max_at_risk_messages=0, settings={"maxWithheldReceiptsPerConnection": 4})
+    scenario.send(1)
+    for number in range(1, 5):
+        assert scenario.publisher.reading
+        scenario.publisher.say(commands.send(producer_id=1, sequence_id=number, entry=b"invalid"))
+    assert not scenario.publisher.reading
+    assert scenario.stats().withheld_receipts == 5
+    scenario.carry("jfk")
+    assert scenario.publisher.reading
+    assert scenario.publisher.names() == ["SEND_RECEIPT", *["SEND_ERROR"] * 4]
+    assert scenario.stats().withheld_receipts == 0
+
+
+def test_many_withheld_receipts_are_written_in_several_turns(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(lag_limit, "WRITTEN_AT_ONCE_MAX", 2)
+    scenario = LagScenario("jfk", max_at_risk_messages=0)
+    for _ in range(5):
+        scenario.send(1)
+    limit = scenario.source.topic().lag_limit
+    release, written = limit._release, []
+
+    def counting() -> None:
+        before = limit.withheld
+        release()
+        written.append(before - limit.withheld)
+
+    monkeypatch.setattr(limit, "_release", counting)
+    scenario.policies(max_at_risk_messages=9)
+    assert [each for each in written if each] == [2, 2, 1]
+    assert scenario.receipts() == [0, 1, 2, 3, 4]
+
+
+def test_receipts_of_a_connection_that_ended_are_forgotten() -> None:
+    scenario = LagScenario("jfk", max_at_risk_messages=0)
+    other = scenario.producer()
+    scenario.send(2)
+    other.send("x")
+    other.leave()
+    scenario.source.settle()
+    assert scenario.stats().withheld_receipts == 2
+    scenario.carry("jfk")
+    assert scenario.receipts() == [0, 1]
+    assert scenario.stats().withheld_receipts == 0
 
 
 def test_an_unload_lets_go_of_what_waits_because_it_would_be_sent_again() -> None:
