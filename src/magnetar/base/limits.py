@@ -50,6 +50,8 @@ class Limit(StrEnum):
     UNACKED_PER_SUBSCRIPTION = "maxUnackedMessagesPerSubscription"
     LOOK_AHEAD_PER_CONSUMER = "keySharedLookAheadMsgInReplayThresholdPerConsumer"
     LOOK_AHEAD_PER_SUBSCRIPTION = "keySharedLookAheadMsgInReplayThresholdPerSubscription"
+    WAITING_CHUNKS = "maxWaitingChunksPerSubscription"
+    """WAITING_CHUNKS_MAX of ``broker.dispatch.shared``."""
     BACKLOG_SIZE = "backlogQuotaDefaultLimitBytes"
     """Includes topics of namespaces with a quota of their own. The same applies to the next limit."""
     BACKLOG_AGE = "backlogQuotaDefaultLimitSecond"

@@ -26,7 +26,7 @@ class Replay:
         self._aside: set[Position] = set()
         """Entries that were set aside, which are not in the heap."""
         self._groups: dict[int, list[Position]] = {}
-        """The entries that were set aside, by group."""
+        """A heap of the entries that were set aside, by group."""
 
     def __len__(self) -> int:
         """Return the number of entries, also those that were set aside."""
@@ -46,17 +46,38 @@ class Replay:
             self._positions.add(position)
             heapq.heappush(self._heap, position)
 
+    @property
+    def aside(self) -> int:
+        """Number of entries that were set aside."""
+        return len(self._aside)
+
     def set_aside(self, position: Position, group: int) -> None:
         """Add an entry that is absent, to be sent after ``call_in`` of its group."""
         self._aside.add(position)
-        self._groups.setdefault(group, []).append(position)
+        heapq.heappush(self._groups.setdefault(group, []), position)
 
-    def call_in(self, is_called: Callable[[int], bool]) -> None:
-        """Put the entries of some groups that were set aside in the order of the log again."""
+    def follows(self, position: Position, group: int) -> bool:
+        """Return whether an entry of a group comes after one that was set aside."""
+        waiting = self._groups.get(group)
+        return waiting is not None and waiting[0] < position
+
+    def call_in(self, is_called: Callable[[int], bool], count_max: int) -> None:
+        """Put entries of some groups that were set aside in the order of the log again, at most ``count_max``.
+
+        The first entries of a group come first.
+        """
+        if not self._groups:
+            return
         for group in [group for group in self._groups if is_called(group)]:
-            for position in self._groups.pop(group):
+            waiting = self._groups[group]
+            while waiting and count_max:
+                position = heapq.heappop(waiting)
                 self._aside.discard(position)
                 self.push(position)
+                count_max -= 1
+            if waiting:
+                return
+            del self._groups[group]
 
     def pop(self) -> None:
         """Remove the first entry that was not set aside."""

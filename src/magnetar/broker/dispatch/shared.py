@@ -5,11 +5,12 @@ All chunks of a message go to one consumer (PIP-37).
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
+from magnetar.base.limits import Limit
 from magnetar.base.position import Position
 from magnetar.broker.dispatch.hashed_entries import ChunkHolders, hash_of_chunked
-from magnetar.broker.dispatch.multiple_consumers import MultipleConsumersDispatcher
+from magnetar.broker.dispatch.multiple_consumers import RETURNED_AT_ONCE_MAX, MultipleConsumersDispatcher
 from magnetar.broker.dispatch.replay import Replay
 from magnetar.wire.entries import entry as wire_entry
 
@@ -21,6 +22,10 @@ if TYPE_CHECKING:
     from magnetar.cursor.ranges import Range
 
 
+WAITING_CHUNKS_MAX: Final = 10_000
+"""Number of chunks of a subscription that may wait for the consumers of their messages; beyond it, reading stops."""
+
+
 class SharedDispatcher(MultipleConsumersDispatcher[Replay]):
     """Round robin by priority level (protocol: Shared)."""
 
@@ -30,6 +35,8 @@ class SharedDispatcher(MultipleConsumersDispatcher[Replay]):
         self._chunks: ChunkHolders[Consumer] = ChunkHolders()
         self._turn = 0
         self._sent_in_turn = 0
+        self._is_looking_ahead = True
+        """Whether the number of waiting chunks is below the limit, so that reading continues."""
 
     def dispatch(self) -> None:
         """See ``Dispatcher``. After most acknowledgements there is nothing to send."""
@@ -49,14 +56,24 @@ class SharedDispatcher(MultipleConsumersDispatcher[Replay]):
         self._replay.push(position)
 
     def _dispatch_read(self, limit: int) -> bool:
-        self._replay.call_in(self._may_send)
+        self._replay.call_in(self._may_send, RETURNED_AT_ONCE_MAX)
         if entries := self._next_to_replay(limit):
             self._deliver(entries, self._replay_again)
-        elif entries := self._delayed.due(self._read_position, self._limit_of_due(limit)):
+        elif not (room := self._room_ahead(limit)):
+            return False
+        elif entries := self._delayed.due(self._read_position, self._limit_of_due(room)):
             self._deliver(entries, self._delayed.give_back)
-        elif entries := self._next_new(limit):
+        elif entries := self._next_new(room):
             self._deliver(entries, self._replay_again)
         return bool(entries)
+
+    def _room_ahead(self, limit: int) -> int:
+        """Return how many entries may be read that did not wait before, at most ``limit``; all may be chunks."""
+        room = max(0, min(limit, WAITING_CHUNKS_MAX - self._replay.aside))
+        if not room and self._is_looking_ahead:
+            self._unread.environment.limit_hits.hit(Limit.WAITING_CHUNKS)
+        self._is_looking_ahead = room > 0
+        return room
 
     def _next_to_replay(self, limit: int) -> list[tuple[Position, bytes]] | None:
         unread = self._unread
@@ -89,7 +106,7 @@ class SharedDispatcher(MultipleConsumersDispatcher[Replay]):
         while start < len(due):
             position = Position(ledger_id, due[start].entry_id)
             message = chunks.get(position.entry_id, 0)
-            if message and not self._may_send(message):
+            if message and (not self._may_send(message) or self._replay.follows(position, message)):
                 self._replay.set_aside(position, message)
                 start += 1
                 continue

@@ -10,11 +10,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from magnetar.base.limits import Limit
+from magnetar.broker.dispatch import shared
 from magnetar.sim.cluster import Client, Cluster, entry
 from magnetar.wire import commands
 from magnetar.wire.message_id import position_of
 
 if TYPE_CHECKING:
+    from magnetar.broker.dispatch.replay import Replay
     from magnetar.wire.proto import pulsar_api_pb2 as pb
 
 Sent = list[tuple[int, str]]
@@ -47,6 +50,18 @@ def consuming(*permits: int, **config: Any) -> Client:
     for consumer_id, its in enumerate(permits, 1):
         client.subscribe(consumer_id, permits=its)
     return client
+
+
+def replay_of(client: Client) -> Replay:
+    """Return the queue of the entries to send again."""
+    dispatcher = client.cluster.subscription().consumers.dispatcher
+    assert isinstance(dispatcher, shared.SharedDispatcher)
+    return dispatcher._replay
+
+
+def hits(cluster: Cluster) -> dict[str, int]:
+    """Return the limits that were reached, with their numbers of hits."""
+    return {name: count for name, count in cluster.environment.limit_hits.counts().items() if count}
 
 
 def test_chunks_follow_the_first_one() -> None:
@@ -107,6 +122,40 @@ def test_a_chunk_that_is_acknowledged_elsewhere_while_it_waits_is_not_sent() -> 
     client.cluster.do(lambda: subscription.free(subscription.cursor.state.acknowledge([waits])))
     client.say(commands.flow(consumer_id=1, message_permits=9))
     assert sent(client) == [(1, "a2")]
+
+
+def test_reading_stops_while_too_many_chunks_wait(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(shared, "WAITING_CHUNKS_MAX", 3)
+    client = consuming(1, 99)
+    publish(client, "a0", *[f"a{number}" for number in range(1, 9)], "x")
+    assert sent(client) == [(1, "a0")]
+    assert replay_of(client).aside == 3
+    assert hits(client.cluster) == {Limit.WAITING_CHUNKS.value: 1}
+    client.say(commands.flow(consumer_id=1, message_permits=2))
+    assert sent(client) == [(1, "a1"), (1, "a2")]
+    assert replay_of(client).aside == 3
+    client.say(commands.flow(consumer_id=1, message_permits=9))
+    assert sent(client) == [*[(1, f"a{number}") for number in range(3, 9)], (2, "x")]
+
+
+def test_chunks_that_waited_are_called_in_over_several_turns(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(shared, "RETURNED_AT_ONCE_MAX", 2)
+    client = consuming(1, 99)
+    publish(client, *[f"a{number}" for number in range(9)])
+    replay = replay_of(client)
+    call_in, moved = replay.call_in, []
+
+    def counting(*arguments: Any) -> None:
+        before = replay.aside
+        call_in(*arguments)
+        moved.append(before - replay.aside)
+
+    monkeypatch.setattr(replay, "call_in", counting)
+    client.say(commands.flow(consumer_id=1, message_permits=3))
+    publish(client, "a9")
+    client.say(commands.flow(consumer_id=1, message_permits=9))
+    assert sent(client) == [(1, f"a{number}") for number in range(10)]
+    assert max(moved) == 2
 
 
 @settings(max_examples=60, deadline=None)
