@@ -31,6 +31,10 @@ _MARKERS = (
     "acknowledged out of order, is repeated there"
 )
 _SEARCHING = "the messages that it published before it lost its data are still being searched for"
+_DAMAGED = (
+    "messages that it published before it lost its data are damaged here and were not sent back to it; whether it "
+    "got them from another cluster is not known"
+)
 _SEVERITY = {status: severity for severity, status in enumerate(Status)}
 
 
@@ -81,6 +85,8 @@ class PeerFacts:
     """
     is_searching: bool = False
     """Whether the number may be unknown because these entries are still being searched for."""
+    is_damaged: bool = False
+    """Whether the number may be unknown because some of these entries are damaged here and were not sent back."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -143,6 +149,8 @@ def _judge_peer(cluster: str, peer: PeerFacts, observed_since: float, now: float
         risks.append(_risk(observed_since, reason, at_least=True))
     elif peer.lost is None and peer.is_searching:
         risks.append(_risk(observed_since, _SEARCHING, at_least=True))
+    elif peer.lost is None and peer.is_damaged:
+        risks.append(_risk(observed_since, _DAMAGED, at_least=True))
     # An unknown state counts as a risk at once.
     risks = [risk for risk in risks if risk.at_least or risk.since <= now - tolerance_s]
     if not risks:

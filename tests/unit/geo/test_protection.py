@@ -139,6 +139,15 @@ def test_messages_that_are_still_being_searched_for_are_a_risk() -> None:
     assert found[0] is Status.PROTECTED, "all of them are acknowledged, or were sent back"
 
 
+def test_damaged_messages_that_were_not_sent_back_are_a_risk() -> None:
+    reason = (
+        "jfk: messages that it published before it lost its data are damaged here and were not sent back to it; "
+        "whether it got them from another cluster is not known"
+    )
+    assert judged(replace(peer(), is_damaged=True)) == (Status.AT_RISK, 100.0, True, (reason,))
+    assert judged(replace(peer(), lost=0, is_damaged=True))[0] is Status.PROTECTED
+
+
 def test_changes_in_flight_within_the_tolerance_are_no_risk() -> None:
     progress = replace(PROGRESS, unconfirmed=Unconfirmed(7, NOW - 0.9), down_since=NOW - 0.9)
     data = replace(DATA, entries=3, oldest_appended_at=NOW - 0.9, uncarried_since=NOW - 0.9)

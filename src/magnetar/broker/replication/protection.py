@@ -91,6 +91,7 @@ def _facts(
             data=data[peer],
             lost=lost.last_known(peer, state),  # may begin the search
             is_searching=lost.is_searching(peer),
+            is_damaged=lost.is_any_damaged(peer, state),
         )
         for peer in progress
         if peer in data

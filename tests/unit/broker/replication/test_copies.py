@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from magnetar.base.life import Life
 from magnetar.base.position import EARLIEST, LATEST, Position
+from magnetar.broker.replication.protection import subscription_protection
 from magnetar.geo.origins.index import OriginIndex
 from magnetar.geo.origins.intervals import Interval
 from magnetar.geo.progress.seeking import begun, sought
@@ -58,6 +59,13 @@ def carry(network: ClusterNetwork) -> None:
 def lost(network: ClusterNetwork, name: str = "ewr") -> int | None:
     topic = network[name].topic()
     return topic.progress.lost.unacknowledged("jfk", topic.subscriptions["worker"].cursor.state)
+
+
+def status(network: ClusterNetwork) -> str:
+    """Return the protection status of ewr's subscription."""
+    topic = network["ewr"].topic()
+    found: str = network["ewr"].do(lambda: subscription_protection(topic))["worker"].status
+    return found
 
 
 def test_unacknowledged_messages_are_delivered_once_in_the_rebuilt_cluster() -> None:
@@ -134,15 +142,18 @@ def test_a_damaged_copy_is_skipped_and_the_count_is_not_known_until_it_is_acknow
     carry(network)
     assert sorted(read_all(network["jfk"])) == ["a", "b", "c", "e", "own"]
     assert lost(network) is None
+    assert status(network) == "at risk", "a consumer that moves to jfk does not get it"
     network["ewr"].crash()
     network.progress()
     carry(network)
     assert lost(network) is None, "it is known after a restart, too"
+    assert status(network) == "at risk"
     worker.client = network["ewr"].client()
     worker.client.subscribe(replicate_subscription_state=True)
     worker.ack("b", "d", "e", "own")
     network.progress()
     assert lost(network) == 0
+    assert status(network) == "protected"
     rebuild(network, "jfk", 2_000)
     store.damaged = set()
     carry(network)

@@ -147,6 +147,14 @@ class LostEntries:
         """Return whether the entries of ``peer`` are still being searched for, so that a number may be unknown."""
         return peer in self._searching
 
+    def is_any_damaged(self, peer: str, state: CursorState) -> bool:
+        """Return whether damaged entries were not sent back to ``peer`` and ``state`` has not acknowledged them.
+
+        Their number may be unknown for this reason.
+        """
+        life = self._topic.progress.last_life_of(peer)
+        return life is not None and self._is_any_unacknowledged(self._skipped(peer, life), state)
+
     def _skipped(self, peer: str, life: Life) -> Iterator[tuple[int, BitMap]]:
         link = self._topic.replicators.get(peer)
         return iter(()) if link is None else link.copies.skipped(life)
