@@ -23,6 +23,7 @@ $(INSTALLED): pyproject.toml constraints.txt | python
 	@echo "creating $(VENV): about a minute, once" >&2
 	@$(PYTHON) -m venv $(VENV)
 	@$(BIN)/python -m pip install --quiet --editable '.[demo,dev]' --constraint constraints.txt
+	@$(BIN)/python -m compileall -q src  # pip does not compile an editable package, and Python not if PYTHONDONTWRITEBYTECODE is set
 	@touch $@
 
 python:
