@@ -18,6 +18,7 @@ from pydantic import TypeAdapter, ValidationError
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Match, Route
 
+from magnetar.admin.json_bodies import validated
 from magnetar.admin.models.encoding import encoding, encoding_names
 from magnetar.admin.models.model import Model
 from magnetar.admin.openapi.description import QUERY, TEXT
@@ -312,7 +313,7 @@ def _validated(kind: TypeAdapter[Kind], content: bytearray) -> Kind:
         text = f"The body has more than {BODY_VALUES_MAX} keys and values ({limit})"
         raise AdminError(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, text, limit)
     try:
-        return kind.validate_json(content or b"null", strict=True)
+        return validated(kind, content or b"null")
     except ValidationError as error:
         first = error.errors()[0]
         place = ".".join(map(str, first["loc"]))
