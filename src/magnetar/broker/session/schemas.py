@@ -96,26 +96,31 @@ def _schema_answer(session: Session, command: pb.CommandGetSchema, error: Storag
 
 def _found_schema(session: Session, command: pb.CommandGetSchema) -> bytes:
     registry, topic = session.environment.schemas, TopicName.parse(command.topic)
-    if command.HasField("schema_version"):
+    if not command.HasField("schema_version"):
+        found = registry.latest(topic)
+    elif command.schema_version == NO_VERSION:
+        # The Go client asks so for messages of a producer with its BytesSchema.
+        return _schema_response(command, topic, SchemaInfo(SchemaType.NONE), NO_VERSION)
+    else:
         number = version_from_bytes(command.schema_version)
         if number is None:
-            message = "Empty schema version" if not command.schema_version else "Invalid schema version"
+            message = "Invalid schema version"
             raise IncompatibleSchemaError(message)
         found = registry.version(topic, number)
-    else:
-        found = registry.latest(topic)
     if found is None:
         raise RequestError(ServerError.TopicNotFound, "Topic not found or no-schema")
+    return _schema_response(command, topic, found.info, version_to_bytes(found.number))
+
+
+def _schema_response(command: pb.CommandGetSchema, topic: TopicName, info: SchemaInfo, version: bytes) -> bytes:
     whole = topic.partitioned_topic
     schema = pb.Schema(
         name=f"{whole.namespace_name}/{whole.local_name}",
-        schema_data=found.info.data,
-        type=_wire_type(found.info.type),
-        properties=commands.key_values(found.info.properties),
+        schema_data=info.data,
+        type=_wire_type(info.type),
+        properties=commands.key_values(info.properties),
     )
-    return commands.get_schema_response(
-        request_id=command.request_id, schema=schema, schema_version=version_to_bytes(found.number)
-    )
+    return commands.get_schema_response(request_id=command.request_id, schema=schema, schema_version=version)
 
 
 def get_or_create_schema(session: Session, command: pb.CommandGetOrCreateSchema) -> None:

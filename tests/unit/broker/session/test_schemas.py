@@ -186,8 +186,15 @@ def test_get_schema() -> None:
     assert get(client).schema_version == version_to_bytes(1)
     assert get(client, schema_version=version_to_bytes(0)).schema.schema_data == FIRST.data
     assert get(client, schema_version=version_to_bytes(2)).error_code == pb.TopicNotFound
-    for wrong in (b"", b"\0\0\0\1"):
-        assert get(client, schema_version=wrong).error_code == pb.IncompatibleSchema
+    assert get(client, schema_version=b"\0\0\0\1").error_code == pb.IncompatibleSchema
+
+
+def test_the_version_of_messages_without_a_schema_has_type_none() -> None:
+    client = Cluster().client()
+    client.produce(1, schema=NONE)
+    assert versions(client) == [b""]
+    answer = get(client, schema_version=b"")
+    assert (answer.HasField("error_code"), answer.schema_version, answer.schema.type) == (False, b"", NONE.type)
 
 
 def test_schemas_wait_for_a_client_that_does_not_read(monkeypatch: pytest.MonkeyPatch) -> None:
