@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from magnetar.base.errors import RequestError, ServerError
+from magnetar.base.names import TopicName
 
 if TYPE_CHECKING:
     from magnetar.wire.proto import pulsar_api_pb2 as pb
+
+COORDINATORS: Final = TopicName.parse("persistent://pulsar/system/transaction_coordinator_assign")
+"""The topic that clients with transactions look up first. Its number of partitions is that of the coordinators."""
 
 
 def has_transaction(part: pb.CommandSend | pb.CommandAck | pb.MessageMetadata) -> bool:

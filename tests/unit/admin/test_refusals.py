@@ -367,3 +367,11 @@ def test_nothing_is_created_with_a_long_name(
     assert f"({limit})" in response.json()["reason"]
     assert service.hits.counts()[limit] == 1
     assert http.put(path.format("x" * 200), json=body).is_success
+
+
+def test_clients_with_transactions_learn_that_there_are_no_coordinators(http: httpx.Client) -> None:
+    """Clients with an ``http://`` service URL ask so, in a namespace that does not exist here."""
+    path = "persistent/pulsar/system/transaction_coordinator_assign/partitions"
+    answer = http.get(path, params={"checkAllowAutoCreation": "true"})
+    assert (answer.status_code, answer.json()) == (200, {"partitions": 0, "deleted": False})
+    assert http.get(path).status_code == 404

@@ -7,7 +7,17 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic import TypeAdapter
 
-from magnetar.admin.exchange import AdminRoute, Context, body, entity_name, flag, large_answer, namespace_name, route
+from magnetar.admin.exchange import (
+    AdminRoute,
+    Context,
+    body,
+    entity_name,
+    flag,
+    large_answer,
+    namespace_name,
+    route,
+    topic_name,
+)
 from magnetar.admin.handlers.last_edits import with_last_edit
 from magnetar.admin.models.internal import PersistentTopicInternalStats
 from magnetar.admin.models.positions import MESSAGE_ID
@@ -20,6 +30,7 @@ from magnetar.base.limits import Limit
 from magnetar.base.names import PERSISTENT
 from magnetar.metadata.policies import PartitionedTopicMetadata
 from magnetar.metasync.units import ResourceType
+from magnetar.wire.transactions import COORDINATORS
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Iterable
@@ -182,14 +193,18 @@ class _Topics:
         return await self._service.topics.message_id_by_time(topic, request.path_params["timestamp"])
 
     async def partitions(self, request: Request) -> dict[str, Any]:
-        topic = self._context.topic(request)
         if flag(request, "checkAllowAutoCreation"):
-            return {"partitions": await self._context.topics.partitions_for_client(topic), "deleted": False}
+            return {"partitions": await self._partitions_for_client(request), "deleted": False}
         topic = self._context.existing(request)
         stored = self._context.resources.partitioned_topics.get(topic)
         if stored is None:
             return PartitionedTopicMetadata(partitions=self._partitions(topic)).to_json()
         return with_last_edit(self._context, ResourceType.TOPICS, topic, stored.to_json())
+
+    async def _partitions_for_client(self, request: Request) -> int:
+        if topic_name(request, self._context.domain) == COORDINATORS:
+            return 0
+        return await self._context.topics.partitions_for_client(self._context.topic(request))
 
     async def create_partitioned(self, request: Request) -> None:
         topic = self._context.topic(request)

@@ -4,18 +4,19 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from magnetar.base.errors import ServerError
+from magnetar.base.errors import RequestError, ServerError
 from magnetar.base.limits import Limit
 from magnetar.base.memory_share import SMALL_BYTES
-from magnetar.base.names import NamespaceName, TopicName
+from magnetar.base.names import NamespaceName, TopicName, shown
 from magnetar.broker.session.refusals import REFUSED, as_request_error
 from magnetar.broker.session.requests import check_room, start
 from magnetar.broker.topic.topic_lists import PATTERN_LENGTH_MAX
 from magnetar.wire import commands
 from magnetar.wire.topic_list import topic_list_response
+from magnetar.wire.transactions import COORDINATORS
 
 if TYPE_CHECKING:
-    from magnetar.base.errors import RequestError, StorageError
+    from magnetar.base.errors import StorageError
     from magnetar.broker.session.refusals import Refused
     from magnetar.broker.session.session import Session
     from magnetar.broker.topic.topic_lists import TopicList
@@ -23,11 +24,15 @@ if TYPE_CHECKING:
 
 
 def partitioned_metadata(session: Session, command: pb.CommandPartitionedTopicMetadata) -> None:
-    """Answer with the number of partitions; create the topic if that is allowed and requested."""
+    """Answer with the number of partitions; create the topic if that is allowed and requested.
+
+    There are 0 coordinators of transactions: clients tell their application that transactions are not enabled.
+    """
     try:
         name = TopicName.parse(command.topic)
         create = command.metadata_auto_creation_enabled
-        partitions = session.topics.of(name).partitions_for_client(name, create=create)
+        topics = session.topics.of(name)
+        partitions = 0 if name == COORDINATORS else topics.partitions_for_client(name, create=create)
     except REFUSED as error:
         _fail_partitioned_metadata(session, command, error)
         return
@@ -49,12 +54,19 @@ def _fail_partitioned_metadata(session: Session, command: pb.CommandPartitionedT
 
 
 def lookup(session: Session, command: pb.CommandLookupTopic) -> None:
-    """Answer that this broker serves the topic, since a cluster has one broker."""
+    """Answer that this broker serves the topic, since a cluster has one broker.
+
+    It has one address for clients, and therefore none for a listener that a client names.
+    """
     try:
         name = TopicName.parse(command.topic)
         topics = session.topics.of(name)
-        topics.check_served(name)
+        if name != COORDINATORS:
+            topics.check_served(name)
         topics.check_length(name)
+        if command.advertised_listener_name.strip():
+            message = f"the broker do not have {shown(command.advertised_listener_name)} listener"
+            raise RequestError(ServerError.ServiceNotReady, message)
     except REFUSED as error:
         refusal = _refusal(session, error)
         session.write(commands.lookup_failed(request_id=command.request_id, code=refusal.code, message=str(refusal)))

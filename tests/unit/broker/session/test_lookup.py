@@ -1,0 +1,43 @@
+"""PARTITIONED_METADATA and LOOKUP: names that clients ask for and that have no topic."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from magnetar.base.errors import ServerError
+from magnetar.sim.cluster import TOPIC, Cluster
+from magnetar.wire import commands
+from magnetar.wire.proto import pulsar_api_pb2 as pb
+
+if TYPE_CHECKING:
+    from magnetar.base.names import TopicName
+
+COORDINATORS = "persistent://pulsar/system/transaction_coordinator_assign"
+
+
+def lookup(topic: TopicName | str, **fields: str) -> pb.CommandLookupTopicResponse:
+    client = Cluster().client()
+    client.say(commands.encode(pb.CommandLookupTopic(topic=str(topic), request_id=1, **fields)))  # type: ignore[arg-type]
+    (answer,) = client.take("LOOKUP_RESPONSE")
+    assert isinstance(answer, pb.CommandLookupTopicResponse)
+    return answer
+
+
+def test_clients_with_transactions_learn_that_there_are_no_coordinators() -> None:
+    client = Cluster().client()
+    client.say(commands.encode(pb.CommandPartitionedTopicMetadata(topic=COORDINATORS, request_id=1)))
+    (answer,) = client.take("PARTITIONED_METADATA_RESPONSE")
+    assert (answer.response, answer.partitions) == (pb.CommandPartitionedTopicMetadataResponse.Success, 0)
+    # The Java client connects to the owner of the topic then; its TC_CLIENT_CONNECT_REQUEST is refused there.
+    assert lookup(COORDINATORS).response == pb.CommandLookupTopicResponse.Connect
+
+
+def test_a_listener_that_a_client_names_is_unknown() -> None:
+    found = lookup(TOPIC, advertised_listener_name="external")
+    assert found.response == pb.CommandLookupTopicResponse.Failed
+    assert (ServerError(found.error), found.message) == (
+        ServerError.ServiceNotReady,
+        "the broker do not have 'external' listener",
+    )
+    for none in ("", " "):
+        assert lookup(TOPIC, advertised_listener_name=none).response == pb.CommandLookupTopicResponse.Connect
