@@ -173,7 +173,7 @@ class OrderDifference(NamedTuple):
 ORDERS: Sequence[OrderDifference] = (
     OrderDifference(
         frozenset({pb.BaseCommand.ACTIVE_CONSUMER_CHANGE, pb.BaseCommand.SUCCESS}),
-        "Apache Pulsar may elect before it has answered SUBSCRIBE; clients know their consumer from when they ask",
+        "Apache Pulsar may elect before it has answered SUBSCRIBE",
     ),
 )
 """Commands with different subjects, such as a receipt and a message, have no order (see `comparison`): in Apache Pulsar

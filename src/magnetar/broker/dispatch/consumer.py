@@ -183,6 +183,8 @@ class Consumer:
         """Messages of the unacknowledged entries. Used by Shared and Key_Shared subscriptions only."""
         self.blocked = False
         """Whether too many messages are unacknowledged (``maxUnackedMessagesPerConsumer``); reset at half of that."""
+        self.at_first_flow: Callable[[], None] | None = None
+        """Called at the first FLOW."""
         self.entries_sent = 0
         self._is_told_end = False
         self.messages_sent = 0

@@ -37,7 +37,8 @@ class ActiveConsumer(Consumers):
         self.active: Consumer | None = None
         self._exclusive = exclusive
         self._candidates: Candidates[Consumer] = Candidates(str(name), name.partition_index)
-        self._notices = None if exclusive else ActiveNotices(environment.sliced)
+        patience_s = environment.config.activeConsumerFailoverDelayTimeMillis / 1000
+        self._notices = None if exclusive else ActiveNotices(environment.sliced, environment.loop, patience_s)
 
     def conflicting(self, options: ConsumerOptions) -> list[Consumer]:
         """Return the consumer of an Exclusive subscription: it allows one only."""

@@ -40,6 +40,8 @@ def flow(session: Session, command: pb.CommandFlow) -> None:
         raise RemoteProtocolError(message)
     consumer.permits += command.messagePermits
     consumer.last_flow_at = session.environment.clock.now()
+    if consumer.at_first_flow is not None:
+        consumer.at_first_flow()
     consumer.subscription.dispatch()
 
 

@@ -13,9 +13,12 @@ from hypothesis import strategies as st
 from magnetar.base.names import TopicName
 from magnetar.broker.dispatch.election import Candidates
 from magnetar.sim.cluster import TOPIC, Cluster, Failover
+from magnetar.wire import commands
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+
+    from magnetar.sim.cluster import Client
 
 TOPICS = [f"persistent://public/default/{number}" for number in range(1000)]
 
@@ -129,3 +132,39 @@ def test_all_are_told_when_a_better_one_comes() -> None:
     better.subscribe(kind=Failover, priority_level=0)
     assert [change.is_active for change in better.take("ACTIVE_CONSUMER_CHANGE")] == [True]
     assert [change.is_active for change in first.take("ACTIVE_CONSUMER_CHANGE")] == [False]
+
+
+def told(client: Client) -> list[bool]:
+    return [change.is_active for change in client.take("ACTIVE_CONSUMER_CHANGE")]
+
+
+def test_a_client_is_told_when_it_knows_its_consumer() -> None:
+    """The Go client drops what comes with the answer to SUBSCRIBE."""
+    cluster = Cluster(settings={"activeConsumerFailoverDelayTimeMillis": 1000})
+    first, better, silent = (cluster.client() for _ in range(3))
+    first.subscribe(kind=Failover, priority_level=2, permits=0)
+    assert first.names() == ["SUCCESS"]
+    first.say(commands.flow(consumer_id=1, message_permits=1))
+    assert told(first) == [True]
+    better.subscribe(kind=Failover, priority_level=1, permits=0)
+    assert (told(better), told(first)) == ([], [False])
+    better.say(commands.flow(consumer_id=1, message_permits=1), commands.flow(consumer_id=1, message_permits=1))
+    assert told(better) == [True]
+    silent.subscribe(kind=Failover, priority_level=3, permits=0)
+    better.leave()
+    assert (told(first), told(silent)) == ([True], [])
+    first.leave()
+    assert told(silent) == []
+    cluster.loop.advance(1)
+    assert told(silent) == [True], "told the latest change, also without a FLOW"
+    silent.say(commands.flow(consumer_id=1, message_permits=1))
+    assert told(silent) == []
+
+
+def test_a_consumer_that_left_is_not_told() -> None:
+    cluster = Cluster(settings={"activeConsumerFailoverDelayTimeMillis": 1000})
+    client = cluster.client()
+    client.subscribe(kind=Failover, permits=0)
+    client.say(commands.close_consumer(consumer_id=1, request_id=client.request_id()))
+    cluster.loop.advance(1)
+    assert told(client) == []
