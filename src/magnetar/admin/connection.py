@@ -45,7 +45,7 @@ class Connection:
         """
         try:
             response = self._http.request(method, f"{self.url}{path}", **options)
-        except (httpx.TransportError, httpx.InvalidURL) as error:
+        except (httpx.RequestError, httpx.InvalidURL) as error:
             message = f"no answer from {self.url}: {error}; is the broker running, and is this its admin URL?"
             raise ClusterUnreachableError(message) from error
         if not response.is_success:

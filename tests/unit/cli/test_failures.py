@@ -109,6 +109,21 @@ def test_a_cluster_that_wants_credentials(monkeypatch: pytest.MonkeyPatch, capsy
     )
 
 
+@pytest.mark.parametrize(
+    "answer",
+    [
+        httpx.Response(307, headers={"Location": "/admin/v2/brokers/health"}),
+        httpx.Response(200, headers={"Content-Encoding": "gzip"}, content=iter([b"no gzip"])),
+    ],
+)
+def test_an_answer_that_leads_nowhere_is_none(
+    answer: httpx.Response, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(session, "AdminClient", partial(AdminClient, transport=httpx.MockTransport(lambda _: answer)))
+    assert main(["brokers", "healthcheck", "-o", "json"]) is ExitCode.UNREACHABLE
+    assert json.loads(capsys.readouterr().err)["error"].startswith("no answer from http://localhost:8080: ")
+
+
 def test_the_text_of_an_unreachable_cluster_is_json(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["-o", "json", "--admin-url", "http://127.0.0.1:1", "tenants", "list"]) is ExitCode.UNREACHABLE
     found = json.loads(capsys.readouterr().err)
