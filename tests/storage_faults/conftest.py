@@ -28,6 +28,7 @@ def run(directory: Path, capsys: pytest.CaptureFixture[str]) -> Callable[..., tu
     def call(*options: str) -> tuple[int, Any, str]:
         code = main(["check", str(directory), "--output", "json", *options])
         said = capsys.readouterr()
-        return code, json.loads(said.out), said.err
+        notes = [text for line in said.err.splitlines() for text in json.loads(line).values()]
+        return code, json.loads(said.out), "".join(f"{text}\n" for text in notes)
 
     return call

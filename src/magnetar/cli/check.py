@@ -12,8 +12,9 @@ from magnetar.base.errors import ConfigurationError
 from magnetar.base.lock import DirectoryLock
 from magnetar.base.real import SystemClock, SystemFiles
 from magnetar.broker.settings.data_directory import LEDGERS
+from magnetar.cli.failures import ExitCode, Failure
 from magnetar.cli.global_options import OutputForm
-from magnetar.cli.output import Output, say, show_fields, show_json
+from magnetar.cli.output import Output, note, say, show_fields, show_json
 from magnetar.cli.progress import progress
 from magnetar.ledger.medium.blocking import run_blocking
 from magnetar.ledger.medium.local import LocalMedium
@@ -74,18 +75,19 @@ def check(
             record = carry_out_repairs(directory, report.repairs, SystemClock().now())
             after = check_directory(directory, told)
         elif delete_unlisted and report.intact:
-            _delete_unlisted(directory, report)
+            _delete_unlisted(directory, report, output)
     if output is Output.JSON:
         show_json(_as_json(report))
     else:
         _report(report)
     if record is not None:
-        say(f"carried out {len(report.repairs)} repairs; {record} holds the replaced metadata")
-        return _report_rest(after)
+        note(output, f"carried out {len(report.repairs)} repairs; {record} holds the replaced metadata")
+        return _report_rest(after, output)
     if repair:
-        return _report_repair(report, delete_unlisted=delete_unlisted)
+        return _report_repair(report, output, delete_unlisted=delete_unlisted)
     if report.intact and report.log.torn_bytes:
-        say("hint: a starting broker cuts the torn tail, as --repair does; it holds no confirmed data")
+        hint = "a starting broker cuts it, as --repair does; it holds no confirmed data"
+        note(output, "the newest segment has a torn tail", hint)
     return int(not report.intact)
 
 
@@ -129,50 +131,50 @@ def _report(report: DirectoryReport) -> None:
             say(f"lost: {loss.topic}: all acknowledgements of {loss.subscription}")
 
 
-def _report_rest(report: DirectoryReport) -> int:
+def _report_rest(report: DirectoryReport, output: Output) -> int:
     for problem in report.problems:
-        say(f"still wrong: {problem}")
+        note(output, f"still wrong: {problem}")
     for each in report.repairs:
-        say(f"still wrong: {each.topic}: {each.action}")
+        note(output, f"still wrong: {each.topic}: {each.action}")
     return int(not report.intact)
 
 
-def _delete_unlisted(directory: Path, report: DirectoryReport) -> None:
+def _delete_unlisted(directory: Path, report: DirectoryReport, output: Output) -> None:
     """Make the next start delete the ledgers that no topic lists."""
     if report.orphans:
         deletion = deletion_of(report.orphans, report.orphans_bytes)
         record = carry_out_repairs(directory, [deletion], SystemClock().now())
-        say(f"the next start deletes {deletion.gives_up}; {record} holds this list")
+        note(output, f"the next start deletes {deletion.gives_up}; {record} holds this list")
 
 
-def _report_orphans(report: DirectoryReport) -> None:
+def _report_orphans(report: DirectoryReport, output: Output) -> None:
     """Report the ledgers that no topic lists, and how to delete them."""
     count, size = len(report.orphans), report.orphans_bytes
-    say(f"{count} ledgers that no topic lists take {size} bytes; a start keeps those that may belong to a lost topic")
+    text = f"{count} ledgers that no topic lists take {size} bytes; a start keeps those that may belong to a lost topic"
     if report.intact:
-        say("hint: if no topic is missing, delete them with --delete-unlisted")
+        note(output, text, "if no topic is missing, delete them with --delete-unlisted")
     else:
-        say("hint: repair the other damage first; the ledgers may belong to a damaged topic")
+        note(output, text, "repair the other damage first; the ledgers may belong to a damaged topic")
 
 
-def _report_repair(report: DirectoryReport, *, delete_unlisted: bool) -> int:
+def _report_repair(report: DirectoryReport, output: Output, *, delete_unlisted: bool) -> int:
     if report.orphans and not (delete_unlisted and report.intact):
-        _report_orphans(report)
+        _report_orphans(report, output)
     if report.repairs:
         for each in report.repairs:
-            say(f"possible repair: {each.topic}: {each.action}; this gives up: {each.gives_up}")
-        say("error: not repaired: the repairs give up confirmed data")
-        say("hint: restore the directory from a copy, or add --give-up-data to carry out all repairs")
-        return 1
+            note(output, f"possible repair: {each.topic}: {each.action}; this gives up: {each.gives_up}")
+        text = "not repaired: the repairs give up confirmed data"
+        hint = "restore the directory from a copy, or add --give-up-data to carry out all repairs"
+        return Failure(ExitCode.FAILED, text, hint).show(output)
     if not report.intact:
-        say("error: not repaired: there is damage outside the torn tail, and no repair for it")
-        say("hint: restore the directory from a copy, or start an empty broker and let replication fill it")
+        text = "not repaired: there is damage outside the torn tail, and no repair for it"
+        hint = "restore the directory from a copy, or start an empty broker and let replication fill it"
         if report.log.opens and report.log.damaged:
-            say(
-                "hint: a broker starts with damaged entries and serves the others; a link that stops at a damaged "
-                "entry continues after `magnetar topics skip-entries`"
+            hint += (
+                "; a broker starts with damaged entries and serves the others: a link that stops at a damaged entry "
+                "continues after `magnetar topics skip-entries`"
             )
-        return 1
+        return Failure(ExitCode.FAILED, text, hint).show(output)
     torn = report.log.torn_bytes
-    say(f"cut {torn} torn bytes, which held no confirmed data" if torn else "nothing to repair")
+    note(output, f"cut {torn} torn bytes, which held no confirmed data" if torn else "nothing to repair")
     return 0

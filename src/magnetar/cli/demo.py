@@ -9,7 +9,8 @@ from typing import Annotated
 
 import typer
 
-from magnetar.cli.output import Output, say, show_json, show_table
+from magnetar.cli.failures import ExitCode, Failure
+from magnetar.cli.output import Output, note, show_json, show_table
 
 app = typer.Typer()
 
@@ -36,9 +37,9 @@ def demo(
         show_json(report.to_json())
     else:
         show_table(report.rows())
-    say(f"The report is in {directory / 'report.json'}.")
+    note(output, f"The report is in {directory / 'report.json'}.")
     if kept is not None:
-        say(f"The clusters keep running; stop them with: kill {kept}")
+        note(output, f"The clusters keep running; stop them with: kill {kept}")
     for failure in report.failures:
-        say(f"error: {failure}")
+        Failure(ExitCode.FAILED, failure).show(output)
     return 1 if report.failures else 0

@@ -48,6 +48,14 @@ def say_json(**fields: object) -> None:
     sys.stderr.write(json.dumps(fields) + "\n")
 
 
+def note(output: Output, text: str, hint: str | None = None) -> None:
+    """Print a message beside the data to stderr, and a hint; as one line of JSON if the output format is JSON."""
+    if output is Output.JSON:
+        say_json(note=text, **({} if hint is None else {"hint": hint}))
+    else:
+        say(text if hint is None else f"{text}\nhint: {hint}")
+
+
 def show_json(value: object) -> None:
     """Print a value as JSON."""
     sys.stdout.write(json.dumps(value, indent=2, default=str) + "\n")

@@ -17,7 +17,7 @@ from magnetar.cli.consent import require_consent
 from magnetar.cli.failures import ExitCode, FailedError, Failure
 from magnetar.cli.global_options import AdminUrl, OutputForm, ProfileName
 from magnetar.cli.hints import refusal_hint
-from magnetar.cli.output import Output, say, say_json, show_change, show_fields, show_json, show_lines, show_table
+from magnetar.cli.output import Output, note, say, show_change, show_fields, show_json, show_lines, show_table
 from magnetar.cli.target import Target, choose
 
 Verb = TypeVar("Verb", bound=Callable[..., None])
@@ -70,10 +70,7 @@ class Session:
 
     def note(self, text: str) -> None:
         """Print a message beside the data."""
-        if self.is_json:
-            say_json(note=text)
-        else:
-            say(text)
+        note(self.output, text)
 
     def created(self, kind: str, name: object, after: object) -> None:
         """Report a new object."""

@@ -12,7 +12,7 @@ import typer
 
 from magnetar.base.errors import ConfigurationError
 from magnetar.cli.global_options import OutputForm
-from magnetar.cli.output import Output, say, show_fields, show_json, show_lines
+from magnetar.cli.output import Output, note, show_fields, show_json, show_lines
 from magnetar.cli.progress import progress
 
 if TYPE_CHECKING:
@@ -76,9 +76,10 @@ def simulate(
             coverage.add(dict(verdict.counts))
             if verdict.violation:
                 broken.append(verdict)
-                say(f"seed {verdict.seed}: {verdict.violation}\n  world: {verdict.world}\n  again: {verdict.command}")
+                text = f"seed {verdict.seed}: {verdict.violation}\n  world: {verdict.world}\n  again: {verdict.command}"
+                note(output, text)
     except KeyboardInterrupt:
-        say(f"stopped\nhint: continue with --seeds {last + 1}:{chosen.stop}")
+        note(output, "stopped", f"continue with --seeds {last + 1}:{chosen.stop}")
     if output is Output.JSON:
         table = {name: {"worlds": worlds, "times": times} for name, worlds, times in coverage.rows()}
         show_json({"seeds": coverage.worlds, "broken": list(map(_as_json, broken)), "coverage": table})

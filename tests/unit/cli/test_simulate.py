@@ -35,6 +35,8 @@ def test_a_violation_is_printed_with_the_command_that_repeats_it(
         return Verdict(seed, clusters or 3, steps or 9, violation, "", 0, 0, 0.0, "one topic", counts)
 
     monkeypatch.setattr(run, "judge", judged)
+    assert main(["simulate", "--seeds", "7:10", "--steps", "4", "-o", "json"]) == ExitCode.FAILED
+    assert json.loads(capsys.readouterr().err)["note"].startswith("seed 8: P1: lost")
     assert main(["simulate", "--seeds", "7:10", "--steps", "4"]) == ExitCode.FAILED
     captured = capsys.readouterr()
     assert "seed 8: P1: lost" in captured.err
