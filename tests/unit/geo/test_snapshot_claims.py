@@ -177,3 +177,29 @@ def test_returned_entries_are_acknowledged_only_if_they_are_claimed() -> None:
     assert found(b=b, a=own) == [0, 1, 5], "claims of the present life do not include them"
     assert found(b=b, a=(Position(5, 0), Position(5, 1))) == [0, 1, 3]
     assert found(b=b, a=(Position(5, -1), Position(9, 5))) == [0, 1, 2, 3, 4, 5]
+
+
+@pytest.mark.parametrize("publishes", [False, True])
+@pytest.mark.parametrize("is_trimmed", [False, True])
+def test_a_rebuilt_cluster_claims_returned_entries_also_if_it_publishes_nothing(
+    *, publishes: bool, is_trimmed: bool
+) -> None:
+    index = OriginIndex("a")
+    index.append_returned(Position(5, 0), 2, Position(9, 0), Position(5, -1))
+    index.append_returned(Position(4, 0), 2, Position(9, 2), Position(4, -1))
+    index.append("b", Position(70, 0), 2, Position(9, 4))
+    if publishes:
+        index.append_own(Position(9, 6), 1)
+    index.append_returned(Position(5, 2), 2, Position(9, 7), Position(5, 1))
+    state = SubscriptionProgress("worker")
+    state.claim(index.to_origin(Position(9, 0), Position(9, 8)))
+    before = Position(9, 6)
+    if is_trimmed:
+        index = OriginIndex("a", index.positions_at(before), returned=index.returned_through(before))
+    claims = claims_of(state, index.reached_at(before)).acknowledged
+    assert claims["a"].covers(Position(5, -1), Position(5, 1))
+    assert claims["a"].covers(Position(4, -1), Position(4, 1))
+    if not publishes:
+        assert not claims["a"].covers(Position(5, 1), Position(5, 3)), (
+            "it was returned after the position of the update"
+        )

@@ -255,7 +255,7 @@ class TopicSnapshots:
         snapshot = cache.advance(mark_delete)
         if snapshot is None or subscription.progress is None:
             return
-        claims = claims_of(subscription.progress.state, self._topic.log.index.positions_at(snapshot.local))
+        claims = claims_of(subscription.progress.state, self._topic.log.index.reached_at(snapshot.local))
         peers = [peer for peer in marker_peers(self._topic) if peer in snapshot.positions]
         if not claims.acknowledged:
             # Only entries before the start count as acknowledged. A cluster without support for claims would

@@ -172,6 +172,16 @@ class OriginIndex:
         found = ((cluster, track.newest_at(local)) for cluster, track in self._tracks.items())
         return {cluster: position for cluster, position in found if position is not None}
 
+    def reached_at(self, local: Position) -> dict[str, Position]:
+        """Return ``positions_at``, with the newest returned entry if the local cluster has no other entry there."""
+        found = self.positions_at(local)
+        if self.local_cluster not in found:
+            newest = [self._trimmed.last, *(track.newest_at(local) for track in self._returned)]
+            returned = max((each for each in newest if each is not None), default=None)
+            if returned is not None:
+                found[self.local_cluster] = returned
+        return found
+
     def to_origin(self, local_first: Position, local_last: Position) -> list[Claim]:
         """Return the claims for acknowledging ``local_first..local_last``, both inclusive and in one ledger.
 

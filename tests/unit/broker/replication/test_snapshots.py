@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from magnetar.base.errors import DiskFullError, RequestError
+from magnetar.base.life import Life
 from magnetar.base.limits import KEEP_ALIVE_INTERVAL_SECONDS
-from magnetar.base.position import EARLIEST
+from magnetar.base.position import EARLIEST, Position
 from magnetar.broker.replication.snapshots import SNAPSHOTS_PROPERTY
 from magnetar.broker.topic.lifecycle import Event
 from magnetar.geo.snapshots.claims import claimed
@@ -20,7 +21,7 @@ from magnetar.wire import commands
 from magnetar.wire.entries import markers
 from magnetar.wire.entries.entry import assemble, metadata_bytes, parse_metadata
 from magnetar.wire.entries.markers import PROBE, marker_type
-from magnetar.wire.entries.origin import SOURCE_POSITION
+from magnetar.wire.entries.origin import SOURCE_POSITION, Origin, stamp
 from magnetar.wire.proto import pulsar_api_pb2 as pb
 from tests.unit.broker.mesh import MARKERS, Mesh
 from tests.unit.broker.network import ClusterNetwork, Worker
@@ -30,7 +31,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from magnetar.base.errors import StorageError
-    from magnetar.base.position import Position
     from magnetar.cursor.ranges import Range
     from magnetar.geo.progress.state import SubscriptionProgress
     from magnetar.sim.cluster import Client, Cluster
@@ -752,18 +752,22 @@ def test_a_cluster_without_markers_answers_requests_and_does_nothing_else(policy
     assert mesh.acknowledged("jfk") == set()
 
 
-def test_a_cluster_without_claims_gets_updates_after_the_first_acknowledgement(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    """Apache Pulsar acknowledges everything up to an update's position, including entries before the start here."""
-    mesh = Mesh("ewr", "jfk")
+@pytest.fixture
+def without_claims(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let clusters announce no support for claims, like Apache Pulsar."""
     built = markers.snapshot_response
 
-    def without_claims(*given: Any, takes_claims: bool) -> bytes:  # noqa: ANN401 - as the function that it replaces
+    def response(*given: Any, takes_claims: bool) -> bytes:  # noqa: ANN401 - as the function that it replaces
         del takes_claims
         return built(*given)
 
-    monkeypatch.setattr(markers, "snapshot_response", without_claims)
+    monkeypatch.setattr(markers, "snapshot_response", response)
+
+
+@pytest.mark.usefixtures("without_claims")
+def test_a_cluster_without_claims_gets_updates_after_the_first_acknowledgement() -> None:
+    """Apache Pulsar acknowledges everything up to an update's position, including entries before the start here."""
+    mesh = Mesh("ewr", "jfk")
     mesh.publish("jfk", "a")
     mesh.carry()
     consumer = at_latest(mesh, "ewr")
@@ -776,6 +780,28 @@ def test_a_cluster_without_claims_gets_updates_after_the_first_acknowledgement(
     for _ in range(3):
         mesh.second()
     assert "worker" in mesh.clusters["jfk"].topic().subscriptions
+
+
+@pytest.mark.usefixtures("without_claims")
+def test_the_first_acknowledgement_may_be_that_of_a_returned_entry() -> None:
+    """The cluster lost its data, got its entries back, and has published nothing since."""
+    mesh = among_others("jfk")
+    jfk = mesh.clusters["jfk"]
+    jfk.store.begin_at(1_000)
+    jfk.store.life = Life("second", 1_000)
+    writer = mesh.pipes["ewr", "jfk"].writer
+    entry = stamp(sim_cluster.entry("returned"), Origin("jfk", Position(5, 0)))
+    writer.say(commands.send(producer_id=1, sequence_id=1_000, entry=entry))
+    assert len(writer.receipts()) == 1
+    consumer = mesh.subscribe("jfk")
+    for _ in range(3):
+        mesh.second()
+    assert "worker" not in mesh.clusters["apache"].topic().subscriptions
+    acknowledge_all(mesh, "jfk", consumer)
+    for _ in range(3):
+        mesh.second()
+    assert "worker" in mesh.clusters["apache"].topic().subscriptions
+    assert mesh.problems() == []
 
 
 def apache_writer(mesh: Mesh) -> Client:
