@@ -18,6 +18,7 @@ from magnetar.client.consumer import Consumer
 from magnetar.client.options import DEFAULT_OPTIONS, ClientOptions, address_of
 from magnetar.client.owners import Owners
 from magnetar.client.producer import Producer
+from magnetar.client.reading import Reading
 from magnetar.client.replies import LookupAnswer, lookup_answer, refusal_in, reply_to
 from magnetar.wire import commands
 from magnetar.wire.connection import Connection, Role
@@ -55,7 +56,7 @@ class PulsarConnection(asyncio.Protocol):
         self._tick_timer: asyncio.TimerHandle | None = None
         self._handshake: asyncio.Future[None] = self._loop.create_future()
         self._ended = asyncio.Event()
-        self._is_paused = False
+        self._reading = Reading(self._loop, lambda: self.data_received(b""))
         self._unsent: list[bytes] = []
         self._request_ids = itertools.count(1)
         self._requests: dict[int, asyncio.Future[pb.BaseCommand]] = {}
@@ -230,15 +231,11 @@ class PulsarConnection(asyncio.Protocol):
 
     def pause_reading(self) -> None:
         """Stop reading until ``resume_reading``; the connection does not time out meanwhile."""
-        self._is_paused = True
-        if self._transport is not None:
-            self._transport.pause_reading()
+        self._reading.pause()
 
     def resume_reading(self) -> None:
         """Continue reading."""
-        self._is_paused = False
-        if self._transport is not None:
-            self._transport.resume_reading()
+        self._reading.resume()
 
     def close(self) -> None:
         """Close the connection; frames written before are sent."""
@@ -256,23 +253,25 @@ class PulsarConnection(asyncio.Protocol):
             cast("asyncio.Transport", transport).abort()
             return
         self._transport = cast("asyncio.Transport", transport)  # uvloop's class does not inherit from it
+        self._reading.start(self._transport)
         self._tick_timer = self._loop.call_at(self._wire.next_tick_at, self._tick)
         self.write(
             commands.connect(client_version=self._options.client_version, feature_flags=self._options.feature_flags)
         )
 
     def data_received(self, data: bytes) -> None:
-        """Process received bytes; an error in them ends the connection."""
+        """Process received bytes, many frames in several turns of the loop; an error in them ends the connection."""
         if self.failure is not None:
             return
         try:
-            for frame in self._wire.receive(data, self._loop.time()):
+            for frame in self._wire.receive_some(data, self._loop.time()):
                 if not self.owners.take(frame):
                     self._take(frame.command)
         except RemoteProtocolError as error:
             self._end(error)
-        else:
-            self.write(self._wire.take_output())
+            return
+        self.write(self._wire.take_output())
+        self._reading.processed(has_more=self._wire.decoder.has_more)
 
     def connection_lost(self, exc: Exception | None) -> None:
         """End the connection: the transport is closed."""
@@ -288,7 +287,7 @@ class PulsarConnection(asyncio.Protocol):
 
     def _tick(self) -> None:
         try:
-            self._wire.on_tick(self._loop.time(), is_heard=not self._is_paused)
+            self._wire.on_tick(self._loop.time(), is_heard=not self._reading.is_paused)
         except RemoteProtocolError as error:
             self._end(error)
         else:
@@ -320,6 +319,7 @@ class PulsarConnection(asyncio.Protocol):
             return
         self.failure = failure
         self._wire.closed()
+        self._reading.end()
         if self._tick_timer is not None:
             self._tick_timer.cancel()
         self._flush()

@@ -159,6 +159,10 @@ class Connection:
         """
         return cast("list[Frame]", self._receive(self.decoder.feed, data, now))
 
+    def receive_some(self, data: bytes, now: float) -> list[Frame]:
+        """Like ``receive``, but return some frames at a time (see ``FrameDecoder``)."""
+        return cast("list[Frame]", self._receive(self.decoder.feed_some, data, now))
+
     def receive_gathering(self, data: bytes, now: float) -> list[Received]:
         """Like ``receive``, but return runs of SENDs and ACKs, and some frames at a time (see ``FrameDecoder``)."""
         return self._receive(self.decoder.feed_gathering, data, now)

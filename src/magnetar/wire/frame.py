@@ -7,6 +7,7 @@ A frame is ``u32 totalSize, u32 commandSize, BaseCommand`` and, for SEND and MES
 from __future__ import annotations
 
 import struct
+import sys
 from functools import cache
 from typing import TYPE_CHECKING, NamedTuple, cast
 
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
 FRAMES_AT_ONCE_MAX = 100
-"""Maximum number of frames, besides runs, that ``feed_gathering`` returns at once."""
+"""Maximum number of frames, besides runs, that ``feed_gathering`` and ``feed_some`` return at once."""
 
 FRAME_SIZE_MAX = MAX_MESSAGE_SIZE + FRAME_SIZE_PADDING
 """Maximum bytes of a frame, with its size fields, unless the peers agreed on another limit."""
@@ -140,7 +141,14 @@ class FrameDecoder:
         Raises RemoteProtocolError for a frame that is too large or malformed. The stream ends then: frames completed by
         the same ``data`` are lost, and the decoder must not be fed again.
         """
-        return cast("list[Frame]", self._feed(data, gather=False))
+        return cast("list[Frame]", self._feed(data, gather=False, frames_max=sys.maxsize))
+
+    def feed_some(self, data: bytes) -> list[Frame]:
+        """Like ``feed``, but return at most FRAMES_AT_ONCE_MAX frames.
+
+        If ``has_more`` is true afterwards, the next call returns more of them, also without new bytes.
+        """
+        return cast("list[Frame]", self._feed(data, gather=False, frames_max=FRAMES_AT_ONCE_MAX))
 
     def feed_gathering(self, data: bytes) -> list[Received]:
         """Like ``feed``, but return SENDs and ACKs in runs if they have the usual form of clients (``wire.runs``).
@@ -150,16 +158,16 @@ class FrameDecoder:
         Returns at most FRAMES_AT_ONCE_MAX other frames. If ``has_more`` is true afterwards, the next call returns more
         of them, also without new bytes.
         """
-        return self._feed(data, gather=True)
+        return self._feed(data, gather=True, frames_max=FRAMES_AT_ONCE_MAX)
 
-    def _feed(self, data: bytes, *, gather: bool) -> list[Received]:
+    def _feed(self, data: bytes, *, gather: bool, frames_max: int) -> list[Received]:
         if self._pieces:
             self._keep(data)
             if self._missing > 0:
                 return []
             data = b"".join(self._pieces)
             self._pieces.clear()
-        frames, end = self._cut(data, gather=gather)
+        frames, end = self._cut(data, gather=gather, frames_max=frames_max)
         self.held = held = len(data) - end
         self.has_more = held > 0 and self._missing <= 0
         if held:
@@ -180,7 +188,7 @@ class FrameDecoder:
         if first < len(pieces) - 1:
             pieces[first:] = [b"".join(pieces[first:])]
 
-    def _cut(self, data: bytes, *, gather: bool) -> tuple[list[Received], int]:
+    def _cut(self, data: bytes, *, gather: bool, frames_max: int) -> tuple[list[Received], int]:
         """Return the complete frames in ``data`` and the start of the rest; update the number of missing bytes."""
         frames: list[Received] = []
         runs, start, length, parsed = None, 0, len(data), 0
@@ -214,11 +222,10 @@ class FrameDecoder:
             else:
                 frames.append(long_list)
             start = end
-            if gather:
-                parsed += 1
-                if parsed == FRAMES_AT_ONCE_MAX:
-                    self._missing = 0
-                    return frames, start
+            parsed += 1
+            if parsed == frames_max:
+                self._missing = 0
+                return frames, start
         self._missing = start + _HEADER_LENGTH - length
         return frames, start
 

@@ -16,7 +16,9 @@ from magnetar.base.position import EARLIEST, Position
 from magnetar.client.connection import PulsarConnection
 from magnetar.client.link_watch import watch_links
 from magnetar.client.options import DEFAULT_OPTIONS, ClientOptions
+from magnetar.client.owners import Owners
 from magnetar.wire import commands
+from magnetar.wire.frame import FRAMES_AT_ONCE_MAX
 from magnetar.wire.proto import pulsar_api_pb2 as pb
 
 if TYPE_CHECKING:
@@ -29,6 +31,17 @@ if TYPE_CHECKING:
 TOPIC = "persistent://public/default/t"
 TIMEOUT_S = 10.0
 _REPORTS = pb.FeatureFlags(supports_link_watches=True)
+
+
+CONNECTED = commands.connected(server_version="Magnetar 1", protocol_version=20, max_message_size=1000)
+
+
+async def next_turn() -> None:
+    """Return in the next turn of the loop, after the callbacks that wait for it."""
+    loop = asyncio.get_running_loop()
+    turn = loop.create_future()
+    loop.call_soon(turn.set_result, None)
+    await turn
 
 
 def with_connection(
@@ -324,6 +337,58 @@ def test_closing_ends_what_waits(broker: ScriptedBroker) -> None:
             await waiting
 
     with_connection(broker, use)
+
+
+def test_many_frames_of_one_read_are_processed_in_several_turns_and_in_order() -> None:
+    async def run() -> None:
+        connection, transport = PulsarConnection("pulsar://broker:1", DEFAULT_OPTIONS), Mock()
+        transport.is_closing.return_value = False
+        connection.connection_made(transport)
+        connection.data_received(CONNECTED)
+        taken: list[int] = []
+
+        class Counting(Owners):
+            def take(self, frame: Frame) -> bool:
+                taken.append(frame.command.success.request_id)
+                return True
+
+        connection.owners = Counting()
+        receive, parts = connection.data_received, list[int]()
+
+        def counting(data: bytes) -> None:
+            before = len(taken)
+            receive(data)
+            parts.append(len(taken) - before)
+
+        connection.data_received = counting  # type: ignore[method-assign]
+        frames = b"".join(commands.success(request_id=each) for each in range(3 * FRAMES_AT_ONCE_MAX))
+        connection.data_received(frames[:-5])
+        connection.pause_reading()
+        connection.resume_reading()
+        assert transport.method_calls[-1] == call.pause_reading(), "the rest must be processed first"
+        while len(taken) < 3 * FRAMES_AT_ONCE_MAX - 1:
+            await next_turn()
+        assert transport.method_calls[-1] == call.resume_reading()
+        connection.data_received(frames[-5:])
+        assert parts == [FRAMES_AT_ONCE_MAX, FRAMES_AT_ONCE_MAX, FRAMES_AT_ONCE_MAX - 1, 1]
+        assert taken == list(range(3 * FRAMES_AT_ONCE_MAX))
+        connection.close()
+
+    asyncio.run(run())
+
+
+def test_frames_that_wait_for_the_next_turn_are_dropped_with_the_connection() -> None:
+    async def run() -> None:
+        connection, transport = PulsarConnection("pulsar://broker:1", DEFAULT_OPTIONS), Mock()
+        transport.is_closing.return_value = False
+        connection.connection_made(transport)
+        connection.data_received(CONNECTED)
+        connection.data_received(commands.ping() * 2 * FRAMES_AT_ONCE_MAX)
+        connection.close()
+        await next_turn()
+        assert str(connection.failure) == "connection to pulsar://broker:1 was closed"
+
+    asyncio.run(run())
 
 
 def test_a_broker_that_breaks_the_protocol_ends_the_connection(broker: ScriptedBroker) -> None:
