@@ -135,6 +135,9 @@ RESTART_MAX_SECONDS = 30.0
 STATUS_SILENT_SECONDS = 15.0
 """Seconds without a status of a task after which its figures are unknown. A task sends one each second."""
 
+HAND_OVER_SILENT_SECONDS = 3.0
+"""Seconds without a status after which a task whose successor has begun counts as ended."""
+
 PROGRESS_SECONDS = 5.0
 """Seconds between two progress reports."""
 

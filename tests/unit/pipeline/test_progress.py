@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from http import HTTPStatus
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, cast
@@ -110,3 +111,18 @@ def test_the_figures_of_a_task_that_reports_no_more_are_removed() -> None:
     assert statuses.heard(TaskStatus("jfk", 9, carrying=True, links=2), 20.0)
     assert not statuses.heard(TaskStatus("jfk", 7, carrying=True, links=3), 20.0), "of an earlier lease"
     assert shown(20.0) == [("jfk", 2.0)]
+
+
+def test_the_figures_of_a_hand_over_are_those_of_both_tasks() -> None:
+    statuses = TaskStatuses()
+    parked = {"ewr persistent://a/b/c": "refused"}
+    old = TaskStatus("jfk", 7, carrying=True, links=3, parked=parked, rivals=["x"], in_flight_bytes=10)
+    statuses.heard(old, 10.0)
+    statuses.heard(TaskStatus("jfk", 8, carrying=True, entries=4), 10.5)
+    assert statuses.recent(10.5) == (replace(old, lease=8, entries=4),)
+    statuses.heard(replace(old, links=1, in_flight_bytes=2), 11.0)
+    statuses.heard(TaskStatus("jfk", 8, carrying=True, links=2, in_flight_bytes=5), 11.5)
+    (both,) = statuses.recent(11.5)
+    assert (both.links, both.in_flight_bytes, both.parked) == (3, 7, parked)
+    now = 11.0 + limits.HAND_OVER_SILENT_SECONDS
+    assert statuses.recent(now) == (TaskStatus("jfk", 8, carrying=True, links=2, in_flight_bytes=5),)
