@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
     from magnetar.base.position import Position
     from magnetar.cursor.ranges import Range
+    from magnetar.wire.entries.entry import Chunk
 
 STALE_MAX = 1000
 """Number of obsolete places in the heaps below which they are not cleaned up; beyond it, if they are the majority."""
@@ -126,6 +127,68 @@ class ChunkHolders(Generic[C]):
         for message in messages:
             if not self._chunks.count(message):
                 self._holders.pop(message, None)
+
+
+class UnfinishedMessages(Generic[C]):
+    """The chunked messages (PIP-37) of which a consumer holds chunks and was not sent the last one, by sticky hash.
+
+    The consumer keeps the hashes of these messages: no other could put them together. A message is identified by a hash
+    of its id, and all its chunks should have the same key.
+    """
+
+    def __init__(self) -> None:
+        """Start without messages."""
+        self._chunks = HashedEntries()
+        """The chunks that consumers hold, with the hashes of their messages."""
+        self._unfinished: dict[int, int] = {}
+        """The sticky hash of each unfinished message."""
+        self._keepers: dict[int, tuple[C, set[int]]] = {}
+        """For each sticky hash of unfinished messages, the consumer that holds their chunks, and the messages."""
+
+    def __bool__(self) -> bool:
+        """Whether a consumer holds a chunk."""
+        return len(self._chunks) > 0
+
+    def keeper(self, sticky_hash: int) -> C | None:
+        """Return the consumer that keeps a hash; None if there is none."""
+        kept = self._keepers.get(sticky_hash)
+        return None if kept is None else kept[0]
+
+    def sent(self, consumer: C, position: Position, sticky_hash: int, chunk: Chunk) -> list[int]:
+        """Record that a consumer got a chunk of a message; return the hashes that it no longer keeps."""
+        message = hash_of_chunked(chunk.message)
+        is_first = not self._chunks.count(message)
+        self._chunks.add(position.ledger_id, [(position.entry_id, message)])
+        if chunk.is_last:
+            return self._finish([message])
+        if is_first:
+            self._unfinished[message] = sticky_hash
+            self._keepers.setdefault(sticky_hash, (consumer, set()))[1].add(message)
+        return []
+
+    def given_back(self, position: Position) -> list[int]:
+        """Record that an entry, which may be a chunk, is no longer held; return the hashes that are no longer kept."""
+        return self._released([self._chunks.pop(position)])
+
+    def deleted(self, ranges: Iterable[Range]) -> list[int]:
+        """Record that entries, which may be chunks, were acknowledged; return the hashes that are no longer kept."""
+        return self._released(self._chunks.discard(ranges))
+
+    def _released(self, messages: Iterable[int]) -> list[int]:
+        return self._finish([message for message in messages if not self._chunks.count(message)])
+
+    def _finish(self, messages: Iterable[int]) -> list[int]:
+        """Forget messages, of which no chunk is held or the last one was sent; return the hashes without others."""
+        freed: list[int] = []
+        for message in messages:
+            sticky_hash = self._unfinished.pop(message, 0)
+            if sticky_hash:
+                _, others = self._keepers[sticky_hash]
+                others.discard(message)
+                if not others:
+                    del self._keepers[sticky_hash]
+                    freed.append(sticky_hash)
+        return freed
 
 
 class WaitingEntries(Generic[C]):

@@ -4,6 +4,8 @@ Order is kept for each hash of a key. A selector assigns hashes to consumers. Wh
 hash *drains*: its new consumer gets nothing before the old one has acknowledged or returned its entries of the hash
 (PIP-379).
 
+A hash does not change its consumer in the middle of a chunked message (PIP-37), which nobody could put together then.
+
 An entry that cannot be sent waits, and so do all later entries of its hash. Reading continues for other hashes, up to a
 limit. So a slow consumer delays its own keys, and other keys only when too many of its messages wait.
 """
@@ -17,7 +19,7 @@ from magnetar.base.errors import RequestError, ServerError
 from magnetar.base.limits import Limit
 from magnetar.base.position import Position
 from magnetar.broker.dispatch.base import Consumers
-from magnetar.broker.dispatch.hashed_entries import HashedEntries, WaitingEntries
+from magnetar.broker.dispatch.hashed_entries import HashedEntries, UnfinishedMessages, WaitingEntries
 from magnetar.broker.dispatch.multiple_consumers import MultipleConsumersDispatcher
 from magnetar.broker.dispatch.selectors import (
     RANGE_SIZE,
@@ -96,6 +98,7 @@ class KeySharedDispatcher(HashOwners, MultipleConsumersDispatcher[WaitingEntries
         """Entries held by the consumers, except those that are returning."""
         self._holders: dict[int, Consumer] = {}
         """The consumer that holds all sent entries of a hash. Empty if order does not matter."""
+        self._unfinished: UnfinishedMessages[Consumer] = UnfinishedMessages()
         self._draining: dict[int, int] = {}
         """Hashes held by a consumer that is not their owner, with the number of blocked attempts."""
         self._drained: dict[Consumer, int] = {}
@@ -103,7 +106,7 @@ class KeySharedDispatcher(HashOwners, MultipleConsumersDispatcher[WaitingEntries
         self._turn = 0
         self._is_looking_ahead = True
         """Whether the number of waiting entries is below the limit, so that reading continues."""
-        super().__init__(unread, WaitingEntries(self._selector.select, self._is_draining))
+        super().__init__(unread, WaitingEntries(self._owner, self._is_draining))
 
     def add(self, consumer: Consumer) -> None:
         """Assign hashes to a consumer; the hashes that others still hold drain."""
@@ -122,6 +125,8 @@ class KeySharedDispatcher(HashOwners, MultipleConsumersDispatcher[WaitingEntries
         super().entries_deleted(ranges, by)
         self._replay.discard(ranges)
         self._release(self._held.discard(ranges))
+        if self._unfinished:
+            self._let_go(self._unfinished.deleted(ranges))
 
     # -- statistics ---------------------------------------------------------------------------------------------------
 
@@ -212,7 +217,8 @@ class KeySharedDispatcher(HashOwners, MultipleConsumersDispatcher[WaitingEntries
         ledger_id = entries[0][0].ledger_id
         heads = [wire_entry.messages_delivery_and_key(entry) for _, entry in entries]
         hash_of = self._selector.hash_of
-        hashes = {position.entry_id: hash_of(key) for (position, _), (_, _, key) in zip(entries, heads, strict=True)}
+        hashes = {position.entry_id: hash_of(key) for (position, _), (_, _, key, _) in zip(entries, heads, strict=True)}
+        chunks = {position.entry_id: head[3] for (position, _), head in zip(entries, heads, strict=True)}
         runs: dict[Consumer, list[Delivery]] = {}
         rooms: dict[Consumer, int] = {}
         left = self._room_in_all()
@@ -227,6 +233,9 @@ class KeySharedDispatcher(HashOwners, MultipleConsumersDispatcher[WaitingEntries
             rooms[consumer] -= delivery.messages
             left -= delivery.messages
             runs.setdefault(consumer, []).append(delivery)
+            if (chunk := chunks[delivery.entry_id]) is not None:
+                position = Position(ledger_id, delivery.entry_id)
+                self._let_go(self._unfinished.sent(consumer, position, sticky_hash, chunk))
         for consumer, run in runs.items():
             self._send(consumer, ledger_id, run, now)
             self._hold(consumer, ledger_id, [(delivery.entry_id, hashes[delivery.entry_id]) for delivery in run])
@@ -235,7 +244,20 @@ class KeySharedDispatcher(HashOwners, MultipleConsumersDispatcher[WaitingEntries
         """Return the consumer of an entry with this hash; None if the entry has to wait."""
         if self._in_order and (self._is_draining(sticky_hash) or (not again and self._replay.has(sticky_hash))):
             return None
+        return self._owner(sticky_hash)
+
+    def _owner(self, sticky_hash: int) -> Consumer | None:
+        """Return the consumer of a hash; None if it has none."""
+        if self._unfinished:
+            keeper = self._unfinished.keeper(sticky_hash)
+            if keeper in self.consumers:
+                return keeper
         return self._selector.select(sticky_hash)
+
+    def _let_go(self, hashes: Sequence[int]) -> None:
+        """Assign hashes, which a consumer kept because of unfinished messages, to their owners."""
+        self._update_draining(hashes)
+        self._replay.reassign(hashes)
 
     def _is_draining(self, sticky_hash: int) -> bool:
         """Return whether an entry of a hash, which could be sent otherwise, is blocked by its old consumer."""
@@ -256,6 +278,8 @@ class KeySharedDispatcher(HashOwners, MultipleConsumersDispatcher[WaitingEntries
         sticky_hash = self._held.pop(position)
         self._replay.push(position, sticky_hash)
         self._release([sticky_hash])
+        if self._unfinished:
+            self._let_go(self._unfinished.given_back(position))
 
     def _release(self, hashes: Iterable[int]) -> None:
         """Record that entries of these hashes are no longer held."""
@@ -287,12 +311,12 @@ class KeySharedDispatcher(HashOwners, MultipleConsumersDispatcher[WaitingEntries
 
     def _update_draining(self, hashes: Iterable[int]) -> None:
         """Update the state of these hashes: draining or not."""
-        holders, draining, select = self._holders, self._draining, self._selector.select
+        holders, draining, owner = self._holders, self._draining, self._owner
         for sticky_hash in hashes:
             holder = holders.get(sticky_hash)
             if holder is None:
                 continue
-            if select(sticky_hash) is not holder:
+            if owner(sticky_hash) is not holder:
                 draining.setdefault(sticky_hash, 0)
             elif draining.pop(sticky_hash, None) is not None:
                 self._drained[holder] = self._drained.get(holder, 0) + 1

@@ -24,6 +24,8 @@ if TYPE_CHECKING:
     from magnetar.broker.dispatch.interfaces import DispatchedEntries
     from magnetar.cursor.ranges import Range
 
+    _Head = tuple[int, int, *tuple[object, ...]]
+    """The number of messages of an entry, its ``deliver_at_time``, and what a subclass needs besides."""
 
 RETURNED_AT_ONCE_MAX = 1000
 """Number of entries of removed consumers that one turn returns to the replay queue; a few milliseconds of work."""
@@ -274,18 +276,13 @@ class MultipleConsumersDispatcher(Consumers, Part, ABC, Generic[R]):
             self._read_position = self._unread.topic.ledger.next_position(entries[-1][0])
         return entries
 
-    def _due(
-        self, entries: list[tuple[Position, bytes]], heads: Iterable[tuple[int, int, object]], now: float
-    ) -> list[Delivery]:
-        """Withhold entries that are not due yet, and determine the delivery of the others.
-
-        The head of an entry is its number of messages, its ``deliver_at_time``, and what a subclass needs besides.
-        """
+    def _due(self, entries: list[tuple[Position, bytes]], heads: Iterable[_Head], now: float) -> list[Delivery]:
+        """Withhold entries that are not due yet, and determine the delivery of the others."""
         state, counts, now_ms = self._unread.cursor.state, self._redelivery_counts, now * 1000
         is_first_delivery = not counts and not state.partial_batches_count
         is_delaying = self._unread.topic.policies.delayed_delivery.active
         due: list[Delivery] = []
-        for (position, entry), (messages, deliver_at_ms, _) in zip(entries, heads, strict=True):
+        for (position, entry), (messages, deliver_at_ms, *_) in zip(entries, heads, strict=True):
             if deliver_at_ms > now_ms and is_delaying:
                 self._delayed.withhold(position, deliver_at_ms)
             elif is_first_delivery:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import base64
 import binascii
 import struct
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 import google_crc32c
 from google.protobuf.message import DecodeError
@@ -49,6 +49,14 @@ _read_size = struct.Struct(">I").unpack_from
 _read_metadata = pb.MessageMetadata.FromString
 _read_without_lists = partial.MetadataWithoutLists.FromString
 _read_clusters = partial.ReplicationClusters.FromString
+
+
+class Chunk(NamedTuple):
+    """A part of a message that is too large for one entry (PIP-37)."""
+
+    message: str
+    """Id of the message, the same for all of its chunks."""
+    is_last: bool
 
 
 def checksum_matches(entry: bytes) -> bool:
@@ -188,8 +196,8 @@ def messages_delivery_and_chunk(entry: bytes) -> tuple[int, int, str]:
     return bounded(metadata.num_messages_in_batch), metadata.deliver_at_time, metadata.uuid
 
 
-def messages_delivery_and_key(entry: bytes) -> tuple[int, int, bytes]:
-    """Return the values of ``messages_and_delivery`` and the sticky key (protocol: Key_Shared).
+def messages_delivery_and_key(entry: bytes) -> tuple[int, int, bytes, Chunk | None]:
+    """Return the values of ``messages_and_delivery``, the sticky key (protocol: Key_Shared), and the chunk, or None.
 
     A Key_Shared subscription keeps messages with the same sticky key in order. The key is that of the whole entry: a
     batch is not opened, so its messages should have one key.
@@ -197,9 +205,11 @@ def messages_delivery_and_key(entry: bytes) -> tuple[int, int, bytes]:
     start, end = _metadata_span(entry)
     plain = messages_and_key_in_plain(entry, start, end)
     if plain is not None:
-        return plain[0], 0, plain[1]
+        return plain[0], 0, plain[1], None
     metadata = parse_without_lists(entry)
-    return bounded(metadata.num_messages_in_batch), metadata.deliver_at_time, _sticky_key(metadata)
+    is_last = metadata.chunk_id >= metadata.num_chunks_from_msg - 1
+    chunk = Chunk(metadata.uuid, is_last) if metadata.uuid else None
+    return bounded(metadata.num_messages_in_batch), metadata.deliver_at_time, _sticky_key(metadata), chunk
 
 
 def replicate_to(entry: bytes) -> Sequence[str]:
