@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from magnetar.base.errors import RequestError, ServerError
 from magnetar.base.limits import Limit
 from magnetar.base.memory_share import SMALL_BYTES
-from magnetar.base.names import NamespaceName, TopicName, shown
+from magnetar.base.names import NamespaceName, TopicName
 from magnetar.broker.session.refusals import REFUSED, as_request_error
 from magnetar.broker.session.requests import check_room, start
 from magnetar.broker.topic.topic_lists import PATTERN_LENGTH_MAX
@@ -21,6 +21,9 @@ if TYPE_CHECKING:
     from magnetar.broker.session.session import Session
     from magnetar.broker.topic.topic_lists import TopicList
     from magnetar.wire.proto import pulsar_api_pb2 as pb
+
+LISTENER_SHOWN_MAX = 100
+"""Maximum number of characters of a listener's name in a refusal."""
 
 
 def partitioned_metadata(session: Session, command: pb.CommandPartitionedTopicMetadata) -> None:
@@ -64,8 +67,10 @@ def lookup(session: Session, command: pb.CommandLookupTopic) -> None:
         if name != COORDINATORS:
             topics.check_served(name)
         topics.check_length(name)
-        if command.advertised_listener_name.strip():
-            message = f"the broker do not have {shown(command.advertised_listener_name)} listener"
+        listener = command.advertised_listener_name.strip()
+        if listener:
+            # The C++ client compares this text, and does not try again.
+            message = f"the broker do not have {listener[:LISTENER_SHOWN_MAX]} listener"
             raise RequestError(ServerError.ServiceNotReady, message)
     except REFUSED as error:
         refusal = _refusal(session, error)

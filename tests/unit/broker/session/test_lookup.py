@@ -37,7 +37,7 @@ def test_a_listener_that_a_client_names_is_unknown() -> None:
     assert found.response == pb.CommandLookupTopicResponse.Failed
     assert (ServerError(found.error), found.message) == (
         ServerError.ServiceNotReady,
-        "the broker do not have 'external' listener",
+        "the broker do not have external listener",
     )
     for none in ("", " "):
         assert lookup(TOPIC, advertised_listener_name=none).response == pb.CommandLookupTopicResponse.Connect
