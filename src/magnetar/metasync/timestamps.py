@@ -116,8 +116,12 @@ def check_time(timestamp: Timestamp, now_ms: int) -> None:
     """Raise RequestError if ``timestamp`` is too far in the future."""
     ahead_s = timestamp.time_ms / 1000 - now_ms / 1000
     if ahead_s > FUTURE_MAX_S:
+        cluster = timestamp.cluster
+        # Each edit of a cluster is newer than its earlier ones, also after its clock was set back.
         message = (
-            f"an edit of cluster {timestamp.cluster} is {ahead_s:.0f} s ahead of the clock here, more than "
-            f"{FUTURE_MAX_S:.0f} s are refused: set the clocks, then repeat the edit"
+            f"an edit of cluster {cluster} is {ahead_s:.0f} s ahead of the clock here, more than {FUTURE_MAX_S:.0f} s "
+            "are refused: set the clocks; a snapshot then repeats the edit. If the clock of "
+            f"{cluster} was ahead, later edits of {cluster} are refused here too for {ahead_s - FUTURE_MAX_S:.0f} s: "
+            "make them in another cluster as well"
         )
         raise RequestError(ServerError.NotAllowedError, message)

@@ -386,6 +386,27 @@ def test_an_edit_too_far_in_the_future_is_refused_and_stops_nothing() -> None:
     assert jfk.events()[0].record.created == Timestamp(1_000_000, 0, "jfk")
 
 
+def test_later_edits_of_a_cluster_whose_clock_was_ahead_are_refused_for_a_time_and_can_be_made_elsewhere() -> None:
+    """They must be newer than its earlier edits, also after the clock was set back."""
+    ewr, jfk, lga = Cluster("ewr", 9_000.0), Cluster("jfk"), Cluster("lga")
+    ewr.resources.tenants.create("acme", TenantInfo())
+    ewr.now_s = 1_000.0
+    for name in ("other", "others"):
+        ewr.restart()
+        ewr.resources.tenants.create(name, TenantInfo())
+    for event in ewr.events():
+        with pytest.raises(RequestError, match="later edits of ewr are refused here too for 4400 s") as refused:
+            jfk.receive(event)
+        assert "make them in another cluster as well" in str(refused.value)
+    jfk.resources.tenants.create("other", TenantInfo())
+    assert lga.receive(*jfk.events()) == [True]
+    assert ewr.receive(*jfk.events()) == [False], "its own edit is newer"
+    jfk.now_s = lga.now_s = 1_000.0 + 4_400.0
+    for each in (jfk, lga):
+        each.receive(*map(MetadataChangeEvent.decode, ewr.store.snapshot()))
+    assert ewr.documents() == jfk.documents() == lga.documents()
+
+
 def test_a_document_that_is_not_valid_is_refused() -> None:
     jfk = Cluster("jfk")
     timestamp = Timestamp(1, 0, "ewr")
