@@ -11,7 +11,7 @@ from magnetar.schema.info import version_from_bytes, version_to_bytes
 from magnetar.sim.virtual import loop as virtual
 from magnetar.wire import commands
 from magnetar.wire.frame import Frame, FrameDecoder
-from magnetar.wire.message_id import message_id
+from magnetar.wire.message_id import message_id, position_of
 from magnetar.wire.proto import pulsar_api_pb2 as pb
 
 if TYPE_CHECKING:
@@ -119,8 +119,8 @@ class HandBroker:
         """Whether the broker closes the next connection right after it has accepted it."""
         self.namespaces: dict[str, list[str]] = {}
         self.subscribed: list[pb.CommandSubscribe] = []
-        self.flows: list[int] = []
-        """Permits of each FLOW."""
+        self.flows: list[int] = []  # permits of each FLOW
+        self.acknowledged: list[Position] = []  # the position of each ACK
         self.schemas: dict[str, list[pb.Schema]] = {}
         """The schemas of each topic by version."""
         self.asked: list[bytes] = []
@@ -262,6 +262,8 @@ class HandBroker:
                 self._store(command.send, frame.body)
             case pb.BaseCommand.FLOW:
                 self.flows.append(command.flow.messagePermits)
+            case pb.BaseCommand.ACK:
+                self.acknowledged += map(position_of, command.ack.message_id)
             case pb.BaseCommand.GET_LAST_MESSAGE_ID:
                 self.bookmarks.append(self.subscribed[-1].subscription)
                 request_id = command.getLastMessageId.request_id

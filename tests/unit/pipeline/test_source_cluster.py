@@ -137,3 +137,16 @@ def test_a_marker_is_replaced_when_it_comes_and_an_entry_when_it_is_confirmed() 
     reader.hand.run()
     assert [carried.is_marker for carried in reader.carried] == [True, False]
     assert reader.broker.flows[1:] == [1]
+
+
+def test_each_confirmation_of_an_entry_and_of_the_markers_in_its_place_is_acknowledged() -> None:
+    """The source counts them, because it must not repeat a marker that the target has confirmed."""
+    reader = Reader()
+    place = Position(3, 0)
+    for link in (Link(EARLIEST, EARLIEST), Link(place, place), Link(place, place)):
+        reader.broker.say(commands.message_on_link(consumer_id=1, position=place, entry=b"entry", link=link))
+    reader.hand.run()
+    for _ in range(3):
+        reader.tail.confirmed(1, place)
+    reader.hand.run()
+    assert reader.broker.acknowledged == [place] * 3

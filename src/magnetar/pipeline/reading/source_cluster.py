@@ -249,7 +249,10 @@ class SourceCluster:
             self._task.carry(Carried(source_link.attachment, position, Link(), wanted))
 
     def _moved(self, source_link: SourceLink) -> None:
-        """Request more entries if there is room, and acknowledge confirmed ones, at once if no more are in flight."""
+        """Request more entries if there is room, and acknowledge confirmed ones, at once if no more are in flight.
+
+        So each marker has an ACK of its own, if no later entry follows: the source counts them.
+        """
         self._carry_out(source_link, source_link.grant())
         if source_link.is_caught_up and not self._is_foreign:  # a client may wait for it
             self._carry_out(source_link, source_link.acknowledge())
