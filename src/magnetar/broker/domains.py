@@ -103,6 +103,15 @@ class Domains:
             raise RequestError(ServerError.NotAllowedError, message)
         return self.persistent if name.is_persistent else self.non_persistent
 
-    def find_names(self, namespace: NamespaceName, mode: int, pattern: str, done: Callable[[TopicList], None]) -> None:
+    def find_names(
+        self,
+        namespace: NamespaceName,
+        mode: int,
+        pattern: str,
+        done: Callable[[TopicList], None],
+        *,
+        with_system_topics: bool,
+    ) -> None:
         """Call ``done`` with the topics of a namespace of the domains of ``mode``; see ``TopicLists.find``."""
-        self.persistent.lists.find(namespace, pattern, done, self._sources[mode])
+        source = self._sources[mode]
+        self.persistent.lists.find(namespace, pattern, done, source, with_system_topics=with_system_topics)

@@ -99,7 +99,9 @@ def topics_of_namespace(session: Session, command: pb.CommandGetTopicsOfNamespac
     def answer(found: TopicList) -> None:
         session.write_in_turn(lambda: _topic_list(session, command, found))
 
-    session.topics.find_names(namespace, command.mode, command.topics_pattern, answer)
+    # The pipeline carries all topics, also those of which Apache Pulsar's own replicator brought events.
+    is_pipeline = session.connection.peer_is_magnetar
+    session.topics.find_names(namespace, command.mode, command.topics_pattern, answer, with_system_topics=is_pipeline)
 
 
 def watch_links(session: Session, command: pb.CommandWatchLinks) -> None:

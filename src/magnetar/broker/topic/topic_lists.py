@@ -21,8 +21,8 @@ if TYPE_CHECKING:
     from magnetar.broker.resources.limit_hits import LimitHits
     from magnetar.metadata.topic_names import Names
 
-    _Key = tuple["NameSource", NamespaceName, str]
-    """Source, namespace and pattern of a list."""
+    _Key = tuple["NameSource", NamespaceName, str, bool]
+    """Source, namespace and pattern of a list, and whether it has system topics."""
 
 PATTERN_LENGTH_MAX = 50
 """Maximum characters of a pattern that the broker applies itself (``subscriptionPatternMaxLength``)."""
@@ -50,6 +50,17 @@ CACHED_BYTES_MAX = 8 << 20
 
 CACHED_LIST_BYTES = 500
 """Memory of a cached answer without names, including its pattern."""
+
+_SYSTEM_TOPICS = (
+    "__change_events",
+    "__transaction_buffer_snapshot",
+    "__transaction_buffer_snapshot_indexes",
+    "__transaction_buffer_snapshot_segments",
+)
+"""Local names of Apache Pulsar's own topics in each namespace (``SystemTopicNames``); it replicates the first one."""
+
+_PENDING_ACKS = "__transaction_pending_ack"
+"""End of the names of Apache Pulsar's own topics for each subscription."""
 
 _DOMAIN_END = "://"
 _DOMAINS = ("non-persistent", "persistent")
@@ -114,16 +125,20 @@ class TopicLists:
         pattern: str,
         done: Callable[[TopicList], None],
         source: NameSource | None = None,
+        *,
+        with_system_topics: bool = False,
     ) -> None:
         """Call ``done``, at once or in a later turn, with the topics of ``namespace`` that match ``pattern``.
 
         A pattern that is empty, beyond a limit or no regular expression matches all topics; the client applies it then.
         The domain that a pattern may begin with is ignored, as in Pulsar: ``source`` determines the domain.
-        ``source`` has the names; by default, those of the persistent topics.
+        ``source`` has the names; by default, those of the persistent topics. As in Apache Pulsar, its own topics are
+        left out, unless they are asked for ``with_system_topics``.
         """
         compiled = self._compiled(pattern)
         source = source or self._topics
-        key, names = (source, namespace, pattern if compiled else ""), source.names_in_memory(namespace)
+        key = source, namespace, pattern if compiled else "", with_system_topics
+        names = source.names_in_memory(namespace)
         found = self._made.get(key)
         if found is not None and names is not None and found[0] == names.version:
             self._made.move_to_end(key)
@@ -135,19 +150,21 @@ class TopicLists:
             return
         if compiled and len(self._making) >= PATTERNS_AT_ONCE_MAX:
             self._limit_hits.hit(Limit.TOPICS_PATTERNS)
-            self.find(namespace, "", done, source)
+            self.find(namespace, "", done, source, with_system_topics=with_system_topics)
             return
         making = self._making[key] = _Making(names, [done])
         self._work.start(object(), self._make(key, making, compiled), lambda _: None)
 
     def _make(self, key: _Key, making: _Making, pattern: re2.Pattern | None) -> Iterator[None]:
         """Make a list in steps, cache it, and pass it to all waiting requests."""
+        source, namespace, _, with_system_topics = key
         if making.names is None:
-            source, namespace, _ = key
             making.names = yield from source.reading_names(namespace)
         (texts, version), parts, crc, separator = making.names, list[bytes](), 0, b""
         for some in _in_steps(texts, pattern):
-            wanted = some if pattern is None else [name for name in some if pattern.fullmatch(_subject(name))]
+            wanted = some if with_system_topics else [name for name in some if not _is_system_topic(name)]
+            if pattern is not None:
+                wanted = [name for name in wanted if pattern.fullmatch(_subject(name))]
             if wanted:
                 parts.append(encoded_topics(wanted))
                 crc = google_crc32c.extend(crc, separator + ",".join(wanted).encode())
@@ -210,6 +227,15 @@ def _in_steps(texts: tuple[str, ...], pattern: re2.Pattern | None) -> Iterator[t
             yield texts[first : number + 1]
             first, characters = number + 1, 0
     yield texts[first:]
+
+
+def _is_system_topic(name: str) -> bool:
+    """Return whether a topic, given by its full name, is one of Apache Pulsar's own."""
+    local_name = name.rpartition("/")[2]
+    if "__" not in local_name:
+        return False
+    base = without_partition(local_name)
+    return base in _SYSTEM_TOPICS or base.endswith(_PENDING_ACKS)
 
 
 def _subject(name: str) -> str:

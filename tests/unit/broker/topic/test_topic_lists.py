@@ -16,6 +16,7 @@ from magnetar.broker.topic.topic_lists import TopicList
 from magnetar.metadata.resources import managed_ledger_path
 from magnetar.sim.cluster import NAMESPACE, Cluster
 from magnetar.wire import commands
+from magnetar.wire.connection import MAGNETAR_VERSION_PREFIX
 from magnetar.wire.proto import pulsar_api_pb2 as pb
 from tests.kit.stored import delete, put
 from tests.kit.work import lines_run
@@ -69,6 +70,24 @@ def test_a_list_has_the_names_that_match_and_their_hash(monkeypatch: pytest.Monk
         assert answer.filtered == (pattern.endswith(("b", "]", "none")))
         again = asked(client, pattern, its_hash)
         assert (list(again.topics), again.changed, again.topics_hash) == ([], False, its_hash)
+
+
+def test_topics_of_apache_pulsar_are_listed_for_the_pipeline_only() -> None:
+    cluster = Cluster()
+    own = [
+        "__change_events",
+        "__change_events-partition-0",
+        "__transaction_buffer_snapshot",
+        "a-s__transaction_pending_ack",
+    ]
+    users = ["__mine", "a", "a__change_events"]
+    create(cluster, *own, *users)
+    client, pipeline = cluster.client(), cluster.client()
+    pipeline.session.connection.peer_version = f"{MAGNETAR_VERSION_PREFIX}/1"
+    for pattern in ("", "public/default/.*"):
+        assert list(asked(client, pattern).topics) == full(*users)
+        assert list(asked(pipeline, pattern).topics) == full(*sorted([*own, *users]))
+        assert list(asked(client, pattern).topics) == full(*users)
 
 
 @pytest.mark.parametrize("domain", ["persistent://", "non-persistent://", "^persistent://"])
