@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Collection
+from itertools import islice
 from typing import TYPE_CHECKING
 
 from magnetar.base.position import LATEST
@@ -19,12 +20,26 @@ CLOCK_CHECK_S = 5.0
 """Longest wait before the clock is checked again, since it may have jumped."""
 
 
+ADDED_AT_ONCE_MAX = 5_000
+"""Maximum number of entries that are added to windows in one turn, a few milliseconds of work."""
+
+PAGES_AT_ONCE_MAX = 8
+"""Maximum number of pages that are read together; a window takes some milliseconds to add one."""
+
+SHARED_MAX = 10 * PAGE_MAX
+"""Maximum number of entries that windows have in common; others have copies, of 200 bytes each."""
+
+
 class Pages:
     """Pages of the index that are being read for some windows."""
 
-    def __init__(self, asked: list[tuple[DueWindow, int, Delayed]]) -> None:
-        """Create it with each window, its epoch, and the entry after which its page begins."""
+    def __init__(self, asked: list[tuple[DueWindow, int, Delayed]], shared: dict[Delayed, Delayed]) -> None:
+        """Create it with each window, its epoch, and the entry after which its page begins.
+
+        ``shared`` has entries of earlier pages, so that windows at the same place have the same objects.
+        """
         self._asked = asked
+        self._shared = shared
 
     @property
     def after(self) -> list[Delayed]:
@@ -33,8 +48,11 @@ class Pages:
 
     def read(self, pages: Iterable[Sequence[Delayed]]) -> None:
         """Pass the pages to the windows."""
+        shared = self._shared
         for (window, epoch, _), page in zip(self._asked, pages, strict=True):
-            window.page(epoch, page, is_last=len(page) < PAGE_MAX)
+            if len(shared) > SHARED_MAX:
+                shared.clear()
+            window.page(epoch, [shared.setdefault(each, each) for each in page], is_last=len(page) < PAGE_MAX)
 
     def failed(self) -> None:
         """Handle that the pages could not be read."""
@@ -54,6 +72,8 @@ class DueWindows(Collection[DueWindow]):
         self._notify = notify
         self._loop = asyncio.get_running_loop()
         self._windows: dict[DueWindow, None] = {}
+        self._shared: dict[Delayed, Delayed] = {}
+        """Entries of the newest pages."""
         self._timer: asyncio.TimerHandle | None = None
         self._timer_at = 0.0  # in the loop's time; uvloop's timer does not have it
         self._looked_at = 0.0
@@ -64,7 +84,7 @@ class DueWindows(Collection[DueWindow]):
         return len(self._windows)
 
     def __iter__(self) -> Iterator[DueWindow]:
-        """Return the windows, in the order of creation."""
+        """Return the windows."""
         return iter(self._windows)
 
     def __contains__(self, window: object) -> bool:
@@ -78,11 +98,19 @@ class DueWindows(Collection[DueWindow]):
     def discard(self, window: DueWindow) -> None:
         """Remove the window of a subscription."""
         self._windows.pop(window, None)
+        if not self._windows:
+            self._shared.clear()
 
-    def withhold(self, entry: Delayed) -> None:
-        """Add an entry to all windows."""
+    def withhold(self, entries: Sequence[Delayed]) -> None:
+        """Add entries to all windows. If these are many, they read the entries from the store instead."""
+        if len(entries) * len(self._windows) > ADDED_AT_ONCE_MAX and len(entries) > 1:
+            first = min(entries)
+            for window in self._windows:
+                window.cut(first)
+            return
         for window in self._windows:
-            window.add(entry)
+            for entry in entries:
+                window.add(entry)
 
     def take(self, window: DueWindow, count_max: int) -> list[Delayed]:
         """Take the next due entries; if there are none, the timer waits for the window."""
@@ -102,17 +130,21 @@ class DueWindows(Collection[DueWindow]):
         return [entry for entry in entries if entry <= through]
 
     def begin_pages(self) -> Pages:
-        """Start reading a page for each window that needs one."""
-        return Pages([(window, window.epoch, window.begin_page()) for window in self._windows if window.wants_page])
+        """Start reading a page for some windows that need one; the others are first the next time."""
+        wanting = list(islice((window for window in self._windows if window.wants_page), PAGES_AT_ONCE_MAX))
+        for window in wanting:
+            del self._windows[window]
+            self._windows[window] = None
+        return Pages([(window, window.epoch, window.begin_page()) for window in wanting], self._shared)
 
     @property
     def is_page_awaited(self) -> bool:
         """Whether a waiting subscription may need an entry of a page that is not read yet."""
         return any(window.wants_page and window.is_awaited for window in self._windows)
 
-    def arm(self) -> None:
-        """Set the timer for the next due entry of a waiting subscription."""
-        times = [window.next_due_ms for window in self._windows if window.is_awaited]
+    def arm(self, windows: Iterable[DueWindow] | None = None) -> None:
+        """Set the timer for the next due entry of a waiting subscription: of all, or of those with these windows."""
+        times = [window.next_due_ms for window in windows or self._windows if window.is_awaited]
         due_ms = min((time for time in times if time is not None), default=None)
         if due_ms is None or self._closed:
             return

@@ -31,7 +31,7 @@ from magnetar.broker.delayed.log_search import LogSearch
 from magnetar.broker.delayed.positions import PositionSet
 from magnetar.broker.delayed.store import REMOVABLE_MAX, Request
 from magnetar.broker.delayed.unwritten import UnwrittenEntries
-from magnetar.broker.delayed.window import Delayed
+from magnetar.broker.delayed.window import TIME_MAX_MS, Delayed
 from magnetar.wire.entries import entry as wire_entry
 
 if TYPE_CHECKING:
@@ -118,24 +118,25 @@ class DelayedIndex:
     def appended(self, first: Position, entries: Sequence[bytes]) -> None:
         """Add durable entries before their dispatch; called for all of them while ``is_expecting``."""
         if self._policies().active:
-            for delayed in _delayed_in(first, entries, self._clock.now() * 1000):
-                self._add(delayed)
+            self._add(list(_delayed_in(first, entries, self._clock.now() * 1000)))
             self._added()
 
     def withhold(self, position: Position, deliver_at_ms: int) -> None:
         """Add an entry that a reader found before its time, and skips."""
         self.begin()
-        self._add(Delayed(deliver_at_ms, position))
+        self._add([Delayed(deliver_at_ms, position)])
         self._added()
 
-    def _add(self, entry: Delayed) -> None:
-        self.withheld.add(entry.position)
-        self._unwritten.add(entry)
-        self._windows.withhold(entry)
+    def _add(self, entries: Sequence[Delayed]) -> None:
+        for entry in entries:
+            self.withheld.add(entry.position)
+            self._unwritten.add(entry)
+        if entries:
+            self._windows.withhold(entries)
 
     def _added(self) -> None:
         """Note that all entries of a run are added. Only now may they be written, with a watermark after the run."""
-        if self._unwritten.are_many:
+        if self._unwritten.are_many or self._windows.is_page_awaited:
             self._turn()
         elif self._unwritten:
             self._write_soon()
@@ -165,7 +166,7 @@ class DelayedIndex:
         if taken:
             self._write_soon()
         else:
-            self._windows.arm()
+            self._windows.arm((window,))
         return [entry.position for entry in taken]
 
     @property
@@ -335,11 +336,10 @@ class DelayedIndex:
             self._search.cancel()
             self._search = None
 
-    def found(self, entry: Delayed) -> None:
+    def found(self, entries: Sequence[Delayed]) -> None:
         """See SearchingIndex."""
-        is_delayed = entry.deliver_at_ms > self._clock.now() * 1000 and self._policies().active
-        if is_delayed or entry.position in self.withheld:
-            self._add(entry)
+        after_ms = self._clock.now() * 1000 if self._policies().active else TIME_MAX_MS
+        self._add([each for each in entries if each.deliver_at_ms > after_ms or each.position in self.withheld])
 
     async def room(self) -> None:
         """See SearchingIndex; unwritten entries take memory."""

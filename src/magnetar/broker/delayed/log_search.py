@@ -13,6 +13,8 @@ from magnetar.broker.delayed.window import Delayed
 from magnetar.wire.entries import entry as wire_entry
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from magnetar.base.position import Position
     from magnetar.base.world import Clock
     from magnetar.broker.delayed.unwritten import UnwrittenEntries
@@ -31,8 +33,8 @@ PROGRESS_LOG_S = 10.0
 class SearchingIndex(Protocol):
     """The index that the search completes."""
 
-    def found(self, entry: Delayed) -> None:
-        """Add an entry with a ``deliver_at_time``."""
+    def found(self, entries: Sequence[Delayed]) -> None:
+        """Add entries with a ``deliver_at_time``."""
         ...
 
     async def room(self) -> None:
@@ -72,12 +74,14 @@ class LogSearch:
         total, reported_at = self._ledger.count(after, through), self._clock.monotonic()
         position = self._ledger.next_position(after)
         while position <= through and not self._unwritten.has_gap:
+            delayed: list[Delayed] = []
             for found, entry in await self._read(position):
                 if found <= through:
                     _, deliver_at_ms = wire_entry.messages_and_delivery(entry)
                     if deliver_at_ms:
-                        self._index.found(Delayed(deliver_at_ms, found))
+                        delayed.append(Delayed(deliver_at_ms, found))
                     position = found
+            self._index.found(delayed)
             self.through = position
             position = self._ledger.next_position(position)
             await self._index.room()

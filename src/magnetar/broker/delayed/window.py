@@ -58,12 +58,15 @@ class DueWindow:
         self._fetching = False
         self._late: list[Delayed] = []
         """Entries added after ``_end`` while a page is being read, which may or may not contain them."""
+        self._late_first: Delayed | None = None
+        """The first of the entries that ``cut`` announced while a page is being read."""
 
     def restart(self, *, complete: bool) -> None:
         """Start again before all entries; ``complete``: the index has none."""
         self.epoch += 1
         self._entries.clear()
         self._late.clear()
+        self._late_first = None
         self._start = FIRST
         self._end = LAST if complete else FIRST
         self._fetching = False
@@ -78,8 +81,7 @@ class DueWindow:
         """Entry up to which, inclusive, all entries were taken."""
         through = min(self._start, self._end)
         if self._entries and self._entries[0] <= through:
-            deliver_at_ms, (ledger_id, entry_id) = self._entries[0]
-            return Delayed(deliver_at_ms, Position(ledger_id, entry_id - 1))
+            return _before(self._entries[0])
         return through
 
     @property
@@ -101,6 +103,20 @@ class DueWindow:
             del self._entries[PAGE_MAX:]
             self._end = self._entries[-1]
 
+    def cut(self, first: Delayed) -> None:
+        """Drop the entries from ``first`` on: the index got others among them, which the next pages contain.
+
+        A page that is being read may lack them.
+        """
+        if first <= self._end:
+            del self._entries[bisect_left(self._entries, first) :]
+            self._end = _before(first)
+            if self._fetching:  # the page begins after the new end
+                self._fetching = False
+                self.epoch += 1
+        elif self._fetching and (self._late_first is None or first < self._late_first):
+            self._late_first = first
+
     def take(self, now_ms: int, count_max: int) -> list[Delayed]:
         """Take the next due entries, at most ``count_max``."""
         count = bisect_right(self._entries, Delayed(now_ms, LATEST), hi=min(count_max, len(self._entries)))
@@ -114,6 +130,7 @@ class DueWindow:
         """Note that a page is being read; return the entry after which it must begin."""
         self._fetching = True
         self._late.clear()
+        self._late_first = None
         return self._end
 
     def page(self, epoch: int, entries: Iterable[Delayed], *, is_last: bool) -> None:
@@ -125,6 +142,9 @@ class DueWindow:
         if len(self._late) > LATE_MAX:
             return
         end = LAST if is_last else found[-1]
+        if self._late_first is not None and self._late_first <= end:
+            found = found[: bisect_left(found, self._late_first)]
+            end = _before(self._late_first)
         late = [entry for entry in self._late if entry <= end]
         self._late.clear()
         self._entries = sorted({*self._entries, *found, *late})
@@ -137,3 +157,9 @@ class DueWindow:
         """Handle that the page requested in ``epoch`` could not be read."""
         if epoch == self.epoch:
             self._fetching = False
+
+
+def _before(entry: Delayed) -> Delayed:
+    """Return the place directly before an entry."""
+    deliver_at_ms, (ledger_id, entry_id) = entry
+    return Delayed(deliver_at_ms, Position(ledger_id, entry_id - 1))

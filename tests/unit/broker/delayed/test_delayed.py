@@ -255,11 +255,19 @@ GIVEN_UP_BELOW_THE_WATERMARK: list[tuple[str, object]] = [
 """A written and deleted entry waits again after the clock goes back, and may be dropped before it is rewritten."""
 
 
+@pytest.mark.parametrize("added_max", [due_windows.ADDED_AT_ONCE_MAX, 4], ids=["added", "mostly cut"])
 @settings(max_examples=250)
-@given(st.lists(steps, max_size=60))
-@example(LOST_WHILE_WRITING)
-@example(GIVEN_UP_BELOW_THE_WATERMARK)
-def test_nothing_is_early_lost_or_twice(story_steps: list[tuple[str, object]]) -> None:
+@given(story_steps=st.lists(steps, max_size=60))
+@example(story_steps=LOST_WHILE_WRITING)
+@example(story_steps=GIVEN_UP_BELOW_THE_WATERMARK)
+def test_nothing_is_early_lost_or_twice(added_max: int, story_steps: list[tuple[str, object]]) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(due_windows, "ADDED_AT_ONCE_MAX", added_max)
+        patch.setattr(due_windows, "PAGES_AT_ONCE_MAX", 1 if added_max == 4 else 8)
+        play(story_steps)
+
+
+def play(story_steps: list[tuple[str, object]]) -> None:
     scenario = DelayedScenario()
     for step, value in story_steps:
         match step, value:
@@ -326,6 +334,41 @@ def test_entries_that_are_withheld_are_not_read() -> None:
     receiver = consumer(cluster)
     cluster.settle()
     assert (receiver.messages(), reads) == (["now"], [50])
+
+
+def test_many_subscriptions_do_little_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The work of one turn must not be the number of entries times the number of subscriptions."""
+    monkeypatch.setattr(due_windows, "ADDED_AT_ONCE_MAX", 30)
+    monkeypatch.setattr(due_windows, "PAGES_AT_ONCE_MAX", 3)
+    cluster = Cluster(settings=EXACT)
+    consumers = [consumer(cluster, f"s{number}") for number in range(10)]
+    client = producer(cluster)
+    added, pages = [0], list[int]()
+    add, begin = windows.DueWindow.add, due_windows.DueWindows.begin_pages
+
+    def counting_add(window: windows.DueWindow, entry: windows.Delayed) -> None:
+        added[0] += 1
+        add(window, entry)
+
+    def counting_begin(self: due_windows.DueWindows) -> due_windows.Pages:
+        found = begin(self)
+        pages.append(len(found.after))
+        return found
+
+    monkeypatch.setattr(windows.DueWindow, "add", counting_add)
+    monkeypatch.setattr(due_windows.DueWindows, "begin_pages", counting_begin)
+    client.say(*[send(cluster, str(number), 5.0) for number in range(15)])
+    assert added == [0]
+    cluster.loop.advance(6.0)
+    cluster.settle()
+    assert [each.messages() for each in consumers] == [list(map(str, range(15)))] * 10
+    assert max(pages) == 3
+    client.say(*[send(cluster, str(number), 5.0) for number in range(30)])
+    cluster.settle()
+    assert added == [0], "the log is searched for entries that were dropped before they were written"
+    cluster.loop.advance(6.0)
+    cluster.settle()
+    assert [each.messages()[-30:] for each in consumers] == [list(map(str, range(30)))] * 10
 
 
 def test_one_subscription_that_is_slow_holds_nobody_up() -> None:

@@ -81,6 +81,49 @@ def test_each_entry_is_taken_once_and_in_order_but_for_what_comes_late(
     assert len(window._entries) == 0
 
 
+runs = st.lists(st.integers(0, 50), min_size=1, max_size=12)
+cut_steps = st.lists(
+    st.tuples(st.sampled_from(["add", "cut"]), runs)
+    | st.tuples(st.just("ask"), st.just([0]))
+    | st.tuples(st.just("answer"), st.just([0]))
+    | st.tuples(st.just("take"), st.lists(st.integers(1, 5), min_size=1, max_size=1)),
+    max_size=80,
+)
+
+
+@given(steps=cut_steps)
+def test_no_entry_is_lost_when_a_window_is_cut(steps: list[tuple[str, list[int]]]) -> None:
+    """An entry is in the store before the next page begins. Entries may be taken again."""
+    index: list[Delayed] = []
+    window, taken, now = DueWindow(), list[Delayed](), 0
+    window.restart(complete=True)
+    asked: list[tuple[int, list[Delayed]]] = []
+    for step, values in steps:
+        if step in ("add", "cut"):
+            run = [delayed(at, len(index) + number) for number, at in enumerate(values)]
+            index += run
+            if step == "cut":
+                window.cut(min(run))
+            else:
+                for entry in run:
+                    window.add(entry)
+        elif step == "ask" and window.wants_page:
+            asked.append((window.epoch, page_after(index, window.begin_page())))
+        elif step == "answer" and asked:
+            epoch, page = asked.pop(0)
+            window.page(epoch, page, is_last=len(page) < PAGE)
+        elif step == "take":
+            now += values[0]
+            taken += window.take(now, values[0])
+            assert {entry for entry in index if entry <= window.taken_through} <= set(taken)
+    for epoch, page in asked:
+        window.page(epoch, page, is_last=len(page) < PAGE)
+    for _ in range(2 * len(index) + 1):
+        serve(window, index)
+        taken += window.take(50, 3)
+    assert set(index) == set(taken)
+
+
 @given(st.lists(st.integers(0, 9), min_size=3 * PAGE, max_size=6 * PAGE))
 def test_it_never_holds_more_than_two_pages(times: list[int]) -> None:
     window = DueWindow()
