@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
+import string
 from dataclasses import dataclass
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Any, Literal, cast
 
 import h11
 import structlog
-from uvicorn.protocols.http.flow_control import HIGH_WATER_LIMIT
+from uvicorn.protocols.http.flow_control import CLOSE_HEADER, HIGH_WATER_LIMIT
 from uvicorn.protocols.http.h11_impl import H11Protocol
 from uvicorn.server import ServerState
 
@@ -40,6 +41,9 @@ A body may come in chunks of one byte: a part has at most 170 of them, which tak
 
 REQUEST_S = 0.001
 """Estimated seconds of work for an answer. Uvicorn and Starlette do it after the turn that reads the request."""
+
+_METHOD_BYTES = frozenset(f"!#$%&'*+-.^_`|~{string.digits}{string.ascii_letters}".encode())
+"""The bytes of a method (RFC 9110, token)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -185,10 +189,25 @@ class WebConnection(H11Protocol):
             super().handle_events()
             if self.cycle is not cycle:
                 self._state.turns.charge(REQUEST_S)
+            self._check_rest()
         elif self.conn.trailing_data[0]:
             self._has_next = True
             if not self._is_waiting:
                 self._wait()
+
+    def _check_rest(self) -> None:
+        """End the connection, after the answer in progress, if the next bytes cannot begin a request.
+
+        Node.js sends the body of a GET or DELETE without a length. Its next request would follow the rest.
+        """
+        state = self.conn.their_state
+        rest = self.conn.trailing_data[0] if state in (h11.IDLE, h11.DONE) else b""
+        if not rest or rest[0] in _METHOD_BYTES:
+            return
+        if state is h11.IDLE:
+            self.send_400_response("Invalid HTTP request received.")
+        elif CLOSE_HEADER not in self.cycle.scope["headers"]:
+            cast("list[tuple[bytes, bytes]]", self.cycle.scope["headers"]).append(CLOSE_HEADER)
 
     def _wait(self) -> None:
         self._is_waiting = True

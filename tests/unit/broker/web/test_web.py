@@ -433,6 +433,47 @@ def test_invalid_requests_are_refused(data: bytes) -> None:
     assert [line["event"] for line in lines] == ["web_server_warning"]
 
 
+def test_the_body_of_a_request_without_a_length_ends_the_connection_after_the_answer() -> None:
+    """Node.js sends it so with GET and DELETE; the next request of the connection would follow the body."""
+
+    async def scenario(web: Web) -> None:
+        connection, socket = web.connect()
+        connection.data_received(GET.replace(b"GET", b"DELETE") + b"{}")
+        await settle()
+        assert socket.written.startswith(b"HTTP/1.1 204 ")
+        assert b"connection: close\r\n" in socket.written.lower()
+        assert socket.written.count(b"HTTP/1.1 ") == 1
+        assert socket.closed
+
+    assert run(scenario).counts() == {}
+
+
+def test_bytes_that_cannot_begin_a_request_end_an_idle_connection() -> None:
+    async def scenario(web: Web) -> None:
+        connection, socket = web.connect()
+        connection.data_received(GET)
+        await settle()
+        assert not socket.closed
+        connection.data_received(b"{}")
+        assert b"HTTP/1.1 400 " in socket.written
+        assert socket.closed
+
+    assert run(scenario).counts() == {}
+
+
+def test_a_request_that_follows_at_once_is_answered() -> None:
+    async def scenario(web: Web) -> None:
+        connection, socket = web.connect()
+        connection.data_received(GET + GET[:5])
+        await settle()
+        connection.data_received(GET[5:])
+        await settle()
+        assert socket.written.count(b"HTTP/1.1 204 ") == 2
+        assert not socket.closed
+
+    assert run(scenario).counts() == {}
+
+
 def test_nonsense_behind_a_refused_body_ends_the_connection() -> None:
     """The response is already sent, so there can be no other."""
     head = b"POST /answer HTTP/1.1\r\nHost: broker\r\nTransfer-Encoding: chunked\r\n\r\n"
