@@ -76,6 +76,11 @@ class DueWindow:
         """Time of the next entry; None if there is none, or if it is unknown."""
         return self._entries[0].deliver_at_ms if self._entries else None
 
+    def has_taken(self, now_ms: int) -> bool:
+        """Return whether all entries that are due were taken; False if some are not known yet."""
+        due = Delayed(now_ms, LATEST)
+        return self._end >= due and not (self._entries and self._entries[0] <= due)
+
     @property
     def taken_through(self) -> Delayed:
         """Entry up to which, inclusive, all entries were taken."""

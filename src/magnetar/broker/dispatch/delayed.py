@@ -69,6 +69,10 @@ class DelayedEntries(Part):
         is_due_later = self._window.next_due_ms is not None and not self._window.is_awaited
         return bool(self._in_hand or self._parked) or is_due_later
 
+    def has_sent(self, now_ms: int) -> bool:
+        """Return whether all entries that are due were sent."""
+        return not (self._in_hand or self._parked) and self._window.has_taken(now_ms)
+
     def readable(self, position: Position, limit: int) -> tuple[Position, list[Range]]:
         """Return the position from which reading continues after ``position``, and at most ``limit`` entries to read.
 

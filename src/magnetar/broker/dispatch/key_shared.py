@@ -164,8 +164,9 @@ class KeySharedDispatcher(HashOwners, MultipleConsumersDispatcher[WaitingEntries
             self._is_looking_ahead = False
             return False
         self._is_looking_ahead = True
-        entries = self._delayed.due(self._read_position, self._limit_of_due(room)) or self._next_new(room)
-        if entries:
+        if entries := self._delayed.due(self._read_position, self._limit_of_due(room)):
+            self._deliver(entries, are_due=True)
+        elif entries := self._next_new(room):
             self._deliver(entries)
         return bool(entries)
 
@@ -208,21 +209,22 @@ class KeySharedDispatcher(HashOwners, MultipleConsumersDispatcher[WaitingEntries
             self._replay.push(position, wanted[position])
         return entries
 
-    def _deliver(self, entries: list[tuple[Position, bytes]], *, again: bool = False) -> None:
+    def _deliver(self, entries: list[tuple[Position, bytes]], *, again: bool = False, are_due: bool = False) -> None:
         """Send the entries of one read, all of one ledger, to their consumers; entries that cannot be sent wait.
 
-        Entries sent ``again`` were first in their queues; others wait if earlier entries of their hash wait.
+        Entries sent ``again`` were first in their queues; others wait if earlier entries of their hash wait. Delayed
+        chunks follow the entries that ``are_due``.
         """
         now = self._unread.environment.clock.now()
         ledger_id = entries[0][0].ledger_id
         heads = [wire_entry.messages_delivery_and_key(entry) for _, entry in entries]
         hash_of = self._selector.hash_of
         hashes = {position.entry_id: hash_of(key) for (position, _), (_, _, key, _) in zip(entries, heads, strict=True)}
-        chunks = {position.entry_id: head[3] for (position, _), head in zip(entries, heads, strict=True)}
+        chunks = {at.entry_id: head[3] for (at, _), head in zip(entries, heads, strict=True) if head[3] is not None}
         runs: dict[Consumer, list[Delivery]] = {}
         rooms: dict[Consumer, int] = {}
         left = self._room_in_all()
-        for delivery in self._due(entries, heads, now):
+        for delivery in self._due(entries, heads, now, () if are_due else chunks):
             sticky_hash = hashes[delivery.entry_id]
             consumer = self._consumer_for(sticky_hash, again=again)
             if consumer is not None and consumer not in rooms:
@@ -233,7 +235,7 @@ class KeySharedDispatcher(HashOwners, MultipleConsumersDispatcher[WaitingEntries
             rooms[consumer] -= delivery.messages
             left -= delivery.messages
             runs.setdefault(consumer, []).append(delivery)
-            if (chunk := chunks[delivery.entry_id]) is not None:
+            if (chunk := chunks.get(delivery.entry_id)) is not None:
                 position = Position(ledger_id, delivery.entry_id)
                 self._let_go(self._unfinished.sent(consumer, position, sticky_hash, chunk))
         for consumer, run in runs.items():

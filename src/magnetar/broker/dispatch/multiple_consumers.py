@@ -17,7 +17,7 @@ from magnetar.broker.dispatch.entry_counts import EntryCounts, by_ledger
 from magnetar.broker.reading.reader import EntryReader
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Collection, Iterable, Iterator, Sequence
 
     from magnetar.base.position import Position
     from magnetar.broker.dispatch.consumer import Consumer
@@ -276,14 +276,17 @@ class MultipleConsumersDispatcher(Consumers, Part, ABC, Generic[R]):
             self._read_position = self._unread.topic.ledger.next_position(entries[-1][0])
         return entries
 
-    def _due(self, entries: list[tuple[Position, bytes]], heads: Iterable[_Head], now: float) -> list[Delivery]:
-        """Withhold entries that are not due yet, and determine the delivery of the others."""
+    def _due(
+        self, entries: list[tuple[Position, bytes]], heads: Iterable[_Head], now: float, chunks: Collection[int] = ()
+    ) -> list[Delivery]:
+        """Withhold entries that are not due yet, and ``chunks`` that must follow such entries; return the others."""
         state, counts, now_ms = self._unread.cursor.state, self._redelivery_counts, now * 1000
         is_first_delivery = not counts and not state.partial_batches_count
         is_delaying = self._unread.topic.policies.delayed_delivery.active
+        following = chunks if chunks and not self._delayed.has_sent(int(now_ms)) else ()
         due: list[Delivery] = []
         for (position, entry), (messages, deliver_at_ms, *_) in zip(entries, heads, strict=True):
-            if deliver_at_ms > now_ms and is_delaying:
+            if deliver_at_ms and is_delaying and (deliver_at_ms > now_ms or position.entry_id in following):
                 self._delayed.withhold(position, deliver_at_ms)
             elif is_first_delivery:
                 due.append(Delivery(position.entry_id, entry, messages))

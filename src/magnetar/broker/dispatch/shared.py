@@ -62,7 +62,7 @@ class SharedDispatcher(MultipleConsumersDispatcher[Replay]):
         elif not (room := self._room_ahead(limit)):
             return False
         elif entries := self._delayed.due(self._read_position, self._limit_of_due(room)):
-            self._deliver(entries, self._delayed.give_back)
+            self._deliver(entries, self._delayed.give_back, are_due=True)
         elif entries := self._next_new(room):
             self._deliver(entries, self._replay_again)
         return bool(entries)
@@ -90,17 +90,22 @@ class SharedDispatcher(MultipleConsumersDispatcher[Replay]):
             self._replay.push(position)
 
     def _deliver(
-        self, entries: list[tuple[Position, bytes]], put_back: Callable[[list[tuple[Position, bytes]]], None]
+        self,
+        entries: list[tuple[Position, bytes]],
+        put_back: Callable[[list[tuple[Position, bytes]]], None],
+        *,
+        are_due: bool = False,
     ) -> None:
         """Send the entries of one read, all of one ledger, to each consumer as many as it may get in its turn.
 
         Chunks of a message follow those that a consumer holds. While it is not ready, they are set aside.
+        Delayed chunks follow the entries that ``are_due``.
         """
         now = self._unread.environment.clock.now()
         ledger_id = entries[0][0].ledger_id
         heads = [wire_entry.messages_delivery_and_chunk(entry) for _, entry in entries]
         chunks = _chunks_in(entries, [head[2] for head in heads])
-        due = self._due(entries, heads, now)
+        due = self._due(entries, heads, now, () if are_due else chunks)
         ready = self._ready_by_level()
         start = 0
         while start < len(due):

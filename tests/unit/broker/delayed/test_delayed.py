@@ -23,7 +23,7 @@ from magnetar.broker.dispatch.shared import SharedDispatcher
 from magnetar.broker.housekeeping.maintenance import measuring
 from magnetar.ledger.rollover import ManagedLedgerConfig
 from magnetar.metadata.policy.values import DelayedDeliveryPolicies
-from magnetar.sim.cluster import TOPIC, Client, Cluster, Exclusive, entry
+from magnetar.sim.cluster import TOPIC, Client, Cluster, Exclusive, Key_Shared, Shared, entry
 from magnetar.sim.pipe import Pipe
 from magnetar.sim.virtual.loop import HandLoop
 from magnetar.wire import commands
@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from contextvars import Context
 
     from magnetar.metadata.cached import Transaction
+    from magnetar.wire.proto import pulsar_api_pb2 as pb
 
 PAGE = 6
 EXACT = {"delayedDeliveryTickTimeMillis": 0}
@@ -726,3 +727,38 @@ def test_an_index_that_is_ahead_of_a_log_that_lost_entries_begins_anew() -> None
     assert worker.messages() == []
     cluster.loop.advance(61)
     assert worker.messages() == ["late"]
+
+
+@pytest.mark.parametrize("kind", [Shared, Key_Shared])
+def test_chunks_that_are_published_after_their_time_do_not_overtake_the_others(
+    kind: pb.CommandSubscribe.SubType.ValueType, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The earlier chunks are read from the disk, slowly; the later ones are cached."""
+    cluster = Cluster(settings=EXACT)
+    client = producer(cluster)
+    client.subscribe(kind=kind)
+    due_at_ms = int((cluster.clock.now() + 3) * 1000)
+
+    def chunk(number: int) -> bytes:
+        message = entry(f"chunk-{number}", uuid="m", num_chunks_from_msg=4, chunk_id=number, deliver_at_time=due_at_ms)
+        return commands.send(producer_id=1, sequence_id=0, entry=message)
+
+    client.say(chunk(0), chunk(1))
+    read, read_cached, is_read = cluster.store.read, cluster.store.read_cached, asyncio.Event()
+
+    async def read_slowly(ledger_id: int, first: int, max_entries: int, max_bytes: int) -> list[bytes]:
+        await is_read.wait()
+        return await read(ledger_id, first, max_entries, max_bytes)
+
+    def read_late(ledger_id: int, first: int, max_entries: int, max_bytes: int) -> list[bytes] | None:
+        return read_cached(ledger_id, first, max_entries, max_bytes) if first >= 2 else None
+
+    monkeypatch.setattr(cluster.store, "read", read_slowly)
+    monkeypatch.setattr(cluster.store, "read_cached", read_late)
+    cluster.loop.elapsed_s += 4
+    client.say(chunk(2), chunk(3), send(cluster, "other", 0))
+    assert client.messages() == ["other"]
+    is_read.set()
+    cluster.settle()
+    assert client.messages() == ["chunk-0", "chunk-1", "chunk-2", "chunk-3"]
+    assert cluster.loop.problems == []
