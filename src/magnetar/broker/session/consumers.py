@@ -9,8 +9,8 @@ import structlog
 
 from magnetar.base.errors import RemoteProtocolError, RequestError, ServerError, StorageError
 from magnetar.broker.replication.outbound.replicator import Replicator
-from magnetar.broker.session.refusals import as_request_error
-from magnetar.broker.session.requests import attempt, check_room, start
+from magnetar.broker.session.refusals import REFUSED, as_request_error
+from magnetar.broker.session.requests import check_room, start
 from magnetar.wire import commands, transactions
 from magnetar.wire.message_id import message_id, position_of
 from magnetar.wire.proto import pulsar_api_pb2 as pb
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from magnetar.broker.dispatch.consumer import Consumer
+    from magnetar.broker.session.refusals import Refused
     from magnetar.broker.session.session import Session
     from magnetar.broker.subscription.interfaces import ClientSubscription
     from magnetar.wire.long_lists import LongList
@@ -138,7 +139,7 @@ def _subscription_of(consumer: Consumer | None) -> ClientSubscription | None:
 def unsubscribe(session: Session, command: pb.CommandUnsubscribe) -> None:
     """UNSUBSCRIBE: delete the subscription, if the caller is its only consumer or sets ``force``.
 
-    The answer follows when the deletion is durable.
+    The answer follows when the deletion is durable. If it fails, the client subscribes again.
     """
     consumer = session.consumers.get(command.consumer_id)
     subscription = _subscription_of(consumer)
@@ -151,15 +152,20 @@ def unsubscribe(session: Session, command: pb.CommandUnsubscribe) -> None:
         return
     session.consumers.pop(command.consumer_id)
     subscription.remove_consumer(consumer)
-    deleted = partial(_answer_durable, session, command.request_id)
-    attempt(session, command.request_id, lambda: subscription.requests.unsubscribe(deleted))
+    deleted = partial(_unsubscribed, session, command)
+    try:
+        subscription.requests.unsubscribe(deleted)
+    except REFUSED as error:
+        deleted(error)
 
 
-def _answer_durable(session: Session, request_id: int, error: StorageError | None) -> None:
+def _unsubscribed(session: Session, command: pb.CommandUnsubscribe, error: Refused | None) -> None:
     if error is None:
-        session.write(commands.success(request_id=request_id))
-    else:
-        session.answer_error(request_id, as_request_error(error))
+        session.write(commands.success(request_id=command.request_id))
+        return
+    session.answer_error(command.request_id, as_request_error(error))
+    if command.consumer_id not in session.consumers:  # the client's consumer is open again, and was removed here
+        session.write(commands.close_consumer(consumer_id=command.consumer_id))
 
 
 def seek(session: Session, command: pb.CommandSeek) -> None:

@@ -92,7 +92,7 @@ def test_a_deletion_that_fails_is_an_error_and_the_subscription_goes_on() -> Non
     other.subscribe()
     broker.store.fail_in(1)
     broker.wait()
-    assert broker.consumer.names() == ["ERROR"]
+    assert broker.consumer.names() == ["ERROR", "CLOSE_CONSUMER"], "its client has the consumer still"
     assert other.names() == ["ERROR"], "it waited for the same commit"
     assert broker.cluster.topic() is not topic
     assert broker.cluster.subscription().backlog == 0
