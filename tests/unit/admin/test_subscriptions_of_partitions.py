@@ -11,7 +11,9 @@ import pytest
 from magnetar.admin.api import build_app
 from magnetar.base.names import TopicName
 from magnetar.broker.admin.administration import Administration
-from magnetar.sim.cluster import Cluster, entry
+from magnetar.metadata.policies import Policies
+from magnetar.metadata.policy.values import AutoTopicCreation
+from magnetar.sim.cluster import NAMESPACE, Cluster, entry
 
 TOPIC = TopicName.parse("persistent://public/default/parts")
 PARTITIONS = 3
@@ -89,3 +91,37 @@ def test_those_that_exist_are_changed() -> None:
     found = [cluster.topic(TOPIC.partition(index)).subscriptions["worker"] for index in (1, 2)]
     assert [each.cursor.subscription_properties for each in found] == [{"key": "value"}] * 2
     assert all(each.is_replicated for each in found)
+
+
+@pytest.mark.parametrize(
+    ("creation", "status", "created"),
+    [
+        (AutoTopicCreation(allowAutoTopicCreation=True, topicType="non-partitioned"), 204, ["new"]),
+        (
+            AutoTopicCreation(allowAutoTopicCreation=True, topicType="partitioned", defaultNumPartitions=2),
+            204,
+            ["new-partition-0", "new-partition-1"],
+        ),
+        (AutoTopicCreation(allowAutoTopicCreation=False), 404, []),
+    ],
+)
+def test_a_missing_topic_is_created_with_its_subscription_if_clients_may_create_it(
+    creation: AutoTopicCreation, status: int, created: list[str]
+) -> None:
+    cluster = Cluster()
+    changed = Policies(replication_clusters=["ewr"], autoTopicCreationOverride=creation)
+    cluster.do(lambda: cluster.resources.namespaces.update(NAMESPACE, lambda _: changed))
+    path = "/admin/v2/persistent/public/default/new/subscription/worker"
+    assert answered(cluster, "PUT", path, "earliest") == status
+    assert {name.local_name: list(topic.subscriptions) for name, topic in cluster.topics.loaded.items()} == {
+        name: ["worker"] for name in created
+    }
+    if created:
+        assert answered(cluster, "PUT", path, "earliest") == HTTPStatus.CONFLICT
+    assert answered(cluster, "DELETE", path.replace("new", "none")) == HTTPStatus.NOT_FOUND
+
+
+def test_a_partition_that_does_not_exist_is_not_created_with_a_subscription() -> None:
+    cluster = partitioned()
+    path = ONE.replace("/parts/", f"/parts-partition-{PARTITIONS}/")
+    assert answered(cluster, "PUT", path, "earliest") == HTTPStatus.PRECONDITION_FAILED

@@ -80,7 +80,7 @@ class _Subscriptions:
                 position = LATEST
         replicated, name, create = flag(request, "replicated"), _name(request), self._service.subscriptions.create
         await self._each(
-            request,
+            self._context.in_turn(self._context.parts(await self._existing_or_new(request))),
             lambda part: create(part, name, position, replicated=replicated, properties=properties),
             HTTPStatus.CONFLICT,
             some_suffice=True,
@@ -88,7 +88,7 @@ class _Subscriptions:
 
     async def delete(self, request: Request) -> None:
         name, force = _name(request), flag(request, "force")
-        await self._each(request, lambda part: self._service.subscriptions.delete(part, name, force=force))
+        await self._each(self._parts(request), lambda part: self._service.subscriptions.delete(part, name, force=force))
 
     async def skip(self, request: Request) -> None:
         topic = self._context.single(request, "Skip messages on a partitioned topic is not allowed")
@@ -96,7 +96,7 @@ class _Subscriptions:
 
     async def skip_all(self, request: Request) -> None:
         name = _name(request)
-        await self._each(request, lambda part: self._service.subscriptions.skip_all(part, name))
+        await self._each(self._parts(request), lambda part: self._service.subscriptions.skip_all(part, name))
 
     async def reset_to_position(self, request: Request) -> None:
         data = await body(request, MESSAGE_ID)
@@ -108,11 +108,11 @@ class _Subscriptions:
     async def reset_to_time(self, request: Request) -> None:
         name, timestamp_ms = _name(request), request.path_params["timestamp"]
         reset = self._service.subscriptions.reset_to_time
-        await self._each(request, lambda part: reset(part, name, timestamp_ms), some_suffice=True)
+        await self._each(self._parts(request), lambda part: reset(part, name, timestamp_ms), some_suffice=True)
 
     async def expire(self, request: Request) -> None:
         name, seconds = _name(request), request.path_params["seconds"]
-        await self._each(request, lambda part: self._service.subscriptions.expire(part, name, seconds))
+        await self._each(self._parts(request), lambda part: self._service.subscriptions.expire(part, name, seconds))
 
     async def expire_all(self, request: Request) -> None:
         async for part in self._parts(request):
@@ -134,7 +134,9 @@ class _Subscriptions:
     async def set_properties(self, request: Request) -> None:
         properties = await body(request, _PROPERTIES) or {}
         name = _name(request)
-        await self._each(request, lambda part: self._service.subscriptions.set_properties(part, name, properties))
+        await self._each(
+            self._parts(request), lambda part: self._service.subscriptions.set_properties(part, name, properties)
+        )
 
     async def replicated(self, request: Request) -> dict[str, bool]:
         name = _name(request)
@@ -146,7 +148,7 @@ class _Subscriptions:
     async def set_replicated(self, request: Request) -> None:
         replicated = await body(request, _REPLICATED)
         name, set_replicated = _name(request), self._service.subscriptions.set_replicated
-        await self._each(request, lambda part: set_replicated(part, name, replicated=replicated))
+        await self._each(self._parts(request), lambda part: set_replicated(part, name, replicated=replicated))
 
     async def peek(self, request: Request) -> Response:
         topic = self._context.single(request, "Peek messages on a partitioned topic is not allowed")
@@ -165,7 +167,7 @@ class _Subscriptions:
 
     async def _each(
         self,
-        request: Request,
+        parts: AsyncIterator[TopicName],
         work: Callable[[TopicName], Awaitable[None]],
         refused: HTTPStatus = HTTPStatus.NOT_FOUND,
         *,
@@ -178,7 +180,7 @@ class _Subscriptions:
         """
         refusal: AdminError | None = None
         is_done = False
-        async for part in self._parts(request):
+        async for part in parts:
             try:
                 await work(part)
                 is_done = True
@@ -188,6 +190,13 @@ class _Subscriptions:
                 refusal = error
         if refusal is not None and not (is_done and some_suffice):
             raise refusal
+
+    async def _existing_or_new(self, request: Request) -> TopicName:
+        """Return the topic in a path; a missing one is created with the subscription if clients may create it."""
+        topic = self._context.topic(request)
+        if self._context.topics.partitions_of(topic) is None:
+            await self._context.topics.partitions_for_client(topic)
+        return topic
 
     def _parts(self, request: Request) -> AsyncIterator[TopicName]:
         return self._context.in_turn(self._context.parts(self._context.existing(request)))
