@@ -96,8 +96,9 @@ class DueWindows(Collection[DueWindow]):
         self._windows[window] = None
 
     def discard(self, window: DueWindow) -> None:
-        """Remove the window of a subscription."""
+        """Remove the window of a subscription, and free its entries."""
         self._windows.pop(window, None)
+        window.restart(complete=False)
         if not self._windows:
             self._shared.clear()
 

@@ -35,6 +35,12 @@ if TYPE_CHECKING:
 _CHECKED_ONE_BY_ONE_MAX: Final = 100
 """SENDs per turn in a run with invalid SENDs; a refusal costs some 50 µs."""
 
+_AT_ONCE_MAX: Final = 1000
+"""SENDs of a run that are published at once; each with unusual metadata, such as a delay, costs some 20 µs.
+
+A read of the socket can bring 5,000 of them.
+"""
+
 _OF_LINK_AT_ONCE_MAX: Final = 200
 """SENDs of a link per turn; each costs some 15 µs."""
 
@@ -269,8 +275,7 @@ def publish(session: Session, sends: Sends, *, is_chunk: bool = False) -> Sends 
         return None
     count, deduplication = len(entries), producer.topic.deduplication
     at_once = count if deduplication.sequence_ids is None else deduplication.at_once(heads, entries)
-    if producer.is_link and at_once > _OF_LINK_AT_ONCE_MAX:
-        at_once = _OF_LINK_AT_ONCE_MAX
+    at_once = min(at_once, _OF_LINK_AT_ONCE_MAX if producer.is_link else _AT_ONCE_MAX)
     if at_once < count:
         heads, entries = heads[:at_once], entries[:at_once]
     taken = _publish(producer, heads, entries, is_chunk=is_chunk)

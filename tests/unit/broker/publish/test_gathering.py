@@ -2,12 +2,23 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from magnetar.base.errors import ServerError
+from magnetar.broker.session import checks
+from magnetar.broker.session import producers as session_producers
 from magnetar.sim.cluster import TOPIC, Client, Cluster, entry
 from magnetar.wire import commands
 from magnetar.wire.frame import encode_command
 from magnetar.wire.message_id import message_id
 from magnetar.wire.proto import pulsar_api_pb2 as pb
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    import pytest
+
+    from magnetar.broker.publish.interfaces import Producer, SendHead
 
 
 def unacknowledged(cluster: Cluster, subscription: str) -> int:
@@ -63,6 +74,21 @@ def test_an_acknowledgement_stays_before_what_follows_it() -> None:
         commands.redeliver_unacknowledged_messages(consumer_id=1),
     )
     assert client.messages() == ["2"]
+
+
+def test_many_sends_of_one_read_are_published_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(session_producers, "_AT_ONCE_MAX", 4)
+    sizes: list[int] = []
+
+    def counting(producer: Producer, heads: Sequence[SendHead], entries: list[bytes], *, is_chunk: bool) -> None:
+        sizes.append(len(heads))
+        checks.check(producer, heads, entries, is_chunk=is_chunk)
+
+    monkeypatch.setattr(session_producers, "check", counting)
+    client, _ = published(Cluster(), 0)
+    client.send(*map(str, range(10)))
+    assert sizes == [4, 4, 2]
+    assert [sequence_id for sequence_id, _ in client.receipts()] == list(range(10))
 
 
 def test_a_wrong_send_among_others_is_refused_alone() -> None:
