@@ -109,8 +109,10 @@ class Operations:
                 left[:] = [entry for entry in left if entry.text not in texts]
 
     def _left_through(self, subscription: Subscription, through: Position) -> list[Entry]:
+        # A cursor that lost its state with the power may be before entries that were trimmed.
         entries = self._model.logs[subscription.environment.cluster].entries
-        return [entry for at, entry in entries if at <= through and self._checker.is_left(subscription, entry)]
+        held = (each for each in entries if subscription.topic.ledger.first_position <= each[0] <= through)
+        return [entry for _, entry in held if self._checker.is_left(subscription, entry)]
 
     def _acknowledges(self, replica: Replica, subscription: Subscription, entries: list[Entry], what: str) -> Then:
         if subscription.progress is None:
