@@ -43,4 +43,5 @@ def test_a_short_run_keeps_every_promise(tmp_path: Path) -> None:
     assert report["replication_ms"]["count"] > 0
     assert report["progress_ms"]["count"] > 0
     lines = [json.loads(line) for line in done.stderr.splitlines() if line.startswith("{")]
-    assert lines[-1]["delivered"] == FLIGHTS
+    assert lines[-1] == {"note": f"The report is in {tmp_path / 'report.json'}."}
+    assert [line["delivered"] for line in lines if "delivered" in line][-1] == FLIGHTS
