@@ -3,9 +3,9 @@
 One broker process, the official protocol, and a real disk; each receipt follows an fdatasync:
 
 * *turns*: the longest turn of the event loop during work on many topics. Each topic has a producer, a consumer and some
-  small entries. Time that the loop waited for a processor, because other processes used them, is not counted. The
-  measured duration is up to 2 ms too short (``bench/watched_broker.py``). The column "processor" has the most time of
-  any turn on a processor: less than the turn if it waited for the interpreter lock;
+  small entries. Time that the loop waited for a processor, because other processes or others on the host used them, is
+  not counted. The measured duration is up to 2 ms too short (``bench/watched_broker.py``). The column "processor" has
+  the most time of any turn on a processor: less than the turn if it waited for the interpreter lock;
 * *publishing beside creations* on a disk with 50 ms per sync, including the metadata store: milliseconds from the due
   time of an entry to its receipt, in one topic, while others are created;
 * *start*: from the start of the process until it is healthy, with many topics on disk, each with a subscription and an

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import json
 import os
-import resource
 import sys
 import time
 from dataclasses import asdict, dataclass
@@ -43,6 +42,12 @@ SEEN_FROM_S = 0.008
 _SCHEDSTAT = "/proc/self/schedstat"
 """Of the main thread, which runs the loop: nanoseconds on a processor, and nanoseconds of waiting for one."""
 
+_STAT = "/proc/stat"
+_STOLEN_FIELD = 8
+"""The time that the host gave to others, in the line of a processor in _STAT, in ticks."""
+
+_TICK_S = 1 / os.sysconf("SC_CLK_TCK")
+
 
 @dataclass(frozen=True, slots=True)
 class Turn:
@@ -52,13 +57,13 @@ class Turn:
     """Time of its end on the monotonic clock, which all processes share."""
     seconds: float
     waited_s: float
-    """Seconds of it in which the loop was runnable while other processes had the processors."""
+    """Seconds of it in which the loop was runnable while other processes, or others on the host, had the processors."""
     processor_s: float
     """Seconds of it on a processor. The rest, besides ``waited_s``, is waiting for the disk or the interpreter's lock,
     which a thread keeps while it waits for a processor."""
-    page_faults: int
-    """Pages of 4 KiB that it touched for the first time since the process got them. A virtual machine may need some
-    microseconds of processor time for each."""
+    stolen_s: float
+    """The part of ``waited_s`` in which others on the host of a virtual machine had the processor, in steps of 10 ms.
+    Linux counts it as time of the thread."""
     where: str
     """The functions on the loop's stack, the innermost first; empty if it was not sampled."""
 
@@ -92,15 +97,16 @@ class TurnWatch:
         self._clock = clock
         self._file = path.open("a", encoding="utf-8", buffering=1)
         self._schedstat = os.open(_SCHEDSTAT, os.O_RDONLY)
+        self._stat = os.open(_STAT, os.O_RDONLY)
         self._waited_s = self._processor_s = 0.0
-        self._page_faults = 0
+        self._stolen: list[int] = []
         self._sampler = StackSampler(clock, SEEN_FROM_S)
         self._timer: asyncio.TimerHandle | None = None
 
     def start(self) -> None:
         """Start recording."""
         self._sampler.start()
-        self._waited_s, self._processor_s, self._page_faults = self._waited(), time.thread_time(), _page_faults()
+        self._waited_s, self._processor_s, self._stolen = self._waited(), time.thread_time(), self._stolen_ticks()
         self._plan()
 
     def stop(self) -> None:
@@ -112,6 +118,7 @@ class TurnWatch:
         self._sampler.stop()
         self._file.close()
         os.close(self._schedstat)
+        os.close(self._stat)
 
     def _plan(self) -> None:
         self._due = self._clock.monotonic() + LOOK_S
@@ -119,21 +126,36 @@ class TurnWatch:
 
     def _look(self) -> None:
         now, where = self._clock.monotonic(), self._sampler.beat()
-        waited_s, processor_s, page_faults = self._waited(), time.thread_time(), _page_faults()
+        waited_s, processor_s, stolen = self._waited(), time.thread_time(), self._stolen_ticks()
         late_s = now - self._due
         if late_s >= NOTED_FROM_S:
-            waited, used = round(waited_s - self._waited_s, 4), round(processor_s - self._processor_s, 4)
-            turn = Turn(now, round(late_s, 4), waited, used, page_faults - self._page_faults, where)
+            # The loop may have changed the processor, but was on one at a time.
+            taken_s = max(after - before for before, after in zip(self._stolen, stolen, strict=True)) * _TICK_S
+            turn = turn_of(now, late_s, waited_s - self._waited_s, processor_s - self._processor_s, taken_s, where)
             self._file.write(json.dumps(asdict(turn)) + "\n")
-        self._waited_s, self._processor_s, self._page_faults = waited_s, processor_s, page_faults
+        self._waited_s, self._processor_s, self._stolen = waited_s, processor_s, stolen
         self._plan()
 
     def _waited(self) -> float:
         return int(os.pread(self._schedstat, 100, 0).split()[1]) / 1e9
 
+    def _stolen_ticks(self) -> list[int]:
+        """Return the stolen time of each processor."""
+        _, *processors = os.pread(self._stat, 1 << 16, 0).split(b"\ncpu")
+        return [int(each.split(maxsplit=_STOLEN_FIELD + 1)[_STOLEN_FIELD]) for each in processors]
 
-def _page_faults() -> int:
-    return resource.getrusage(resource.RUSAGE_THREAD).ru_minflt
+
+def turn_of(at_s: float, seconds: float, waited_s: float, processor_s: float, taken_s: float, where: str) -> Turn:
+    """Return a turn; ``taken_s`` is the stolen time of a processor, which ``processor_s`` may contain."""
+    stolen_s = min(taken_s, processor_s)
+    return Turn(
+        at_s,
+        round(seconds, 4),
+        round(waited_s + stolen_s, 4),
+        round(processor_s - stolen_s, 4),
+        round(stolen_s, 4),
+        where,
+    )
 
 
 class _WatchedService(service.Broker):

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from bench.loop_turns import Phase, longest_turn, tables
-from bench.watched_broker import Turn
+from bench.watched_broker import Turn, turn_of
 
 TURNS = [
-    Turn(at_s=9.9, seconds=0.5, waited_s=0.0, processor_s=0.5, page_faults=0, where="before"),
-    Turn(at_s=10.0, seconds=0.010, waited_s=0.0, processor_s=0.009, page_faults=0, where="short"),
-    Turn(at_s=11.0, seconds=0.090, waited_s=0.085, processor_s=0.004, page_faults=0, where="starved"),
-    Turn(at_s=12.0, seconds=0.035, waited_s=0.005, processor_s=0.011, page_faults=0, where="long < caller"),
-    Turn(at_s=13.0, seconds=0.5, waited_s=0.0, processor_s=0.5, page_faults=0, where="behind"),
+    Turn(at_s=9.9, seconds=0.5, waited_s=0.0, processor_s=0.5, stolen_s=0.0, where="before"),
+    Turn(at_s=10.0, seconds=0.010, waited_s=0.0, processor_s=0.009, stolen_s=0.0, where="short"),
+    Turn(at_s=11.0, seconds=0.090, waited_s=0.085, processor_s=0.004, stolen_s=0.0, where="starved"),
+    Turn(at_s=12.0, seconds=0.035, waited_s=0.005, processor_s=0.011, stolen_s=0.0, where="long < caller"),
+    Turn(at_s=13.0, seconds=0.5, waited_s=0.0, processor_s=0.5, stolen_s=0.0, where="behind"),
 ]
 
 
@@ -18,6 +18,16 @@ def test_a_phase_has_the_turns_that_ended_in_it() -> None:
     assert longest_turn("work", 2.5, TURNS, began=10.0, ended=13.0) == Phase(
         "work", 2.5, 30.0, 5.0, 11.0, 1, "long < caller"
     )
+
+
+def test_time_that_the_host_took_is_waiting_and_no_processor_time() -> None:
+    turn = turn_of(1.0, seconds=0.1, waited_s=0.01, processor_s=0.09, taken_s=0.06, where="")
+    assert (turn.waited_s, turn.processor_s, turn.stolen_s) == (0.07, 0.03, 0.06)
+
+
+def test_time_that_the_host_took_while_the_loop_had_no_processor_counts_once() -> None:
+    turn = turn_of(1.0, seconds=0.1, waited_s=0.07, processor_s=0.03, taken_s=0.06, where="")
+    assert (turn.waited_s, turn.processor_s, turn.stolen_s) == (0.1, 0.0, 0.03)
 
 
 def test_a_phase_without_long_turns_says_so() -> None:
