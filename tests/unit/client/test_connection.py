@@ -18,7 +18,7 @@ from magnetar.client.link_watch import watch_links
 from magnetar.client.options import DEFAULT_OPTIONS, ClientOptions
 from magnetar.client.owners import Owners
 from magnetar.wire import commands
-from magnetar.wire.frame import FRAMES_AT_ONCE_MAX
+from magnetar.wire.frame import PEER_FRAMES_AT_ONCE_MAX
 from magnetar.wire.proto import pulsar_api_pb2 as pb
 
 if TYPE_CHECKING:
@@ -361,17 +361,17 @@ def test_many_frames_of_one_read_are_processed_in_several_turns_and_in_order() -
             parts.append(len(taken) - before)
 
         connection.data_received = counting  # type: ignore[method-assign]
-        frames = b"".join(commands.success(request_id=each) for each in range(3 * FRAMES_AT_ONCE_MAX))
+        frames = b"".join(commands.success(request_id=each) for each in range(3 * PEER_FRAMES_AT_ONCE_MAX))
         connection.data_received(frames[:-5])
         connection.pause_reading()
         connection.resume_reading()
         assert transport.method_calls[-1] == call.pause_reading(), "the rest must be processed first"
-        while len(taken) < 3 * FRAMES_AT_ONCE_MAX - 1:
+        while len(taken) < 3 * PEER_FRAMES_AT_ONCE_MAX - 1:
             await next_turn()
         assert transport.method_calls[-1] == call.resume_reading()
         connection.data_received(frames[-5:])
-        assert parts == [FRAMES_AT_ONCE_MAX, FRAMES_AT_ONCE_MAX, FRAMES_AT_ONCE_MAX - 1, 1]
-        assert taken == list(range(3 * FRAMES_AT_ONCE_MAX))
+        assert parts == [PEER_FRAMES_AT_ONCE_MAX, PEER_FRAMES_AT_ONCE_MAX, PEER_FRAMES_AT_ONCE_MAX - 1, 1]
+        assert taken == list(range(3 * PEER_FRAMES_AT_ONCE_MAX))
         connection.close()
 
     asyncio.run(run())
@@ -383,7 +383,7 @@ def test_frames_that_wait_for_the_next_turn_are_dropped_with_the_connection() ->
         transport.is_closing.return_value = False
         connection.connection_made(transport)
         connection.data_received(CONNECTED)
-        connection.data_received(commands.ping() * 2 * FRAMES_AT_ONCE_MAX)
+        connection.data_received(commands.ping() * 2 * PEER_FRAMES_AT_ONCE_MAX)
         connection.close()
         await next_turn()
         assert str(connection.failure) == "connection to pulsar://broker:1 was closed"
