@@ -9,6 +9,7 @@ from __future__ import annotations
 from magnetar.broker.publish.sequence_ids import signed
 from magnetar.wire.entries.batch import check_opened, compress, decompress, members_of
 from magnetar.wire.entries.entry import build_entry, parse_metadata, payload_of
+from magnetar.wire.message_id import UNSIGNED_MASK
 from magnetar.wire.proto import pulsar_api_pb2 as pb
 
 COMPRESSED_SIZE_MAX = 512 * 1024
@@ -30,7 +31,7 @@ def cut_batch(entry: bytes, lowest: int, pushed: int) -> bytes | None:
         sequence_id = sequence_id + 1 if own is None else signed(own)
         if sequence_id > pushed:
             if not kept:
-                metadata.sequence_id = sequence_id % (1 << 64)
+                metadata.sequence_id = sequence_id & UNSIGNED_MASK
             kept.append(data[start:end])
     if not kept:
         return None
