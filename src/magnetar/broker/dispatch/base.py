@@ -8,8 +8,10 @@ from typing import TYPE_CHECKING, Protocol
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from magnetar.base.limits import Limit
     from magnetar.base.position import Position
     from magnetar.broker.dispatch.consumer import Consumer, ConsumerOptions, Delivery
+    from magnetar.broker.resources.limit_hits import LimitHits
     from magnetar.cursor.ranges import Range
 
 
@@ -94,6 +96,22 @@ class Consumers:
     def remove(self, consumer: Consumer) -> None:
         """Remove a consumer."""
         del self.consumers[consumer]
+
+
+class LookAhead:
+    """Whether a dispatcher may read further entries while others wait for their consumers."""
+
+    def __init__(self, hits: LimitHits) -> None:
+        """Begin with room; ``hits`` counts how often it was used up."""
+        self._hits = hits
+        self._had_room = True
+
+    def has(self, room: int, limit: Limit) -> bool:
+        """Return whether there is room; count a hit of ``limit`` if it was just used up."""
+        if room <= 0 and self._had_room:
+            self._hits.hit(limit)
+        self._had_room = room > 0
+        return self._had_room
 
 
 class SizeEstimate:

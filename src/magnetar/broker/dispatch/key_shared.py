@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from magnetar.base.errors import RequestError, ServerError
 from magnetar.base.limits import Limit
 from magnetar.base.position import Position
-from magnetar.broker.dispatch.base import Consumers
+from magnetar.broker.dispatch.base import Consumers, LookAhead
 from magnetar.broker.dispatch.hashed_entries import HashedEntries, UnfinishedMessages, WaitingEntries
 from magnetar.broker.dispatch.multiple_consumers import MultipleConsumersDispatcher
 from magnetar.broker.dispatch.selectors import (
@@ -104,8 +104,7 @@ class KeySharedDispatcher(HashOwners, MultipleConsumersDispatcher[WaitingEntries
         self._drained: dict[Consumer, int] = {}
         """Number of hashes of each consumer that have finished draining."""
         self._turn = 0
-        self._is_looking_ahead = True
-        """Whether the number of waiting entries is below the limit, so that reading continues."""
+        self._look_ahead = LookAhead(unread.environment.limit_hits)
         super().__init__(unread, WaitingEntries(self._owner, self._is_draining))
 
     def add(self, consumer: Consumer) -> None:
@@ -158,12 +157,8 @@ class KeySharedDispatcher(HashOwners, MultipleConsumersDispatcher[WaitingEntries
             return True
         look_ahead_max, reason = _look_ahead_max(self._config, self._unread.topic.policies, len(self.consumers))
         room = min(limit, look_ahead_max - self._waiting())
-        if room <= 0:
-            if self._is_looking_ahead:
-                self._unread.environment.limit_hits.hit(reason)
-            self._is_looking_ahead = False
+        if not self._look_ahead.has(room, reason):
             return False
-        self._is_looking_ahead = True
         if entries := self._delayed.due(self._read_position, self._limit_of_due(room)):
             self._deliver(entries, are_due=True)
         elif entries := self._next_new(room):

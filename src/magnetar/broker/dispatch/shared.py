@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 from magnetar.base.limits import Limit
 from magnetar.base.position import Position
+from magnetar.broker.dispatch.base import LookAhead
 from magnetar.broker.dispatch.hashed_entries import ChunkHolders, hash_of_chunked
 from magnetar.broker.dispatch.multiple_consumers import RETURNED_AT_ONCE_MAX, MultipleConsumersDispatcher
 from magnetar.broker.dispatch.replay import Replay
@@ -32,11 +33,10 @@ class SharedDispatcher(MultipleConsumersDispatcher[Replay]):
     def __init__(self, unread: DispatchedEntries) -> None:
         """Create a dispatcher without consumers."""
         super().__init__(unread, Replay())
+        self._look_ahead = LookAhead(unread.environment.limit_hits)
         self._chunks: ChunkHolders[Consumer] = ChunkHolders()
         self._turn = 0
         self._sent_in_turn = 0
-        self._is_looking_ahead = True
-        """Whether the number of waiting chunks is below the limit, so that reading continues."""
 
     def dispatch(self) -> None:
         """See ``Dispatcher``. After most acknowledgements there is nothing to send."""
@@ -59,21 +59,15 @@ class SharedDispatcher(MultipleConsumersDispatcher[Replay]):
         self._replay.call_in(self._may_send, RETURNED_AT_ONCE_MAX)
         if entries := self._next_to_replay(limit):
             self._deliver(entries, self._replay_again)
-        elif not (room := self._room_ahead(limit)):
+            return True
+        room = min(limit, WAITING_CHUNKS_MAX - self._replay.aside)  # all entries may be chunks
+        if not self._look_ahead.has(room, Limit.WAITING_CHUNKS):
             return False
-        elif entries := self._delayed.due(self._read_position, self._limit_of_due(room)):
+        if entries := self._delayed.due(self._read_position, self._limit_of_due(room)):
             self._deliver(entries, self._delayed.give_back, are_due=True)
         elif entries := self._next_new(room):
             self._deliver(entries, self._replay_again)
         return bool(entries)
-
-    def _room_ahead(self, limit: int) -> int:
-        """Return how many entries may be read that did not wait before, at most ``limit``; all may be chunks."""
-        room = max(0, min(limit, WAITING_CHUNKS_MAX - self._replay.aside))
-        if not room and self._is_looking_ahead:
-            self._unread.environment.limit_hits.hit(Limit.WAITING_CHUNKS)
-        self._is_looking_ahead = room > 0
-        return room
 
     def _next_to_replay(self, limit: int) -> list[tuple[Position, bytes]] | None:
         unread = self._unread
