@@ -339,12 +339,18 @@ def test_closing_ends_what_waits(broker: ScriptedBroker) -> None:
     with_connection(broker, use)
 
 
+def over_mock() -> tuple[PulsarConnection, Mock]:
+    """Return a connection after its handshake, and its transport."""
+    connection, transport = PulsarConnection("pulsar://broker:1", DEFAULT_OPTIONS), Mock()
+    transport.is_closing.return_value = False
+    connection.connection_made(transport)
+    connection.data_received(CONNECTED)
+    return connection, transport
+
+
 def test_many_frames_of_one_read_are_processed_in_several_turns_and_in_order() -> None:
     async def run() -> None:
-        connection, transport = PulsarConnection("pulsar://broker:1", DEFAULT_OPTIONS), Mock()
-        transport.is_closing.return_value = False
-        connection.connection_made(transport)
-        connection.data_received(CONNECTED)
+        connection, transport = over_mock()
         taken: list[int] = []
 
         class Counting(Owners):
@@ -379,10 +385,7 @@ def test_many_frames_of_one_read_are_processed_in_several_turns_and_in_order() -
 
 def test_frames_that_wait_for_the_next_turn_are_dropped_with_the_connection() -> None:
     async def run() -> None:
-        connection, transport = PulsarConnection("pulsar://broker:1", DEFAULT_OPTIONS), Mock()
-        transport.is_closing.return_value = False
-        connection.connection_made(transport)
-        connection.data_received(CONNECTED)
+        connection, _ = over_mock()
         connection.data_received(commands.ping() * 2 * PEER_FRAMES_AT_ONCE_MAX)
         connection.close()
         await next_turn()

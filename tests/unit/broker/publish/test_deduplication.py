@@ -708,6 +708,15 @@ def switch(cluster: Cluster, *, on: bool) -> None:
     cluster.settle()
 
 
+def connected_again(cluster: Cluster) -> Publisher:
+    """Return a producer that published 0 to 3 before its last connection."""
+    publisher = Publisher(cluster)
+    publisher.send(0, 1, 2, 3)
+    publisher.client.leave()
+    publisher.connect()
+    return publisher
+
+
 def test_switched_on_it_knows_what_was_published_before() -> None:
     cluster = Cluster()
     publisher = Publisher(cluster)
@@ -722,10 +731,7 @@ def test_switched_on_it_knows_what_was_published_before() -> None:
 def test_a_producer_that_was_numbered_anew_loses_nothing_when_it_is_switched_on(*, is_restarted: bool) -> None:
     """While deduplication was off, the restarted producer was told no sequence id, and began with 0 again."""
     cluster = Cluster()
-    publisher = Publisher(cluster)
-    publisher.send(0, 1, 2, 3)
-    publisher.client.leave()
-    publisher.connect()
+    publisher = connected_again(cluster)
     publisher.send(0)
     switch(cluster, on=True)
     if is_restarted:
@@ -739,10 +745,7 @@ def test_a_producer_that_was_numbered_anew_loses_nothing_when_it_is_switched_on(
 @pytest.mark.parametrize("is_early", [False, True], ids=["afterwards", "while it learns"])
 def test_a_connected_producer_that_has_not_published_loses_nothing_when_it_is_switched_on(*, is_early: bool) -> None:
     cluster = Cluster()
-    publisher = Publisher(cluster)
-    publisher.send(0, 1, 2, 3)
-    publisher.client.leave()
-    publisher.connect()
+    publisher = connected_again(cluster)
     if is_early:
         cluster.loop.call_soon(lambda: cluster.topics.loaded[TOPIC].deduplication.apply(enabled=True))
         cluster.prompt = False
@@ -764,10 +767,7 @@ def test_a_connected_producer_that_has_not_published_loses_nothing_when_it_is_sw
 def test_a_connected_producer_that_has_not_published_loses_nothing_after_a_failure(*, is_killed: bool) -> None:
     """Its client has numbered messages, which it sends again after the failure, whatever it is told then."""
     cluster = Cluster()
-    publisher = Publisher(cluster)
-    publisher.send(0, 1, 2, 3)
-    publisher.client.leave()
-    publisher.connect()
+    publisher = connected_again(cluster)
     switch(cluster, on=True)
     if is_killed:
         cluster.settings = ON
@@ -781,10 +781,7 @@ def test_a_connected_producer_that_has_not_published_loses_nothing_after_a_failu
 
 def test_a_producer_that_is_numbered_anew_after_a_snapshot_loses_nothing_when_the_broker_is_killed() -> None:
     cluster = Cluster()
-    publisher = Publisher(cluster)
-    publisher.send(0, 1, 2, 3)
-    publisher.client.leave()
-    publisher.connect()
+    publisher = connected_again(cluster)
     switch(cluster, on=True)
     cluster.do(cluster.topic().deduplication.snapshot)
     publisher.send(0)
