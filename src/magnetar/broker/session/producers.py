@@ -41,8 +41,8 @@ _AT_ONCE_MAX: Final = 1000
 A read of the socket can bring 5,000 of them.
 """
 
-_OF_LINK_AT_ONCE_MAX: Final = 200
-"""SENDs of a link per turn; each costs some 15 µs."""
+_OF_LINK_AT_ONCE_MAX: Final = 400
+"""SENDs of a link that are published at once; each costs some 15 µs."""
 
 
 def create(session: Session, command: pb.CommandProducer) -> None:

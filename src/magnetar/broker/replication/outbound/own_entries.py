@@ -194,8 +194,8 @@ class OwnEntries(Part):
         if throttle is not None:
             throttle.sent(len(entries), sum([len(entry) for _, entry in entries]))
         self.floor = max(self.floor, extent.floor)
-        for position, entry in entries:
-            self._send(consumer, position, entry)
+        oldest = ledger.first_position
+        consumer.session.write(b"".join([self._take(consumer, place, entry, oldest) for place, entry in entries]))
         if self._read_position <= ledger.last_confirmed_entry:
             self._topic.notify()
 
@@ -206,33 +206,35 @@ class OwnEntries(Part):
         extents = self._topic.log.index.own_extents(after, ledger.last_confirmed_entry, self._link.environment.cluster)
         return next(iter(extents), None)
 
-    def _send(self, consumer: Consumer, position: Position, entry: bytes) -> None:
+    def _take(self, consumer: Consumer, position: Position, entry: bytes, oldest: Position) -> bytes:
+        """Advance to the entry; return its frame, nothing for an entry that is not for the target."""
         self._read_position = self._topic.ledger.next_position(position)
         replicate_to = wire_entry.replicate_to(entry)
         if replicate_to and self._link.target not in replicate_to:
             self.floor = position
             if not self._in_flight:
                 self._link.confirm(position)
-            return
+            return b""
         consumer.permits -= 1
         consumer.messages_sent += 1
         consumer.bytes_sent += len(entry)
         self.entries_out += 1
         self.bytes_out += len(entry)
         self._in_flight.append(position)
-        self.write(consumer, position, entry, self.floor)
+        frame = self._frame(consumer, position, entry, self.floor, oldest)
         self.previous = self.floor = position
+        return frame
 
-    @property
-    def _begins_in_the_middle(self) -> bool:
+    def _begins_in_the_middle(self, oldest: Position) -> bool:
         """Return whether entries before the next one were trimmed, or precede the start of the link.
 
+        ``oldest`` is the oldest entry of the log.
         An entry that was lost with the power, after entries that are left, does not count: a target without it must go
         back to these.
         """
         if self.previous == EARLIEST:
             return False
-        return self.previous <= self._cursor.began or self.previous < self._topic.ledger.first_position
+        return self.previous <= self._cursor.began or self.previous < oldest
 
     def _skip_to(self, position: Position) -> None:
         """Note that no entry before ``position`` remains to be sent."""
@@ -242,9 +244,11 @@ class OwnEntries(Part):
 
     def write(self, consumer: Consumer, position: Position, entry: bytes, floor: Position) -> None:
         """Send an entry in the place ``position``, as the successor of the one sent before."""
-        link = Link(self.previous, floor, link_start=self._begins_in_the_middle)
-        frame = commands.message_on_link(consumer_id=consumer.consumer_id, position=position, entry=entry, link=link)
-        consumer.session.write(frame)
+        consumer.session.write(self._frame(consumer, position, entry, floor, self._topic.ledger.first_position))
+
+    def _frame(self, consumer: Consumer, position: Position, entry: bytes, floor: Position, oldest: Position) -> bytes:
+        link = Link(self.previous, floor, link_start=self._begins_in_the_middle(oldest))
+        return commands.message_on_link(consumer_id=consumer.consumer_id, position=position, entry=entry, link=link)
 
     def sent_in(self, place: Position) -> Delivery:
         """Count a probe or a marker in ``place``, after the entry there if that was sent since the start."""
