@@ -61,9 +61,10 @@ def floor_of(last: Position | None, origin: Origin) -> Position:
     Without a floor from the sender (Apache Pulsar names none), or at the beginning of a link, entries may be missing.
     Then only the entry itself can be claimed.
     """
-    position = origin.position
-    nothing_between = Position(position.ledger_id, position.entry_id - 1)
-    if origin.floor == EARLIEST or (lacks_entries_before(last, origin) and origin.floor == origin.previous):
-        return nothing_between
-    floor = origin.floor if last is None else max(origin.floor, last)
-    return floor if floor < position else nothing_between
+    position, floor = origin.position, origin.floor
+    if floor != EARLIEST and not (lacks_entries_before(last, origin) and floor == origin.previous):
+        if last is not None and last > floor:
+            floor = last
+        if floor < position:
+            return floor
+    return Position(position.ledger_id, position.entry_id - 1)  # nothing is between the two

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from itertools import groupby
+from itertools import groupby, takewhile
 from operator import itemgetter
 from typing import TYPE_CHECKING, ClassVar, NamedTuple, Protocol
 
@@ -104,30 +104,24 @@ class ReplicatedProducer:
         """Publish a run with invalid entries: they and all later entries are refused, in order."""
         if self.topic.is_closing:
             return
-        arrivals = [self._read(each) for each in entries]
-        first = next((at for at, each in enumerate(arrivals) if isinstance(each, _Arrived) and each.is_returned), None)
-        if first is None:
-            self._take(heads, entries, arrivals)
-            return
-        if first:
-            self._take(heads[:first], entries[:first], arrivals[:first])
-        self._take_returned(heads[first:], entries[first:], arrivals[first:])
+        taken = self._take(heads, entries)
+        if taken < len(entries):
+            self._take_returned(heads[taken:], entries[taken:])
 
-    def _take(
-        self,
-        heads: Sequence[SendHead],
-        entries: Sequence[bytes | RequestError],
-        arrivals: Sequence[_Arrived | MagnetarError],
-    ) -> None:
-        """Handle entries of the source."""
+    def _take(self, heads: Sequence[SendHead], entries: Sequence[bytes | RequestError]) -> int:
+        """Handle entries of the source up to the first returned one; return their number."""
         verdicts: list[Verdict] = []
         accepted: list[bytes] = []
         extents: list[RunExtent] = []
         metadata: list[pb.MessageMetadata] = []
         marked: list[tuple[Position | None, int, bytes]] = []
         link_start = False
+        deduplication = self.topic.deduplication
+        sequence_ids = deduplication.sequence_ids
         last = self.last_origin_position
-        for head, entry, arrival in zip(heads, entries, arrivals, strict=True):
+        # Lazy: each entry is judged while its metadata is in the processor's caches.
+        arrivals = takewhile(_is_of_source, map(self._read, entries))
+        for head, entry, arrival in zip(heads, entries, arrivals, strict=False):
             verdict, arrived = self._judge(last, arrival)
             verdicts.append(verdict)
             if arrived is None or not isinstance(entry, bytes):
@@ -140,13 +134,13 @@ class ReplicatedProducer:
             if verdict is Verdict.APPEND:
                 self._count(head, entry)
                 accepted.append(entry)
-                metadata.append(stamped)
+                if sequence_ids is not None:
+                    metadata.append(stamped)
                 _extend(extents, origin.position, floor_of(last, origin))
                 link_start |= lacks_entries_before(last, origin)
                 last = origin.position
-        refusal = self._refusal
-        deduplication = self.topic.deduplication
-        sequence_ids, come = deduplication.sequence_ids, deduplication.replicating(metadata, accepted)
+        heads = heads[: len(verdicts)]
+        refusal, come = self._refusal, deduplication.replicating(metadata, accepted)
         size = sum(map(len, accepted))
         self.session.publishes_started(len(heads), size)
 
@@ -162,13 +156,9 @@ class ReplicatedProducer:
                     self.topic.take_marker(self.source, place, kind, payload)
 
         self._append(Annotation(self.source, tuple(extents), link_start), accepted, durable)
+        return len(verdicts)
 
-    def _take_returned(
-        self,
-        heads: Sequence[SendHead],
-        entries: Sequence[bytes | RequestError],
-        arrivals: Sequence[_Arrived | MagnetarError],
-    ) -> None:
+    def _take_returned(self, heads: Sequence[SendHead], entries: Sequence[bytes | RequestError]) -> None:
         """Handle entries that this cluster published in an earlier life.
 
         Deduplication ignores their sequence ids, which producers may have given to other messages meanwhile.
@@ -178,7 +168,8 @@ class ReplicatedProducer:
         extents: list[RunExtent] = []
         seen = self.topic.log.index.seen
         fresh: set[Position] = set()
-        for head, entry, arrival in zip(heads, entries, arrivals, strict=True):
+        for head, entry in zip(heads, entries, strict=True):
+            arrival = self._read(entry)
             verdict = self._judge_returned(seen, fresh, arrival)
             verdicts.append(verdict)
             if verdict is Verdict.GAP or not isinstance(entry, bytes) or not isinstance(arrival, _Arrived):
@@ -320,6 +311,10 @@ class ReplicatedProducer:
                             is_gap=isinstance(refusal, LinkGapError),
                         )
                     )
+
+
+def _is_of_source(arrival: _Arrived | MagnetarError) -> bool:
+    return not (isinstance(arrival, _Arrived) and arrival.is_returned)
 
 
 def _is_for_brokers(metadata: pb.MessageMetadata, origin: Origin) -> bool:

@@ -18,8 +18,7 @@ and means another schema, or none, in the target.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Final
+from typing import Final, NamedTuple
 
 from magnetar.base.errors import RemoteProtocolError, RequestError, ServerError
 from magnetar.base.position import EARLIEST, Position
@@ -32,8 +31,7 @@ FLOOR_POSITION: Final = "__MAGNETAR_FLOOR_POSITION"
 LINK_START: Final = "__MAGNETAR_LINK_START"
 
 
-@dataclass(frozen=True, slots=True)
-class Origin:
+class Origin(NamedTuple):
     """The origin of an entry, and the entry before it on its link.
 
     ``previous`` and ``floor`` are EARLIEST if there is no earlier entry, or if the sender (Apache Pulsar) does not

@@ -18,7 +18,7 @@ from magnetar.wire.message_id import message_id
 from magnetar.wire.proto import pulsar_api_pb2 as pb
 
 LOOKUPS = 30
-ENTRIES = 1000
+ENTRIES = 2000
 
 
 class HandTransport(asyncio.Transport):
@@ -168,7 +168,7 @@ def test_a_client_that_left_creates_nothing_any_more(stage: Stage) -> None:
 
 
 def test_a_run_of_a_link_is_taken_in_parts(stage: Stage) -> None:
-    """A run of a link in one read may have a thousand entries, each with a stamp to parse."""
+    """A run of a link in one read may have thousands of entries, each with a stamp to parse."""
     protocol, _ = stage.connect("link")
     name = "pulsar.repl.jfk-->ewr"
     producer = commands.producer(topic=str(TOPIC), producer_id=1, request_id=1, producer_name=name)
