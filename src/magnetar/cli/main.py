@@ -14,7 +14,7 @@ from magnetar.cli.commands import Commands
 from magnetar.cli.failures import ExitCode, FailedError, Failure, requested_output
 from magnetar.cli.global_options import EarlyAdminUrl, EarlyOutput, EarlyProfile
 from magnetar.cli.output import Output, say, say_json
-from magnetar.cli.standard_output import OutputError, checked_output
+from magnetar.cli.standard_output import OutputError, checked_output, open_closed_streams
 from magnetar.cli.variables import misspelt_variables
 
 if TYPE_CHECKING:
@@ -57,6 +57,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     Errors are printed as ``error: …`` and ``hint: …``, or as one JSON object if the output format is JSON. If the
     reader of stdout has gone, as in a pipe to ``head``, nothing is printed, and the command has failed.
     """
+    open_closed_streams()
     output = requested_output(sys.argv[1:] if arguments is None else arguments)
     for warning in misspelt_variables(app, os.environ):
         if output is Output.JSON:

@@ -1,4 +1,4 @@
-"""The stdout of a command. Its failures are told apart from those of the command."""
+"""The standard streams of a command. Failures of stdout are told apart from those of the command."""
 
 from __future__ import annotations
 
@@ -18,6 +18,18 @@ class OutputError(Exception):
         """Keep the reason."""
         super().__init__(f"cannot write the output: {error.strerror}")
         self.reader_is_gone = isinstance(error, BrokenPipeError)
+
+
+def open_closed_streams() -> None:
+    """Open the null device for each standard stream that was closed at the start, as by ``>&-`` in a shell.
+
+    Otherwise the next file would get the descriptor, and what a library writes to stderr would damage that file.
+    """
+    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):  # in order: the lowest free number is used
+        if getattr(sys, name) is None:
+            stream = open(os.devnull, mode, encoding="utf-8")  # noqa: SIM115, PTH123 - for the rest of the process
+            os.set_inheritable(stream.fileno(), True)
+            setattr(sys, name, stream)
 
 
 @contextmanager

@@ -44,6 +44,21 @@ def test_nothing_is_reported_to_the_reader_of_a_pipe_that_is_gone(line: str) -> 
     assert process.returncode == 1
 
 
+@pytest.mark.parametrize("line", LINES)
+def test_a_closed_stdout_is_the_null_device(line: str) -> None:
+    shell = ["sh", "-c", 'exec "$@" >&-', "sh", *COMMAND, *line.split()]
+    done = subprocess.run(shell, check=False, stderr=subprocess.PIPE, text=True, env=BUFFERED)
+    assert (done.stderr, done.returncode) == ("", 0)
+
+
+def test_no_file_gets_the_descriptor_of_a_closed_stream() -> None:
+    code = (
+        "from magnetar.cli.standard_output import open_closed_streams as o; o(); print(open('/dev/zero').fileno() > 2)"
+    )
+    shell = ["sh", "-c", 'exec "$@" <&- 2>&-', "sh", sys.executable, "-c", code]
+    assert subprocess.run(shell, check=True, capture_output=True, text=True).stdout == "True\n"
+
+
 class Full(StringIO):
     def write(self, text: str) -> int:
         raise OSError(ENOSPC, text)
