@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import re
 import threading
 from dataclasses import replace
 from typing import TYPE_CHECKING
@@ -16,6 +17,9 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from magnetar.admin.client import AdminClient
+
+_NAME_AND_URL = re.compile(r"(.+?)=(https?://.+)", re.IGNORECASE)
+"""A cluster name may contain equals signs."""
 
 
 def addresses(clusters: str) -> tuple[ClusterAddress, ...]:
@@ -97,11 +101,11 @@ class AddressWatch(Watch):
 
 
 def _name_and_url(part: str) -> tuple[str, str]:
-    name, separator, admin_url = part.strip().partition("=")
-    if not (name and separator and admin_url):
+    match = _NAME_AND_URL.fullmatch(part.strip())
+    if match is None:
         message = f"--clusters: {part!r} is not of the form name=http://host:port"
         raise ConfigurationError(message)
-    return name, admin_url
+    return match[1], match[2]
 
 
 def _broker_url(name: str, clients: list[AdminClient]) -> str:

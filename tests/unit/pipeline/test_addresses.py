@@ -54,6 +54,11 @@ def test_the_url_of_an_unavailable_cluster_comes_from_others(records: Records) -
     assert [address.broker_url for address in addresses.addresses(CLUSTERS)] == ["pulsar://ewr", "pulsar://jfk"]
 
 
+def test_the_name_of_a_cluster_may_have_equals_signs(records: Records) -> None:
+    records["ewr"] = {"a=b": record("pulsar://ewr")}
+    assert addresses.addresses("a=b=http://ewr:1") == (ClusterAddress("a=b", "pulsar://ewr", "http://ewr:1"),)
+
+
 def test_a_cluster_that_is_down_and_unknown_is_named(records: Records) -> None:
     records["ewr"] = {"ewr": record("pulsar://ewr")}
     with pytest.raises(ClusterUnreachableError, match="http://jfk:1"):
