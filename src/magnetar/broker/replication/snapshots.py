@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import itertools
 import uuid
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import TYPE_CHECKING, Protocol
 
 import structlog
 
@@ -19,10 +19,10 @@ from magnetar.admin.models.topics import SnapshotStats
 from magnetar.base.errors import MagnetarError, RequestError, ServerError
 from magnetar.base.position import EARLIEST, LATEST, Position
 from magnetar.broker.replication.outbound.marker_queue import QueuedMarker
+from magnetar.broker.replication.stored_snapshots import StoredSnapshots
 from magnetar.broker.replication.subscription_updates import SubscriptionUpdates, UpdatedTopic
 from magnetar.geo.snapshots.cache import SnapshotCache
 from magnetar.geo.snapshots.claims import claims_of
-from magnetar.geo.snapshots.codec import decode_snapshots, encode_snapshots
 from magnetar.geo.snapshots.controller import Answer, Ask, Completed, Effect, SnapshotController, SnapshotOptions
 from magnetar.geo.snapshots.markers import SnapshotRequest, SnapshotResponse, decode
 from magnetar.wire.entries import markers
@@ -38,12 +38,6 @@ if TYPE_CHECKING:
     from magnetar.geo.snapshots.cache import Snapshot
 
 log = structlog.get_logger(__name__)
-
-SNAPSHOTS_PROPERTY: Final = "magnetar.snapshots"
-"""Managed-ledger property: the newest snapshots, so that updates continue within a backlog after a restart."""
-
-SAVE_INTERVAL_S: Final = 30.0
-"""Shortest interval between two writes of the property, except at closing. A crash loses snapshots of this time."""
 
 
 class SnapshotTopic(UpdatedTopic, Protocol):
@@ -96,11 +90,7 @@ class TopicSnapshots:
         """Clusters whose link has no holder, each with the start of that time."""
         self._timer: asyncio.TimerHandle | None = None
         self._has_ended = False
-        self._recent = SnapshotCache(
-            self._cached_max, decode_snapshots(topic.ledger.properties.get(SNAPSHOTS_PROPERTY))
-        )
-        self._saved_at = self._now()
-        self._unsaved = False
+        self._stored = StoredSnapshots(topic.ledger, self._cached_max, self._now())
         self._caches: dict[str, SnapshotCache] = {}
         self._take_claims: set[str] = set()
         """Clusters whose last answer announced support for claims."""
@@ -120,7 +110,7 @@ class TopicSnapshots:
             self._forget(name)
         for name, subscription in replicated.items():
             if name not in self._caches:
-                self._caches[name] = SnapshotCache(self._cached_max, self._recent)
+                self._caches[name] = SnapshotCache(self._cached_max, self._stored.recent)
                 self._flush(subscription)
         self._arm()
 
@@ -146,12 +136,18 @@ class TopicSnapshots:
         self._has_ended = True
 
     def close(self) -> None:
-        """Stop taking snapshots, and store the present ones; drop the updates that wait."""
+        """Stop taking snapshots, and store the present ones; drop the updates that wait.
+
+        If no update waits or may be lost, the snapshots that all subscriptions have passed are not needed again.
+        """
         self.stop()
+        is_done = not any(queue.has_updates for queue in self._queues())
         for queue in self._queues():
             queue.forget_updates()
-        if self._unsaved:
-            self._save()
+        if is_done:
+            self._stored.save_unpassed(self._caches.values())
+        else:
+            self._stored.save(self._passed)
 
     # -- taking snapshots ---------------------------------------------------------------------------------------
 
@@ -222,23 +218,16 @@ class TopicSnapshots:
                     self._completed(snapshot)
 
     def _completed(self, snapshot: Snapshot) -> None:
-        count = self._topic.ledger.count
-        for cache in (self._recent, *self._caches.values()):
-            cache.add(snapshot, count)
-        self._unsaved = True
-        if self._now() >= self._saved_at + SAVE_INTERVAL_S:
-            self._save()
+        self._stored.add(snapshot, self._now(), self._passed)
+        for cache in self._caches.values():
+            cache.add(snapshot, self._topic.ledger.count)
         for subscription in self._replicated():
             self._flush(subscription)
 
-    def _save(self) -> None:
-        """Store the snapshots that a subscription has not passed, and the last one that all have passed."""
-        self._saved_at, self._unsaved = self._now(), False
-        passed = min((each.cursor.state.mark_delete_position for each in self._replicated()), default=None)
-        kept = list(self._recent)
-        while passed is not None and len(kept) > 1 and kept[1].local <= passed:
-            del kept[0]
-        self._topic.ledger.note_property(SNAPSHOTS_PROPERTY, encode_snapshots(kept))
+    @property
+    def _passed(self) -> Position | None:
+        """Position up to which all replicated subscriptions have acknowledged everything; None without any."""
+        return min((each.cursor.state.mark_delete_position for each in self._replicated()), default=None)
 
     # -- subscriptions here --------------------------------------------------------------------------------------
 

@@ -11,7 +11,7 @@ from magnetar.base.errors import DiskFullError, RequestError
 from magnetar.base.life import Life
 from magnetar.base.limits import KEEP_ALIVE_INTERVAL_SECONDS
 from magnetar.base.position import EARLIEST, Position
-from magnetar.broker.replication.snapshots import SNAPSHOTS_PROPERTY
+from magnetar.broker.replication.stored_snapshots import SNAPSHOTS_PROPERTY
 from magnetar.broker.topic.lifecycle import Event
 from magnetar.geo.snapshots.claims import claimed
 from magnetar.metadata.policies import Policies
@@ -446,6 +446,19 @@ def test_an_update_that_the_target_confirmed_is_not_repeated() -> None:
         pipe.attach(permits=1000)
         assert updates_in(pipe) == 0
         pipe.run()
+
+
+@pytest.mark.parametrize("is_confirmed", [True, False])
+def test_an_unloaded_topic_repeats_only_updates_that_may_be_lost(*, is_confirmed: bool) -> None:
+    mesh = acknowledged_with_update()
+    pipe, ewr = mesh.pipes["ewr", "jfk"], mesh.clusters["ewr"]
+    if is_confirmed:
+        pipe.run()
+    for _ in range(2):
+        ewr.do(lambda: ewr.topics.unload(TOPIC))
+        assert ewr.topic().snapshots is not None
+        pipe.attach(permits=1000)
+        assert updates_in(pipe) == (0 if is_confirmed else 1)
 
 
 @pytest.mark.parametrize("entries", [0, 1])

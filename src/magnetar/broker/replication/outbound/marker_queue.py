@@ -81,6 +81,11 @@ class MarkerQueue:
         """Return the number of waiting markers."""
         return len(self._waiting)
 
+    @property
+    def has_updates(self) -> bool:
+        """Return whether an update waits, or was sent and is not confirmed."""
+        return bool(self._handed) or any(marker.update_of is not None for marker in self._waiting)
+
     def put(self, marker: QueuedMarker) -> bool:
         """Append a marker; an update of a subscription replaces its waiting one.
 
