@@ -225,17 +225,18 @@ class LagLimit:
         The order of the calls is kept. Receipts do not wait when the topic is closing, since clients would send entries
         without a receipt again.
         """
-        gate, now = self.gate, self._now()
-        if gate is None or self._topic.is_closing or self._counts_nobody:
+        gate, now = self._present_gate, self._now()
+        if self._topic.is_closing or (gate is None and not self._queue):
             write()
-        elif not self._queue and not self._is_unknown and gate.may_promise(last, now):
+        elif gate is not None and not self._queue and not self._is_unknown and gate.may_promise(last, now):
             gate.promised(last, now)
             write()
         else:
             if self._queue is None:
                 self._queue = _Queue()
             self._withhold(self._queue, _Withheld(session, last, receipts, write))
-            self._note_throttled(now)
+            if gate is not None:
+                self._note_throttled(now)
 
     def behind_receipts(self, session: ProducerSession, write: Callable[[], None], answers: int = 1) -> None:
         """Call ``write``, which writes ``answers``, after the withheld receipts of ``session``; at once without any."""
@@ -285,20 +286,19 @@ class LagLimit:
             self._timer.cancel()
 
     def _release(self) -> None:
-        gate, now = self.gate, self._now()
-        if gate is None or self._counts_nobody:
-            self.release_all()
-            return
-        confirmed = self._confirmed(self._known)
-        if confirmed is None:
-            return
-        gate.confirm(confirmed, now)
+        gate, now = self._present_gate, self._now()
+        if gate is not None:
+            confirmed = self._confirmed(self._known)
+            if confirmed is None:
+                return
+            gate.confirm(confirmed, now)
         room = WRITTEN_AT_ONCE_MAX
-        while self._queue and gate.may_promise(self._queue[0].last, now):
+        while self._queue and (gate is None or gate.may_promise(self._queue[0].last, now)):
             if not room:
                 self._environment.turns.soon(self._release, self._topic.share)
                 return
-            gate.promised(self._queue[0].last, now)
+            if gate is not None:
+                gate.promised(self._queue[0].last, now)
             self._write_oldest(self._queue)
             room -= 1
 
@@ -316,6 +316,11 @@ class LagLimit:
         if self.gate is None or self._is_unknown:
             return None
         return self.gate.at_risk(self._topic.ledger.last_confirmed_entry)
+
+    @property
+    def _present_gate(self) -> ReceiptGate | None:
+        """The gate; None if nothing is limited now."""
+        return None if self._counts_nobody else self.gate
 
     @property
     def _counts_nobody(self) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from structlog.testing import capture_logs
@@ -12,14 +13,13 @@ from magnetar.admin.topic_service import StatsOptions
 from magnetar.broker.admin.stats import topic_stats
 from magnetar.broker.publish import lag_limit
 from magnetar.broker.publish.lag_limit import CALM_S
+from magnetar.broker.publish.receipt_gate import NO_BOUND
 from magnetar.sim.cluster import NAMESPACE, TOPIC, Client, Cluster, entry
 from magnetar.sim.pipe import Pipe, read_all
 from magnetar.sim.virtual.loop import HandLoop
 from magnetar.wire import commands
 
 if TYPE_CHECKING:
-    import pytest
-
     from magnetar.admin.models.topics import TopicStats
 
 
@@ -253,22 +253,28 @@ def test_refusals_behind_receipts_count_so_that_a_client_cannot_pile_them_up() -
     assert scenario.stats().withheld_receipts == 0
 
 
-def test_many_withheld_receipts_are_written_in_several_turns(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("limit_then", [9, NO_BOUND])
+def test_many_withheld_receipts_are_written_in_several_turns(monkeypatch: pytest.MonkeyPatch, limit_then: int) -> None:
     monkeypatch.setattr(lag_limit, "WRITTEN_AT_ONCE_MAX", 2)
     scenario = LagScenario("jfk", max_at_risk_messages=0)
     for _ in range(5):
         scenario.send(1)
-    limit = scenario.source.topic().lag_limit
-    release, written = limit._release, []
+    topic = scenario.source.topic()
+    limit = topic.lag_limit
+    assert limit._queue is not None
+    (session,) = limit._queue.of_session
+    release, written = limit._release, list[int | str]()
 
     def counting() -> None:
         before = limit.withheld
         release()
         written.append(before - limit.withheld)
+        if len(written) == 1:
+            limit.after(session, topic.ledger.last_confirmed_entry, 1, lambda: written.append("a later one"))
 
     monkeypatch.setattr(limit, "_release", counting)
-    scenario.policies(max_at_risk_messages=9)
-    assert [each for each in written if each] == [2, 2, 1]
+    scenario.policies(max_at_risk_messages=limit_then)
+    assert [each for each in written if each] == [2, 2, "a later one", 2]
     assert scenario.receipts() == [0, 1, 2, 3, 4]
 
 
