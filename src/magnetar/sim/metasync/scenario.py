@@ -97,8 +97,9 @@ _FEATURES = (
 def draw(seed: int, groups: Iterable[Group], clusters: int | None = None, steps: int | None = None) -> MetadataScenario:
     """Draw the scenario of a seed; ``clusters`` and ``steps`` override the drawn values."""
     chance = Random(f"metadata scenario {seed}")
-    count = clusters or chance.choice((3, 3, 3, 4, 2))
-    size = steps or chance.choices(_SIZES, (40, 40, 15, 5))[0]
+    # Always drawn: a given value must not change the values after it.
+    drawn = chance.choice((3, 3, 3, 4, 2)), chance.choices(_SIZES, (40, 40, 15, 5))[0]
+    count, size = clusters or drawn[0], steps or drawn[1]
     snapshot_s = chance.choice((0.0, 1.0, 3.0, 12.0))
     joins = bool(snapshot_s) and chance.random() < 0.4
     is_lossy = bool(snapshot_s) and chance.random() < 0.7
