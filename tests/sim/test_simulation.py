@@ -27,6 +27,12 @@ def test_metadata_agree_with_the_oracle(seed: int) -> None:
     assert not verdict.violation, verdict.command
 
 
+def test_a_tenant_that_was_deleted_and_created_elsewhere_has_the_clusters_of_its_creation() -> None:
+    """In this run a cluster takes both at once, over edits of its own."""
+    verdict = judge_metadata(636)
+    assert not verdict.violation, verdict.command
+
+
 def test_a_message_that_is_refused_for_long_makes_no_flood() -> None:
     """In this run a producer moved to a cluster that refuses one of its messages, and resends all of them."""
     assert judge(6758).entries < 10_000

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from magnetar.metadata.store import Put
 from magnetar.sim.metasync.replay import (
@@ -33,6 +33,13 @@ RECORDS, OUTBOX, CLOCK = f"{ROOT}/records", f"{ROOT}/outbox", f"{ROOT}/clock"
 Record = dict[str, Any]
 
 _NO_RECORD: Record = {"edits": {}}
+
+
+class _Own(NamedTuple):
+    """The fields that belong to a cluster, and the last deletion of the document that was known there."""
+
+    fields: dict[str, Any]
+    deleted: list[Any] | None
 
 
 class Cluster(Protocol):
@@ -69,7 +76,7 @@ class History:
         """Several ones only if they were adopted at the start."""
         self.deleted_locally: dict[tuple[str, str], None] = {}
         """Clusters and paths of topics that were deleted there and may be absent there."""
-        self.own: dict[tuple[str, str], dict[str, Any]] = {}
+        self._own: dict[tuple[str, str], _Own] = {}
         """By cluster and path, the fields of a document that belong to the cluster."""
         self._newest: dict[str, Stamp] = {}
         """By cluster, the newest timestamp of a durable change on its disk."""
@@ -127,12 +134,8 @@ class History:
 
     def ended(self, draft: Draft, error: StorageError | None) -> None:
         """Record that a change is durable or has failed."""
-        key = draft.site.name, draft.path
         if error is None:
-            if draft.after is None:
-                self.own.pop(key, None)
-            else:
-                self.own[key] = own(draft.kind, draft.after)
+            self._note_own(draft.site, draft.path, draft.after)
         change = draft.change
         if change is None or not change.stamp.cluster:
             return
@@ -154,6 +157,28 @@ class History:
                 made = {unit: edit[0] for unit, edit in record["edits"].items() if Stamp(*edit[1:4]) == stamp}
                 edits = {unit: value for unit, value in made.items() if is_shared(kind, unit)}
                 self._add(Change(site.name, path, kind, edits, created=True, stamp=stamp, state=State.DURABLE))
+
+    # -- fields that belong to a cluster ----------------------------------------------------------------------------
+
+    def _note_own(self, site: Cluster, path: str, document: dict[str, Any] | None) -> None:
+        kind = kind_of(path)
+        self._own.pop((site.name, path), None)
+        if document is not None and kind is not None:
+            deleted = record_of(site.metadata, path).get("deleted")
+            self._own[site.name, path] = _Own(own(kind, document), deleted)
+
+    def deleted_in(self, site: Cluster, path: str) -> None:
+        """Note that a document does not exist in a cluster any more."""
+        self._own.pop((site.name, path), None)
+
+    def own_fields(self, site: Cluster, path: str) -> dict[str, Any] | None:
+        """Return the fields of a document that were set in a cluster and belong to it; None if none are known.
+
+        A document that was deleted elsewhere and created again since has those of its creation.
+        """
+        found = self._own.get((site.name, path))
+        is_same = found is not None and record_of(site.metadata, path).get("deleted") == found.deleted
+        return found.fields if found is not None and is_same else None
 
     # -- events -----------------------------------------------------------------------------------------------------
 
@@ -184,12 +209,9 @@ class History:
         for change in self._made_in(site):
             if change.state in (State.PENDING, State.FAILED):
                 change.state = State.DURABLE if change.stamp in found else State.LOST
-        for name, path in list(self.own):
+        for name, path in list(self._own):
             if name == site.name:
-                document, kind = _json(site.metadata, path), kind_of(path)
-                self.own.pop((name, path))
-                if document is not None and kind is not None:
-                    self.own[name, path] = own(kind, document)
+                self._note_own(site, path, _json(site.metadata, path))
         self._check_outbox(site)
         clock = site.metadata.get(CLOCK)
         newest = (0, 0) if clock is None else Stamp(*json.loads(clock.value))[:2]
@@ -212,7 +234,7 @@ class History:
             change.published = True  # the outbox is lost
         self.left(site)
         self._newest.pop(site.name, None)
-        for of in (self.own, self.deleted_locally):
+        for of in (self._own, self.deleted_locally):
             for key in [key for key in of if key[0] == site.name]:
                 del of[key]
 

@@ -76,7 +76,7 @@ class Agreement(Invariant):
                 unit, actual, wanted = difference
                 about = [change for change in changes if unit in change.units]
                 return f"{path} in {site.name} has {unit} {actual} instead of {wanted}: {_last(about)}"
-            kept = history.own.get((site.name, path))
+            kept = history.own_fields(site, path)
             if kept is not None and own(kind, document) != kept:
                 return f"{path} in {site.name} has {own(kind, document)}, but {kept} was set there"
         return ""

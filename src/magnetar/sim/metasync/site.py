@@ -123,7 +123,7 @@ class SynchronizedSite(Site):
 
     def _document_changed(self, change: Change) -> None:
         if change.after is None:
-            self.history.own.pop((self.name, change.path), None)
+            self.history.deleted_in(self, change.path)
 
     def _partitions_changed(self, change: Change) -> None:
         """M: the number of partitions never shrinks."""
