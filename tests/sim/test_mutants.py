@@ -39,6 +39,12 @@ def first_found(name: str, seeds: int) -> int | None:
         return next((seed for seed in range(seeds) if judged(seed).violation), None)
 
 
+@pytest.mark.parametrize("name", sorted(MUTANTS | METADATA_MUTANTS))
+def test_every_mutant_replaces_what_the_code_has(name: str) -> None:
+    with mutated(name):
+        pass
+
+
 @pytest.mark.timeout(300)
 @pytest.mark.parametrize("name", QUICKLY_FOUND)
 def test_mutants_are_found_within_a_few_seeds(name: str) -> None:

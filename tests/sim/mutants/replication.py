@@ -72,9 +72,10 @@ def link_begun_at_the_end(_: Any) -> Any:
 
 
 def confirmed_when_sent(original: Any) -> Any:
-    def mutant(self: OwnEntries, consumer: Consumer, position: Position, entry: bytes) -> None:
-        original(self, consumer, position, entry)
+    def mutant(self: OwnEntries, consumer: Consumer, position: Position, entry: bytes, oldest: Position) -> bytes:
+        frame: bytes = original(self, consumer, position, entry, oldest)
         self._link.confirm(position)
+        return frame
 
     return mutant
 
@@ -135,7 +136,7 @@ MUTANTS: dict[str, Mutant] = {
     "an unknown replication backlog told as 0": (LinkLag, "backlog", unknown_backlog_told_as_zero),
     "the clusters that a message is meant for ignored": (wire_entry, "replicate_to", chosen_clusters_ignored),
     "a new link begun at the end of the log": (TopicLinks, "_start", link_begun_at_the_end),
-    "an entry confirmed when it is sent": (OwnEntries, "_send", confirmed_when_sent),
+    "an entry confirmed when it is sent": (OwnEntries, "_take", confirmed_when_sent),
     "a link that was closed not tried again": (SourceLink, "closed", closed_link_not_tried_again),
     "a link that was refused not tried again": (SourceLink, "refused", refused_link_not_tried_again),
     "a replication delay told though nothing waits": (LinkLag, "delay_s", delay_told_where_there_is_none),
