@@ -29,6 +29,8 @@ QUICKLY_FOUND = [
     "links forgotten when trimming",
     "ledger ids of a new disk begin at 1",
     "nothing trimmed",
+    "progress published before it is durable",
+    "an event acknowledged before it is durable",
 ]
 
 

@@ -13,6 +13,7 @@ from magnetar.sim.invariants import INVARIANTS
 from magnetar.sim.limits import small_limits
 from magnetar.sim.scenario import draw
 from magnetar.sim.simulation import Simulation
+from magnetar.sim.speaking import progress_watched
 from magnetar.sim.workload import Workload
 
 if TYPE_CHECKING:
@@ -117,6 +118,11 @@ def verdict_of(simulation: Simulation, seed: int, *, clusters: int, entries: int
 
 
 def _run(simulation: Simulation) -> None:
+    with progress_watched(simulation.checks.violate):
+        _work(simulation)
+
+
+def _work(simulation: Simulation) -> None:
     workload = Workload(simulation)
     simulation.run(1.0)
     workload.begin()

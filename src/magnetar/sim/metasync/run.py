@@ -22,6 +22,7 @@ from magnetar.sim.metasync.faults import (
 from magnetar.sim.metasync.invariants import Agreement, Bounds
 from magnetar.sim.metasync.scenario import draw
 from magnetar.sim.metasync.simulation import MetadataSimulation
+from magnetar.sim.metasync.speaking import events_watched
 from magnetar.sim.run import carried_out, missing, verdict_of, wait
 from magnetar.sim.workload import Workload
 
@@ -71,6 +72,11 @@ def simulate(seed: int, clusters: int | None = None, steps: int | None = None) -
 
 
 def _run(simulation: MetadataSimulation) -> None:
+    with events_watched(simulation.checks.violate):
+        _work(simulation)
+
+
+def _work(simulation: MetadataSimulation) -> None:
     scenario = cast("MetadataScenario", simulation.scenario)
     workload = Workload(simulation)
     simulation.run(1.0)
