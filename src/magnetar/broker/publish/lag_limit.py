@@ -334,8 +334,8 @@ class LagLimit:
     @property
     def reason(self) -> str | None:
         """Reason why publishing is throttled; None if it is not."""
-        gate = self.gate
-        if gate is None or self.throttled_since is None or self._counts_nobody:
+        gate = self._present_gate
+        if gate is None or self.throttled_since is None:
             return None
         if self._is_unknown:
             unknown = sorted(each.target for each in self._counted if not each.target_position.is_known)

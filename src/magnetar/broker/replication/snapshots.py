@@ -141,8 +141,9 @@ class TopicSnapshots:
         If no update waits or may be lost, the snapshots that all subscriptions have passed are not needed again.
         """
         self.stop()
-        is_done = not any(queue.has_updates for queue in self._queues())
-        for queue in self._queues():
+        queues = self._queues()
+        is_done = not any(queue.has_updates for queue in queues)
+        for queue in queues:
             queue.forget_updates()
         if is_done:
             self._stored.save_unpassed(self._caches.values())
@@ -218,7 +219,8 @@ class TopicSnapshots:
                     self._completed(snapshot)
 
     def _completed(self, snapshot: Snapshot) -> None:
-        self._stored.add(snapshot, self._now(), self._passed)
+        if self._stored.add(snapshot, self._now()):
+            self._stored.save(self._passed)
         for cache in self._caches.values():
             cache.add(snapshot, self._topic.ledger.count)
         for subscription in self._replicated():

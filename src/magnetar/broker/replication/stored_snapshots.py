@@ -31,13 +31,14 @@ class StoredSnapshots:
         self._saved_at = now
         self._unsaved = False
 
-    def add(self, snapshot: Snapshot, now: float, passed: Position | None) -> None:
-        """Add a snapshot, and save if the last time was long ago; for ``passed`` see ``save``."""
+    def add(self, snapshot: Snapshot, now: float) -> bool:
+        """Add a snapshot; return whether it is time to save."""
         self.recent.add(snapshot, self._ledger.count)
         self._unsaved = True
-        if now >= self._saved_at + SAVE_INTERVAL_S:
+        is_due = now >= self._saved_at + SAVE_INTERVAL_S
+        if is_due:
             self._saved_at = now
-            self.save(passed)
+        return is_due
 
     def save(self, passed: Position | None) -> None:
         """Store the snapshots that a subscription has not passed, and the last one that all have passed.
