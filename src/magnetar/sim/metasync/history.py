@@ -177,8 +177,9 @@ class History:
         A document that was deleted elsewhere and created again since has those of its creation.
         """
         found = self._own.get((site.name, path))
-        is_same = found is not None and record_of(site.metadata, path).get("deleted") == found.deleted
-        return found.fields if found is not None and is_same else None
+        if found is None or record_of(site.metadata, path).get("deleted") != found.deleted:
+            return None
+        return found.fields
 
     # -- events -----------------------------------------------------------------------------------------------------
 
