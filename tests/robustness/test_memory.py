@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
 import socket
 import threading
 from typing import TYPE_CHECKING
@@ -10,8 +11,9 @@ from typing import TYPE_CHECKING
 import pytest
 
 from magnetar.wire.frame import encode_command
+from magnetar.wire.proto import pulsar_api_pb2 as pb
 from tests.kit.broker import Broker
-from tests.kit.raw import RawConnection, command, entry
+from tests.kit.raw import RawConnection, command, entry, name_of, part_of
 from tests.kit.wait import wait_until
 
 if TYPE_CHECKING:
@@ -121,3 +123,26 @@ def test_clients_that_stop_in_large_frames_hold_little_and_hold_up_nobody(broker
         with RawConnection.connected(broker.service_url) as large:
             large.create_producer("persistent://public/default/large")
             large.publish(LARGE)
+
+
+def is_accepted(connection: RawConnection, number: int) -> bool:
+    """Subscribe to a topic; return False if the memory is used up."""
+    fields = {"topic": f"persistent://public/default/many-{number}", "consumer_id": number}
+    answer = connection.decision(
+        "SUBSCRIBE", "SUCCESS", "ERROR", subscription="s", subType=pb.CommandSubscribe.Shared, **fields
+    )
+    if name_of(answer) == "SUCCESS":
+        return True
+    assert "The memory of the broker is used up (memoryLimitMB)" in part_of(answer).message
+    return False
+
+
+def test_after_clients_that_used_up_the_memory_with_topics_others_are_accepted(tmp_path: Path) -> None:
+    settings = {"memoryLimitMB": 192, "brokerUnloadInactiveTopicsFrequencySeconds": 1}
+    with Broker(tmp_path, settings=settings) as broker:
+        with RawConnection.connected(broker.service_url) as connection:
+            topics = next(number for number in itertools.count() if not is_accepted(connection, number))
+        assert topics > 1_000
+        assert broker.resident_bytes() > 0.85 * 192 * MEBIBYTE
+        with RawConnection.connected(broker.service_url) as connection:
+            wait_until(lambda: is_accepted(connection, topics), what="another client is accepted")

@@ -54,7 +54,8 @@ class Environment:
     memory: MemoryBudget
     """Memory held for clients."""
     resident_bytes: Callable[[], int] = lambda: 0
-    """Measures the memory of the process. The default, for simulated brokers, never reaches a limit."""
+    allocated_blocks: Callable[[], int] = lambda: 0
+    """Measure the memory of the process (``ObjectMemory``). The defaults, for simulated brokers, reach no limit."""
     stalls: LoopStalls = field(default_factory=LoopStalls)
     loss_boundaries: Sequence[int] = ()
     """Ledger ids, ascending: confirmed entries in lower ledgers may be lost (see ``bring_to_agreement``)."""
@@ -86,7 +87,8 @@ class Environment:
         object.__setattr__(self, "started_with", self.config)
         object.__setattr__(self, "sliced", SlicedWork(self.loop, self.clock))
         object.__setattr__(self, "slices", SharedSlices(self.loop, self.clock))
-        object.__setattr__(self, "objects", ObjectMemory(self.memory.limits.total, self.clock, self.resident_bytes))
+        measures = self.resident_bytes, self.allocated_blocks
+        object.__setattr__(self, "objects", ObjectMemory(self.memory.limits.total, self.clock, *measures))
         object.__setattr__(self, "retired", Retired(self.loop, self.clock, self.sliced))
         object.__setattr__(self, "policies", PoliciesOfTopics(self.config, self.resources))
         object.__setattr__(self, "schemas", SchemaRegistry(self.config, self.metadata, self.loop))

@@ -36,6 +36,7 @@ from magnetar.broker.resources.memory import MemoryBudget
 from magnetar.broker.resources.memory_limits import memory_limits
 from magnetar.broker.resources.memory_trim import MemoryTrim
 from magnetar.broker.resources.process import (
+    allocated_blocks,
     connections_max,
     machine_memory_bytes,
     raise_descriptor_limit,
@@ -152,6 +153,7 @@ class Broker:
             turns=LoopTurns(loop, self._clock, time.thread_time),
             memory=memory,
             resident_bytes=resident_bytes,
+            allocated_blocks=allocated_blocks,
             loss_boundaries=loss_boundaries,
             limit_hits=LimitHits(self._log_limit),
         )

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 import structlog
 
 from magnetar.base.errors import MagnetarError, StorageError
+from magnetar.base.limits import Limit
 from magnetar.broker.housekeeping.agenda import Agenda
 from magnetar.broker.housekeeping.idleness import is_unused, maintenance_due_in_s
 from magnetar.broker.loop.slices import SlicedWork
@@ -91,11 +92,15 @@ class IdleTopics:
     # -- unloading ----------------------------------------------------------------------------------------------
 
     async def unload_inactive(self) -> None:
-        """Unload the topics that have been unused for the configured time."""
+        """Unload the topics that have been unused for the configured time; all unused ones if memory is short."""
         inactive_max_s = self._environment.config.brokerUnloadInactiveTopicsMaxInactiveDurationSeconds
         if not inactive_max_s:
             return
-        for name in await self._slices.run(self._inactive(inactive_max_s)):
+        is_short = self._environment.objects.is_short
+        inactive = await self._slices.run(self._inactive(0.0 if is_short else inactive_max_s))
+        if is_short:
+            log.warning("memory_is_short", limit=str(Limit.MEMORY), topics_to_unload=len(inactive))
+        for name in inactive:
             await self._unload_if_unused(name)
 
     def _inactive(self, inactive_max_s: float) -> Generator[None, None, list[TopicName]]:

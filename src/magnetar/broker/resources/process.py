@@ -91,6 +91,11 @@ def resident_bytes() -> int:
     return int(pages) * os.sysconf("SC_PAGE_SIZE")
 
 
+def allocated_blocks() -> int:
+    """Return the number of memory blocks that the objects of this process use."""
+    return sys.getallocatedblocks()
+
+
 def tune() -> None:
     """Apply the settings to this process."""
     sys.setswitchinterval(SWITCH_INTERVAL_S)

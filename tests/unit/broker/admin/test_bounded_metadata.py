@@ -30,7 +30,7 @@ class Admission:
     def __init__(self) -> None:
         self.used = 0
         self.inner = MemoryMetadataStore(SystemClock())
-        memory = ObjectMemory(1_000, self, lambda: self.used)
+        memory = ObjectMemory(1_000, self, lambda: self.used, lambda: 1)
         self.namespaces = Resources.over(BoundedMetadataStore(self.inner, memory)).namespaces
         self._now = 0.0
 

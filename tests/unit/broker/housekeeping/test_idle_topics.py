@@ -14,6 +14,7 @@ from magnetar.broker.housekeeping.idle_topics import MAINTENANCE_INTERVAL_MAX_S,
 from magnetar.broker.housekeeping.maintenance import Maintenance
 from magnetar.broker.loop import slices
 from magnetar.broker.loop.slices import at_once
+from magnetar.broker.resources.objects import ObjectMemory
 from magnetar.ledger.rollover import ManagedLedgerConfig
 from magnetar.metadata.policies import Policies
 from magnetar.metadata.resources import managed_ledger_path
@@ -23,6 +24,8 @@ from magnetar.wire import commands
 
 if TYPE_CHECKING:
     from collections.abc import Coroutine
+
+OTHER = TopicName.parse("persistent://public/default/other")
 
 HOUR_S = 3600.0
 CHECK_S = 120.0
@@ -145,6 +148,17 @@ def test_a_topic_stays_loaded_if(targets: tuple[str, ...], seconds: float) -> No
     idle.cluster.topic()
     idle.unload_inactive()
     idle.wait(10 * HOUR_S)
+    idle.unload_inactive()
+    assert idle.loaded == [TOPIC]
+
+
+def test_unused_topics_are_unloaded_at_once_if_memory_is_short() -> None:
+    idle = Idle()
+    idle.cluster.topic(OTHER)
+    client = idle.cluster.client()
+    client.produce()
+    memory = ObjectMemory(100, idle.cluster.clock, lambda: 91, lambda: 1)
+    object.__setattr__(idle.cluster.environment, "objects", memory)
     idle.unload_inactive()
     assert idle.loaded == [TOPIC]
 

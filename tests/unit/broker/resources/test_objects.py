@@ -40,7 +40,7 @@ class FullCluster(Cluster):
 
     def fill(self) -> None:
         total = self.environment.memory.limits.total
-        object.__setattr__(self.environment, "objects", ObjectMemory(total, self.clock, lambda: total))
+        object.__setattr__(self.environment, "objects", ObjectMemory(total, self.clock, lambda: total, lambda: 1))
 
 
 def refused(client: Client) -> None:
@@ -100,7 +100,7 @@ def test_links_can_add_topics() -> None:
 
 def test_the_memory_is_measured_from_time_to_time() -> None:
     cluster, measured = Cluster(), Measured()
-    objects = ObjectMemory(100, cluster.clock, measured)
+    objects = ObjectMemory(100, cluster.clock, measured, lambda: 1)
     objects.check()
     measured.bytes = 91
     objects.check()
@@ -113,3 +113,76 @@ def test_the_memory_is_measured_from_time_to_time() -> None:
     measured.bytes = 90
     cluster.loop.advance(CHECK_INTERVAL_S)
     objects.check()
+
+
+class Process:
+    """The memory of a process, which Python does not return to the system."""
+
+    def __init__(self, total: int) -> None:
+        self.bytes = self.blocks = 0
+        self.cluster = Cluster()
+        self.objects = ObjectMemory(total, self.cluster.clock, lambda: self.bytes, lambda: self.blocks)
+
+    def is_full(self, resident: int, blocks: int) -> bool:
+        self.bytes, self.blocks = resident, blocks
+        self.cluster.loop.advance(CHECK_INTERVAL_S)
+        return self.objects.is_full
+
+
+def test_freed_memory_is_used_again_although_the_process_stays_as_large() -> None:
+    process = Process(100)
+    assert process.is_full(91, 1_000)
+    assert process.is_full(91, 901)
+    assert not process.is_full(91, 900)
+    assert process.is_full(91, 950)
+
+
+def test_memory_is_short_until_much_of_it_is_free() -> None:
+    process = Process(100)
+    assert not process.is_full(90, 999)
+    assert not process.objects.is_short
+    assert process.is_full(91, 1_000)
+    assert process.objects.is_short
+    assert not process.is_full(91, 601)
+    assert process.objects.is_short
+    assert not process.is_full(91, 600)
+    assert not process.objects.is_short
+
+
+def test_memory_is_short_too_while_the_process_is_just_below_the_limit() -> None:
+    process = Process(100)
+    assert process.is_full(91, 1_000)
+    assert not process.is_full(89, 1_000)
+    assert process.objects.is_short
+    assert not process.is_full(79, 1_000)
+    assert not process.objects.is_short
+
+
+def test_memory_outside_of_blocks_counts_up_to_the_limit() -> None:
+    process = Process(100)
+    assert process.is_full(91, 1_000)
+    assert not process.is_full(100, 500)
+    assert process.is_full(101, 500)
+
+
+def test_a_process_above_its_limit_uses_freed_memory_and_does_not_grow() -> None:
+    process = Process(100)
+    assert process.is_full(120, 1_000)
+    assert not process.is_full(120, 500)
+    assert process.is_full(121, 500)
+
+
+def test_the_blocks_are_compared_with_those_when_the_memory_became_full() -> None:
+    process = Process(100)
+    assert process.is_full(91, 1_000)
+    assert not process.is_full(90, 400)
+    assert not process.is_full(91, 500)
+    assert process.is_full(91, 901)
+
+
+def test_a_process_that_has_returned_memory_may_use_more_blocks_later() -> None:
+    process = Process(100)
+    assert process.is_full(91, 1_000)
+    assert not process.is_full(79, 1_000)
+    assert process.is_full(91, 2_000)
+    assert not process.is_full(91, 1_500)
