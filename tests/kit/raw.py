@@ -144,10 +144,17 @@ class RawConnection:
                 if name_of(frame) == name and condition(part_of(frame)):
                     return self._frames.pop(index)
             checked = len(self._frames)
-            if not self._receive(deadline):
-                came = [(name_of(frame), str(part_of(frame))) for frame in self._frames]
-                message = f"closed while waiting for {name}; before that came {came}"
+            try:
+                is_open = self._receive(deadline)
+            except TimeoutError:
+                message = f"timed out while waiting for {name}; before that came {self._came()}"
+                raise TimeoutError(message) from None
+            if not is_open:
+                message = f"closed while waiting for {name}; before that came {self._came()}"
                 raise ClosedByPeerError(message)
+
+    def _came(self) -> list[tuple[str, str]]:
+        return [(name_of(frame), str(part_of(frame))) for frame in self._frames]
 
     def is_closed_by_peer(self, within_s: float = ANSWER_TIMEOUT_S) -> bool:
         """Return whether the peer closes the connection; commands before that are kept, and PINGs are answered."""
