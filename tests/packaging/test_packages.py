@@ -77,7 +77,7 @@ def test_the_metadata_name_the_extras_and_the_license(wheel: Path) -> None:
     required = metadata.get_all("Requires-Dist", [])
     assert len([each for each in required if "extra ==" not in each]) == len(project["dependencies"])
     pyspark = {each.partition("; ")[2] for each in required if each.startswith("pyspark")}
-    assert pyspark == {"extra == 'pipeline'", "extra == 'demo'"}
+    assert pyspark == {"extra == 'spark'", "extra == 'pipeline'", "extra == 'demo'"}
     assert metadata["Version"] == __version__
 
 

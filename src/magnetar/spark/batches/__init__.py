@@ -1,0 +1,1 @@
+"""Messages of stored entries as Arrow columns, without a Python loop per message."""

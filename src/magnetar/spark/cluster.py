@@ -1,0 +1,81 @@
+"""The cluster, as the driver plans a read: topics, partitions, ledgers and positions by time."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Self
+
+from magnetar.admin.client import AdminClient
+from magnetar.base.errors import ConfigurationError, InvalidTopicNameError
+from magnetar.base.names import NamespaceName, TopicName
+from magnetar.base.position import Position
+from magnetar.spark.ranges import Ledger
+
+if TYPE_CHECKING:
+    from magnetar.spark.options import ReadOptions
+
+_PATTERN = re.compile(r"(persistent://)?(?P<tenant>[^/]+)/(?P<namespace>[^/]+)/(?P<expression>.+)")
+
+
+class Cluster:
+    """Questions to the admin API. Every method raises as AdminClient."""
+
+    def __init__(self, options: ReadOptions) -> None:
+        """Create a client of the admin URL; nothing is sent yet."""
+        self._options = options
+        self._admin = AdminClient(options.admin_url)
+
+    def __enter__(self) -> Self:
+        """Close at the end of the block."""
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Close."""
+        self._admin.close()
+
+    def topics(self) -> list[str]:
+        """Return the topics that the options name, and partitions instead of partitioned topics, sorted.
+
+        Raises ConfigurationError for an invalid name or pattern.
+        """
+        names = self._matching() if self._options.topics_pattern else self._named()
+        return sorted({str(part) for name in names for part in self._partitions(name)})
+
+    def ledgers(self, topic: str) -> list[Ledger]:
+        """Return the ledgers of a topic in order, with the entries that are stored now."""
+        stats = self._admin.topics.internal_stats(TopicName.parse(topic))
+        last = Position.parse(stats["lastConfirmedEntry"])
+        ledgers = [Ledger(one["ledgerId"], one["entries"], one["size"]) for one in stats["ledgers"]]
+        if ledgers and ledgers[-1].ledger_id == last.ledger_id:
+            # The list states the entries of closed ledgers only.
+            current = Ledger(last.ledger_id, last.entry_id + 1, stats["currentLedgerSize"])
+            ledgers[-1] = current
+        return [ledger for ledger in ledgers if ledger.entries > 0]
+
+    def _named(self) -> list[TopicName]:
+        texts = self._options.topic or self._options.topics
+        names = [text.strip() for text in texts.split(",")]
+        try:
+            return [TopicName.parse(name) for name in names]
+        except InvalidTopicNameError as error:
+            raise ConfigurationError(str(error)) from None
+
+    def _matching(self) -> list[TopicName]:
+        """Return the topics that match the pattern as a whole; partitioned topics match without their partitions."""
+        pattern = self._options.topics_pattern
+        form = _PATTERN.fullmatch(pattern)
+        if form is None:
+            message = f"option topicsPattern: {pattern!r} is not of the form persistent://tenant/namespace/expression"
+            raise ConfigurationError(message)
+        try:
+            local = re.compile(form["expression"])
+        except re.error as error:
+            message = f"option topicsPattern: {pattern!r}: {error}"
+            raise ConfigurationError(message) from None
+        namespace = NamespaceName(form["tenant"], form["namespace"])
+        names = {name.partitioned_topic for name in self._admin.topics.of_namespace(namespace)}
+        return [name for name in names if local.fullmatch(name.local_name)]
+
+    def _partitions(self, name: TopicName) -> list[TopicName]:
+        count = 0 if name.partition_index >= 0 else self._admin.topics.partitions(name)
+        return [name.partition(index) for index in range(count)] or [name]

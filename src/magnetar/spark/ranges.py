@@ -1,0 +1,116 @@
+"""Ranges of positions, and their division among tasks. Pure.
+
+A position in an offset is the place of the next entry to read. A range includes its start and excludes its end.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import TYPE_CHECKING, NamedTuple
+
+from magnetar.base.position import EARLIEST, Position
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping, Sequence
+
+TASK_BYTES = 128 * 2**20
+"""Bytes of entries that a task reads, unless more tasks are asked for."""
+
+
+class Ledger(NamedTuple):
+    """A ledger of a topic, with the entries that it had when it was looked at."""
+
+    ledger_id: int
+    entries: int
+    size: int
+    """Bytes of the entries."""
+
+
+@dataclass(frozen=True, slots=True)
+class Range:
+    """Entries of a topic, or of a partition, from ``start`` up to and without ``end``."""
+
+    topic: str
+    start: Position
+    end: Position
+    entries: int = 0
+    """Number of entries in the range when it was planned; those of markers give no rows."""
+
+
+def clipped(ledgers: Sequence[Ledger], start: Position, end: Position) -> Iterator[tuple[Position, Position, int]]:
+    """Yield the part of each ledger in the range from ``start`` to ``end``: start, end and bytes; no empty parts."""
+    for ledger in ledgers:
+        first = start.entry_id if start.ledger_id == ledger.ledger_id else 0
+        last = end.entry_id if end.ledger_id == ledger.ledger_id else ledger.entries
+        if start.ledger_id <= ledger.ledger_id <= end.ledger_id and first < min(last, ledger.entries):
+            first, last = max(0, first), min(last, ledger.entries)
+            size = ledger.size * (last - first) // ledger.entries
+            yield Position(ledger.ledger_id, first), Position(ledger.ledger_id, last), size
+
+
+def divided(wanted: Range, ledgers: Sequence[Ledger], parts: int) -> list[Range]:
+    """Divide a range into at most ``parts`` ranges of about equal bytes, in order; none if it has no entries."""
+    pieces = list(clipped(ledgers, wanted.start, wanted.end))
+    total = sum(size for _, _, size in pieces)
+    if not pieces:
+        return []
+    cuts = [wanted.start]
+    share, taken = max(1, math.ceil(total / max(1, parts))), 0
+    for start, end, size in pieces:
+        entries = end.entry_id - start.entry_id
+        # Cut where the bytes so far reach a multiple of the share; entries of one ledger count as equally large.
+        while size and len(cuts) < parts and taken + size > len(cuts) * share:
+            at = start.entry_id + max(1, math.ceil(entries * (len(cuts) * share - taken) / size))
+            if at >= end.entry_id:
+                break
+            cuts.append(Position(start.ledger_id, at))
+        taken += size
+    return [
+        Range(wanted.topic, start, end, entries_in(ledgers, start, end)) for start, end in pairwise([*cuts, wanted.end])
+    ]
+
+
+def entries_in(ledgers: Sequence[Ledger], start: Position, end: Position) -> int:
+    """Return the number of entries from ``start`` up to and without ``end``."""
+    return sum(last.entry_id - first.entry_id for first, last, _ in clipped(ledgers, start, end))
+
+
+def tasks(wanted: Mapping[Range, Sequence[Ledger]], at_least: int) -> list[Range]:
+    """Divide ranges of several topics into tasks of about TASK_BYTES, and at least ``at_least`` tasks if possible."""
+    sizes = {one: sum(size for _, _, size in clipped(ledgers, one.start, one.end)) for one, ledgers in wanted.items()}
+    total = max(1, sum(sizes.values()))
+    divisions = []
+    for one, ledgers in wanted.items():
+        parts = max(math.ceil(sizes[one] / TASK_BYTES), math.ceil(at_least * sizes[one] / total), 1)
+        divisions += divided(one, ledgers, parts)
+    return divisions
+
+
+def up_to_bytes(
+    starts: Mapping[str, Position],
+    ends: Mapping[str, Position],
+    ledgers_of: Callable[[str], Sequence[Ledger]],
+    bytes_max: int,
+) -> dict[str, Position]:
+    """Return ends such that all ranges have about ``bytes_max`` bytes, in proportion to what each topic has.
+
+    Each topic with entries gets at least one, so that every topic makes progress.
+    """
+    pieces = {topic: list(clipped(ledgers_of(topic), starts.get(topic, EARLIEST), end)) for topic, end in ends.items()}
+    total = sum(size for parts in pieces.values() for _, _, size in parts)
+    if total <= bytes_max:
+        return dict(ends)
+    return {topic: _end_of_share(parts, bytes_max / total, ends[topic]) for topic, parts in pieces.items()}
+
+
+def _end_of_share(parts: Sequence[tuple[Position, Position, int]], share: float, end: Position) -> Position:
+    """Return the end of the first ``share`` of the bytes in ``parts``."""
+    left = share * sum(size for _, _, size in parts)
+    for number, (first, last, size) in enumerate(parts):
+        if size > left:
+            entries = int((last.entry_id - first.entry_id) * left / size)
+            return Position(first.ledger_id, first.entry_id + max(entries, 0 if number else 1))
+        left -= size
+    return end

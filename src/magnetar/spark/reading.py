@@ -1,0 +1,138 @@
+"""Entries of a range, read through Pulsar's protocol by a task."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from typing import TYPE_CHECKING, Self
+
+from magnetar.base.errors import MagnetarError, RequestError, ServerError
+from magnetar.base.position import EARLIEST, Position
+from magnetar.client.client import PulsarClient
+from magnetar.client.options import ClientOptions
+from magnetar.spark.batches.messages import Stored
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from magnetar.client.consumer import Consumer, Received
+    from magnetar.spark.ranges import Range
+
+CHUNK_BYTES = 16 * 2**20
+"""Bytes of entries that are parsed at once, unless one entry is larger."""
+
+CHUNK_MESSAGES = 131_072
+"""Messages that are parsed at once, unless one entry has more."""
+
+READ_AHEAD = 20_000
+"""Messages for which a task grants permits."""
+
+ATTEMPTS = 5
+"""Attempts to continue after a lost connection without an entry in between."""
+
+PAUSE_SECONDS = 0.5
+"""Pause before a further attempt."""
+
+ENTRY_TIMEOUT_SECONDS = 30.0
+"""Time to wait for the next entry of a range. Then the task asks again for the newest message of the topic."""
+
+_GONE = (ServerError.TopicNotFound, ServerError.AuthorizationError, ServerError.AuthenticationError)
+"""Refusals that do not change."""
+
+
+class RangeReader:
+    """Reads the entries of one range in order. A lost connection is opened again."""
+
+    def __init__(self, url: str, wanted: Range) -> None:
+        """Create a reader; it connects when it is iterated."""
+        self._url = url
+        self._wanted = wanted
+        self._after = Position(wanted.start.ledger_id, wanted.start.entry_id - 1)
+        self._runner = asyncio.Runner()
+        self._client: PulsarClient | None = None
+        self._consumer: Consumer | None = None
+        self._last = EARLIEST
+        """The newest message of the topic when the consumer was opened."""
+        self.entries = 0
+        """Number of entries that were read."""
+
+    def __enter__(self) -> Self:
+        """Close at the end of the block."""
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Close the connection."""
+        self._runner.run(self._close())
+        self._runner.close()
+
+    def chunks(self) -> Iterator[list[Stored]]:
+        """Yield the entries of the range in chunks; raises the last error when ATTEMPTS have failed."""
+        failures = 0
+        while self._after < self._wanted.end:
+            try:
+                chunk, is_complete = self._runner.run(self._next())
+            except (OSError, MagnetarError) as error:
+                failures += 1
+                if failures >= ATTEMPTS or (isinstance(error, RequestError) and error.code in _GONE):
+                    raise
+                self._drop_consumer()
+                time.sleep(PAUSE_SECONDS)
+                continue
+            failures = 0
+            if chunk:
+                self._after = chunk[-1].position
+                self.entries += len(chunk)
+                yield chunk
+            if is_complete:
+                return
+
+    async def _next(self) -> tuple[list[Stored], bool]:
+        """Return the next chunk, and whether the range has no more."""
+        if self._consumer is None:
+            self._client = self._client or PulsarClient(self._url, ClientOptions())
+            self._consumer = await self._client.read(
+                self._wanted.topic, self._after, read_ahead=READ_AHEAD, creates_topic=False
+            )
+            self._last = await self._consumer.last_position()
+        chunk: list[Stored] = []
+        size = messages = 0
+        at = self._after
+        while size < CHUNK_BYTES and messages < CHUNK_MESSAGES:
+            if at >= self._last:
+                return chunk, True
+            try:
+                received = await self._receive(self._consumer)
+            except (OSError, MagnetarError):
+                self._drop_consumer()
+                if not chunk:
+                    raise
+                break
+            if received.position >= self._wanted.end:
+                return chunk, True
+            at = received.position
+            chunk.append(Stored(at, received.metadata, received.entry))
+            size += len(received.entry)
+            messages += max(1, received.metadata.num_messages_in_batch)
+        return chunk, False
+
+    async def _receive(self, consumer: Consumer) -> Received:
+        """Return the next entry; raises TimeoutError after ENTRY_TIMEOUT_SECONDS."""
+        if consumer.waiting:
+            return await consumer.receive()
+        try:
+            async with asyncio.timeout(ENTRY_TIMEOUT_SECONDS):
+                return await consumer.receive()
+        except TimeoutError:
+            message = f"no entry of {self._wanted.topic} after {self._after} within {ENTRY_TIMEOUT_SECONDS:g} s"
+            raise TimeoutError(message) from None
+
+    def _drop_consumer(self) -> None:
+        if self._consumer is not None:
+            self._consumer.close()
+            self._consumer = None
+
+    async def _close(self) -> None:
+        self._drop_consumer()
+        if self._client is not None:
+            self._client.close()
+        await asyncio.sleep(0)  # what was written is sent at the end of this turn

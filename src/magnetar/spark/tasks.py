@@ -1,0 +1,45 @@
+"""The work of one task: the rows of a range."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from pyspark.sql.datasource import InputPartition
+from pyspark.sql.pandas.types import to_arrow_schema
+
+from magnetar.base.names import TopicName
+from magnetar.spark.batches.messages import parse
+from magnetar.spark.batches.rows import Rows
+from magnetar.spark.cluster import Cluster
+from magnetar.spark.planning import check_start
+from magnetar.spark.reading import RangeReader
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    import pyarrow as pa
+    from pyspark.sql.types import StructType
+
+    from magnetar.spark.options import ReadOptions
+    from magnetar.spark.ranges import Range
+
+
+@dataclass(frozen=True)
+class RangePartition(InputPartition):
+    """The range of one task."""
+
+    wanted: Range
+
+
+def rows_of(options: ReadOptions, schema: StructType, wanted: Range) -> Iterator[pa.RecordBatch]:
+    """Yield the rows of a range in Arrow batches."""
+    arrow = to_arrow_schema(schema, timezone="UTC")
+    partition = TopicName.parse(wanted.topic).partition_index
+    with RangeReader(options.service_url, wanted) as reader:
+        for chunk in reader.chunks():
+            yield Rows(wanted.topic, partition, parse(chunk)).batch(arrow)
+        if reader.entries < wanted.entries and options.fail_on_data_loss:
+            # Markers are not delivered, so a smaller number alone proves nothing.
+            with Cluster(options) as cluster:
+                check_start(wanted.topic, wanted.start, cluster.ledgers(wanted.topic))

@@ -1,0 +1,171 @@
+"""The data source, on a real Spark, of a real broker with messages of the official client."""
+
+from __future__ import annotations
+
+import json
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
+
+import pulsar
+import pytest
+from pyspark.errors import AnalysisException, PySparkException
+from pyspark.sql import SparkSession
+
+from magnetar.spark import MagnetarDataSource, columns
+from tests.kit.broker import Broker
+from tests.kit.messages import connect, numbered, publish
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from pyspark.sql import DataFrame
+
+    from tests.spark.conftest import Running
+
+pytestmark = pytest.mark.timeout(240)
+
+
+@pytest.fixture(scope="module")
+def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
+    settings = {"managedLedgerMaxEntriesPerLedger": 20, "managedLedgerMinLedgerRolloverTimeMinutes": 0}
+    with Broker(tmp_path_factory.mktemp("source"), settings=settings) as running:
+        retention = {"retentionTimeInMinutes": -1, "retentionSizeInMB": -1}
+        running.rest.post("namespaces/public/default/retention", retention)
+        yield running
+
+
+@pytest.fixture(scope="module")
+def client(broker: Broker) -> Iterator[pulsar.Client]:
+    connected = connect(broker.service_url)
+    yield connected
+    connected.close()
+
+
+@pytest.fixture
+def spark(replication: Running) -> SparkSession:
+    """The session of all tests, which that of the replication is."""
+    del replication
+    session = SparkSession.builder.getOrCreate()
+    session.dataSource.register(MagnetarDataSource)
+    return session
+
+
+def read(spark: SparkSession, broker: Broker, **options: str | int) -> DataFrame:
+    given: dict[str, str | int] = {"service.url": broker.service_url, "admin.url": broker.admin_url, **options}
+    return spark.read.format("magnetar").options(**given).load()
+
+
+def values(frame: DataFrame) -> list[bytes]:
+    found = frame.orderBy(columns.LEDGER_ID, columns.ENTRY_ID, columns.BATCH_INDEX).collect()
+    return [bytes(row[columns.VALUE]) for row in found]
+
+
+def test_a_topic_is_read_completely_and_by_several_tasks(
+    spark: SparkSession, broker: Broker, client: pulsar.Client, topic: str
+) -> None:
+    publish(client, topic, numbered(100), batching_enabled=False)
+    frame = read(spark, broker, topic=topic, minPartitions=4)
+    assert frame.rdd.getNumPartitions() == 4
+    assert values(frame) == numbered(100)
+
+
+def test_the_columns_have_what_the_producer_wrote(
+    spark: SparkSession, broker: Broker, client: pulsar.Client, topic: str
+) -> None:
+    producer = client.create_producer(topic, producer_name="shop")
+    sent = producer.send(b"hello", partition_key="k", properties={"colour": "red"}, event_timestamp=1_700_000_000_000)
+    (row,) = read(spark, broker, topic=topic).collect()
+    assert (bytes(row["value"]), bytes(row["__key"]), row["__topic"]) == (b"hello", b"k", topic)
+    assert row["__messageProperties"] == {"colour": "red"}
+    assert row["__eventTime"].astimezone(UTC) == datetime.fromtimestamp(1_700_000_000, UTC)
+    assert (row["__producerName"], row["__sequenceId"], row["__originCluster"]) == ("shop", 0, None)
+    assert (row["__ledgerId"], row["__entryId"]) == (sent.ledger_id(), sent.entry_id())
+    restored = pulsar.MessageId.deserialize(bytes(row["__messageId"]))
+    assert (restored.ledger_id(), restored.entry_id()) == (sent.ledger_id(), sent.entry_id())
+
+
+def test_all_partitions_of_a_topic_are_read(
+    spark: SparkSession, broker: Broker, client: pulsar.Client, topic: str
+) -> None:
+    broker.rest.put(f"persistent/{topic.partition('://')[2]}/partitions", 3)
+    publish(client, topic, numbered(30), batching_enabled=False)
+    rows = read(spark, broker, topic=topic).collect()
+    assert sorted(bytes(row["value"]) for row in rows) == sorted(numbered(30))
+    assert {row["__topic"] for row in rows} == {f"{topic}-partition-{index}" for index in range(3)}
+
+
+def test_topics_are_selected_by_a_pattern(
+    spark: SparkSession, broker: Broker, client: pulsar.Client, topic: str
+) -> None:
+    for suffix in ("-a", "-b", "x"):
+        publish(client, topic + suffix, [suffix.encode()])
+    found = read(spark, broker, topicsPattern=f"{topic}-.").collect()
+    assert sorted(bytes(row["value"]) for row in found) == [b"-a", b"-b"]
+
+
+def test_a_range_of_positions_includes_its_start_and_excludes_its_end(
+    spark: SparkSession, broker: Broker, client: pulsar.Client, topic: str
+) -> None:
+    ids = publish(client, topic, numbered(50), batching_enabled=False)
+    bounds = [json.dumps({topic: f"{ids[index].ledger_id()}:{ids[index].entry_id()}"}) for index in (15, 45)]
+    frame = read(spark, broker, topic=topic, startingOffsets=bounds[0], endingOffsets=bounds[1])
+    assert values(frame) == numbered(50)[15:45]
+
+
+def test_an_empty_topic_has_no_rows(spark: SparkSession, broker: Broker, client: pulsar.Client, topic: str) -> None:
+    client.create_producer(topic).close()
+    assert read(spark, broker, topic=topic).collect() == []
+
+
+def test_only_the_columns_of_a_schema_are_built(
+    spark: SparkSession, broker: Broker, client: pulsar.Client, topic: str
+) -> None:
+    publish(client, topic, numbered(3))
+    reader = spark.read.format("magnetar").schema("__entryId long, value binary")
+    given = {"service.url": broker.service_url, "admin.url": broker.admin_url, "topic": topic}
+    assert [row.asDict().keys() for row in reader.options(**given).load().limit(1).collect()] == [
+        {"__entryId", "value"}
+    ]
+
+
+def test_lost_entries_fail_the_query_unless_it_accepts_them(
+    spark: SparkSession, broker: Broker, client: pulsar.Client, topic: str
+) -> None:
+    publish(client, topic, numbered(3), batching_enabled=False)
+    start = json.dumps({topic: "1:0"})
+    with pytest.raises(PySparkException, match="entries were deleted"):
+        read(spark, broker, topic=topic, startingOffsets=start).collect()
+    frame = read(spark, broker, topic=topic, startingOffsets=start, failOnDataLoss="false")
+    assert values(frame) == numbered(3)
+
+
+@pytest.mark.parametrize(
+    ("options", "reason"),
+    [
+        ({}, "set one of the options topic, topics and topicsPattern"),
+        ({"topic": "a", "colour": "red"}, "option colour"),
+        ({"topic": "a", "minPartitions": "none"}, "option minpartitions"),
+        ({"topic": "a", "startingOffsets": "soon"}, "option startingOffsets"),
+        ({"topicsPattern": "public/default/["}, "option topicsPattern"),
+    ],
+)
+def test_a_wrong_option_is_named(spark: SparkSession, broker: Broker, options: dict[str, Any], reason: str) -> None:
+    with pytest.raises((AnalysisException, PySparkException), match=reason):
+        read(spark, broker, **options).collect()
+
+
+def test_a_stream_gives_each_message_once_across_restarts(
+    spark: SparkSession, broker: Broker, client: pulsar.Client, topic: str, tmp_path: Path
+) -> None:
+    def run() -> None:
+        given = {"service.url": broker.service_url, "admin.url": broker.admin_url, "topic": topic}
+        frame = spark.readStream.format("magnetar").options(**given, maxBytesPerTrigger=2_000).load()
+        written = frame.writeStream.format("parquet").option("checkpointLocation", str(tmp_path / "checkpoint"))
+        written.option("path", str(tmp_path / "rows")).trigger(availableNow=True).start().awaitTermination()
+
+    publish(client, topic, numbered(60), batching_enabled=False)
+    run()
+    publish(client, topic, numbered(40, first=60), batching_enabled=False)
+    run()
+    assert values(spark.read.parquet(str(tmp_path / "rows"))) == numbered(100)
