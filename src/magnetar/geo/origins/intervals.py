@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 _FEW_TIMES = 16
-"""A set that is this many times larger than an update gets its intervals one by one."""
+"""A set that has this many times more intervals between the bounds of an update gets those of the update one by one."""
 
 
 class Interval(NamedTuple):
@@ -150,15 +150,20 @@ class IntervalSet:
     def update(self, other: IntervalSet) -> list[Interval]:
         """Add all intervals of ``other``; return the newly added parts, ascending.
 
-        In linear time, unless ``other`` has few intervals.
+        In linear time of ``other`` and of the intervals between its bounds, unless ``other`` has few intervals.
         """
-        if len(other) * _FEW_TIMES <= len(self):
+        if not other._uppers:
+            return []
+        lowers, uppers = self._lowers, self._uppers
+        first = bisect_left(uppers, other._lowers[0])  # the first interval that overlaps or is adjacent
+        stop = bisect_right(lowers, other._uppers[-1])  # the first interval beyond other
+        if len(other) * _FEW_TIMES <= stop - first:
             return [added for lower, upper in other for added in self.add(lower, upper)]
         added = self._missing_of(other)
         if added:
-            pairs = chain(zip(self._lowers, self._uppers, strict=True), added)
+            pairs = chain(zip(lowers[first:stop], uppers[first:stop], strict=True), added)
             united = self.from_pairs(pairs)
-            self._lowers, self._uppers = united._lowers, united._uppers  # noqa: SLF001 - of its own kind
+            lowers[first:stop], uppers[first:stop] = united._lowers, united._uppers  # noqa: SLF001 - of its own kind
         return added
 
     def _missing_of(self, other: IntervalSet) -> list[Interval]:
