@@ -134,6 +134,8 @@ def test_an_update_names_the_newest_intervals(monkeypatch: pytest.MonkeyPatch) -
 def test_claims_come_back_from_a_marker() -> None:
     intervals = IntervalSet.from_pairs([(EARLIEST, Position(3, 6)), (Position(4, -1), Position(4, 2))])
     claims = UpdateClaims({"jfk": Position(3, 4)}, {"ewr": intervals, "jfk": intervals})
+    claims = claims.with_lives({"jfk": "first@3", "lga": "other@1"})
+    assert claims.lives == {"jfk": "first@3"}
     update = markers.subscription_update("moves", {"jfk": Position(3, 9)}, claims)
     assert decode(markers.UPDATE, update) == SubscriptionUpdate("moves", {"jfk": Position(3, 9)}, claims)
     nothing = UpdateClaims({}, {})

@@ -16,12 +16,13 @@ from magnetar.geo.lives import may_be_mixed_up, may_follow, reason_against
 from magnetar.wire.links import LIFE_METADATA
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Callable, Iterator, Mapping
 
     from magnetar.base.position import Position
     from magnetar.broker.replication.interfaces import TopicWithSubscriptions
     from magnetar.geo.progress.codec import ProgressReport
     from magnetar.geo.progress.state import SubscriptionProgress
+    from magnetar.geo.snapshots.claims import UpdateClaims
 
 log = structlog.get_logger(__name__)
 
@@ -64,21 +65,34 @@ def check_progress(topic: TopicWithSubscriptions, marker: ProgressReport) -> boo
     recorded again: entries of the new life would be stored under it, and the next link of the new life would be
     refused. Raises RequestError if positions in the marker could be mistaken for those of the known life.
     """
-    if not marker.lives:
+    return _check_named(
+        topic, marker.source_cluster, marker.lives, lambda cluster: max(_positions_of(cluster, marker.states))
+    )
+
+
+def check_claims(topic: TopicWithSubscriptions, source: str, claims: UpdateClaims) -> bool:
+    """Record the lives that the claims of an update of ``source`` name; returns and raises as ``check_progress``."""
+    return _check_named(topic, source, claims.lives, claims.newest_of)
+
+
+def _check_named(
+    topic: TopicWithSubscriptions, source: str, lives: Mapping[str, str], newest_of: Callable[[str], Position]
+) -> bool:
+    if not lives:
         return False
     known = _known(topic)
     learned: dict[str, Life] = {}
-    for cluster, text in marker.lives.items():
+    for cluster, text in lives.items():
         life = _parse(text)
         is_own = cluster == topic.environment.cluster
         before = topic.environment.store.life if is_own else known.get(cluster)
         if before is not None and before.identity == life.identity:
             continue
-        is_noted = not is_own and (cluster == marker.source_cluster or may_follow(life, before))
+        is_noted = not is_own and (cluster == source or may_follow(life, before))
         if is_noted and _reason_against(topic, cluster, life, before) is None:
             learned[cluster] = life
-        elif before is not None and may_be_mixed_up(life, before, max(_positions_of(cluster, marker.states))):
-            reason = f"{marker.source_cluster} names positions of its life {life}, and here its life is {before}"
+        elif before is not None and may_be_mixed_up(life, before, newest_of(cluster)):
+            reason = f"{source} names positions of its life {life}, and here its life is {before}"
             raise _refusal(topic, cluster, reason)
     if learned:
         _note(topic, {**known, **learned})

@@ -18,6 +18,7 @@ import structlog
 from magnetar.admin.models.topics import SnapshotStats
 from magnetar.base.errors import MagnetarError, RequestError, ServerError
 from magnetar.base.position import EARLIEST, LATEST, Position
+from magnetar.broker.replication.lives import lives_to_name
 from magnetar.broker.replication.outbound.marker_queue import QueuedMarker
 from magnetar.broker.replication.stored_snapshots import StoredSnapshots
 from magnetar.broker.replication.subscription_updates import SubscriptionUpdates, UpdatedTopic
@@ -252,6 +253,7 @@ class TopicSnapshots:
             # Only entries before the start count as acknowledged. A cluster without support for claims would
             # acknowledge all of them.
             peers = [peer for peer in peers if peer in self._take_claims]
+        claims = claims.with_lives(lives_to_name(self._topic))
         payload = markers.subscription_update(subscription.name, snapshot.positions, claims)
         self._send(markers.UPDATE, payload, peers, update_of=subscription.name)
 

@@ -6,8 +6,10 @@ from typing import TYPE_CHECKING, Protocol
 
 import structlog
 
+from magnetar.base.errors import RequestError
 from magnetar.base.position import EARLIEST, Position
 from magnetar.broker.replication.interfaces import ReplicatingTopic
+from magnetar.broker.replication.lives import check_claims
 from magnetar.broker.replication.trims import when_trims_are_stored
 from magnetar.broker.subscription.names import check_subscription_name
 from magnetar.cursor.ranges import Range
@@ -63,10 +65,30 @@ class SubscriptionUpdates:
         if position > end:
             log.warning("update_beyond_log_end", topic=str(self._topic.name), source=source, position=str(position))
             return
-        if update.name in self._topic.progress.switched_off:
-            return
-        # A power loss may have taken the entry at this position: only entries in the log may be acknowledged.
-        position = self._topic.ledger.previous_position(Position(position.ledger_id, position.entry_id + 1))
+        if update.name not in self._topic.progress.switched_off and self._has_known_lives(source, update):
+            # A power loss may have taken the entry at this position: only entries in the log may be acknowledged.
+            held = self._topic.ledger.previous_position(Position(position.ledger_id, position.entry_id + 1))
+            self._apply_through(source, update, held)
+
+    def _has_known_lives(self, source: str, update: SubscriptionUpdate) -> bool:
+        """Return whether the update can be applied now; apply it later if it names a new life of a cluster.
+
+        An update with positions that could be mistaken for those of another life is ignored.
+        """
+        if update.claims is None:
+            return True
+        try:
+            names_new = check_claims(self._topic, source, update.claims)
+        except RequestError as error:
+            what = str(error)
+            log.warning("update_ignored", topic=str(self._topic.name), source=source, name=update.name, error=what)
+            return False
+        if names_new:
+            self._apply_later(source, update)
+        return not names_new
+
+    def _apply_through(self, source: str, update: SubscriptionUpdate, position: Position) -> None:
+        """Apply an update to the entries up to and including ``position``, which the log holds."""
         subscription = self._topic.subscriptions.get(update.name)
         if subscription is None:
             if self._topic.progress.tombstones.covers(update.name, position):
@@ -91,7 +113,7 @@ class SubscriptionUpdates:
             self._acknowledge_claims(source, subscription, update.claims.acknowledged, position)
 
     def _apply_later(self, source: str, update: SubscriptionUpdate) -> None:
-        """Apply an update that creates a subscription when the trims of its topic are durable."""
+        """Apply an update when the trims of its topic, and the lives that it names, are durable."""
 
         def stored(error: StorageError | None) -> None:
             if self._topic.is_closing:

@@ -9,6 +9,7 @@ the sender held and acknowledged. A receiver that supports claims acknowledges n
 from __future__ import annotations
 
 import sys
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from magnetar.base.position import EARLIEST, Position
@@ -41,6 +42,17 @@ class UpdateClaims(NamedTuple):
     """The exclusive start of the subscription in each origin; absent: its first entry."""
     acknowledged: Mapping[str, IntervalSet]
     """The acknowledged entries of each origin up to the position of the update; absent: none. Immutable."""
+    lives: Mapping[str, str] = MappingProxyType({})
+    """The encoded life of each origin to which its positions belong; absent: not known."""
+
+    def with_lives(self, known: Mapping[str, str]) -> UpdateClaims:
+        """Return the claims with those of the ``known`` lives whose clusters they name."""
+        return self._replace(lives={name: life for name, life in known.items() if self.newest_of(name) > EARLIEST})
+
+    def newest_of(self, cluster: str) -> Position:
+        """Return the highest position of an origin; EARLIEST for none."""
+        intervals = self.acknowledged.get(cluster, _NOTHING)
+        return max(self.starts.get(cluster, EARLIEST), intervals.last or EARLIEST)
 
     def state(self, name: str, epoch: Epoch) -> SubscriptionProgress:
         """Return a subscription with the sender's starts and without acknowledgements."""

@@ -125,4 +125,4 @@ def _claims(message: pulsar_markers_pb2.UpdateClaims) -> UpdateClaims:
     except ValueError as error:
         raise RemoteProtocolError(str(error)) from error
     starts = {each.cluster: markers.marked_position(each.start) for each in message.origins if each.HasField("start")}
-    return UpdateClaims(starts, acknowledged)
+    return UpdateClaims(starts, acknowledged, {each.cluster: each.life for each in message.origins if each.life})

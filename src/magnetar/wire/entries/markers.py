@@ -17,6 +17,8 @@ from magnetar.wire.proto import pulsar_api_pb2 as pb
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
+    _Intervals = Mapping[str, Iterable[tuple[Position, Position]]]
+    _Claims = tuple[Mapping[str, Position], _Intervals] | tuple[Mapping[str, Position], _Intervals, Mapping[str, str]]
 
 SNAPSHOT_REQUEST: Final = int(pulsar_markers_pb2.REPLICATED_SUBSCRIPTION_SNAPSHOT_REQUEST)
 SNAPSHOT_RESPONSE: Final = int(pulsar_markers_pb2.REPLICATED_SUBSCRIPTION_SNAPSHOT_RESPONSE)
@@ -34,6 +36,7 @@ _UNSIGNED: Final = 2**64
 """Markers hold positions unsigned, as Java writes them: the entry id -1, before a ledger's first entry, is 2^64 - 1."""
 
 _NOBODY: Mapping[str, Position] = MappingProxyType({})
+_NO_LIVES: Mapping[str, str] = MappingProxyType({})
 
 
 def build_marker(
@@ -115,12 +118,12 @@ def snapshot(snapshot_id: str, local_position: Position, positions: Mapping[str,
 def subscription_update(
     subscription: str,
     positions: Mapping[str, Position],
-    claims: tuple[Mapping[str, Position], Mapping[str, Iterable[tuple[Position, Position]]]] | None = None,
+    claims: _Claims | None = None,
 ) -> bytes:
     """Return the payload of an UPDATE marker (PIP-33): acknowledged up to and including ``positions``.
 
     With ``claims``, only the named entries are acknowledged: for each origin, in its own positions, the exclusive start
-    of the subscription, and the acknowledged intervals, open below and closed above.
+    of the subscription, the acknowledged intervals, open below and closed above, and the encoded life of the origin.
     """
     return pulsar_markers_pb2.ReplicatedSubscriptionsUpdate(
         subscription_name=subscription,
@@ -130,7 +133,9 @@ def subscription_update(
 
 
 def _claims(
-    starts: Mapping[str, Position], acknowledged: Mapping[str, Iterable[tuple[Position, Position]]]
+    starts: Mapping[str, Position],
+    acknowledged: Mapping[str, Iterable[tuple[Position, Position]]],
+    lives: Mapping[str, str] = _NO_LIVES,
 ) -> pulsar_markers_pb2.UpdateClaims:
     return pulsar_markers_pb2.UpdateClaims(
         origins=[
@@ -141,6 +146,7 @@ def _claims(
                     pulsar_markers_pb2.OriginInterval(lower=_message_id(lower), upper=_message_id(upper))
                     for lower, upper in acknowledged.get(cluster, ())
                 ],
+                life=lives.get(cluster),
             )
             for cluster in sorted({*starts, *acknowledged})
         ]

@@ -24,15 +24,15 @@ _sym_db = _symbol_database.Default()
 
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n(magnetar/wire/proto/pulsar_markers.proto\x12\x0cpulsar.proto\";\n\x14MarkersMessageIdData\x12\x11\n\tledger_id\x18\x01 \x02(\x04\x12\x10\n\x08\x65ntry_id\x18\x02 \x02(\x04\"[\n\x10\x43lusterMessageId\x12\x0f\n\x07\x63luster\x18\x01 \x02(\t\x12\x36\n\nmessage_id\x18\x02 \x02(\x0b\x32\".pulsar.proto.MarkersMessageIdData\"\x86\x01\n&ReplicatedSubscriptionsSnapshotRequest\x12\x13\n\x0bsnapshot_id\x18\x01 \x02(\t\x12\x16\n\x0esource_cluster\x18\x02 \x01(\t\x12/\n\x07without\x18\x64 \x03(\x0b\x32\x1e.pulsar.proto.ClusterMessageId\"\x96\x01\n\'ReplicatedSubscriptionsSnapshotResponse\x12\x13\n\x0bsnapshot_id\x18\x01 \x02(\t\x12/\n\x07\x63luster\x18\x02 \x01(\x0b\x32\x1e.pulsar.proto.ClusterMessageId\x12\x0f\n\x07without\x18\x64 \x03(\t\x12\x14\n\x0ctakes_claims\x18\x65 \x01(\x08\"\xa6\x01\n\x1fReplicatedSubscriptionsSnapshot\x12\x13\n\x0bsnapshot_id\x18\x01 \x02(\t\x12<\n\x10local_message_id\x18\x02 \x01(\x0b\x32\".pulsar.proto.MarkersMessageIdData\x12\x30\n\x08\x63lusters\x18\x03 \x03(\x0b\x32\x1e.pulsar.proto.ClusterMessageId\"\x98\x01\n\x1dReplicatedSubscriptionsUpdate\x12\x19\n\x11subscription_name\x18\x01 \x02(\t\x12\x30\n\x08\x63lusters\x18\x02 \x03(\x0b\x32\x1e.pulsar.proto.ClusterMessageId\x12*\n\x06\x63laims\x18\x64 \x01(\x0b\x32\x1a.pulsar.proto.UpdateClaims\";\n\x0cUpdateClaims\x12+\n\x07origins\x18\x01 \x03(\x0b\x32\x1a.pulsar.proto.OriginClaims\"\x86\x01\n\x0cOriginClaims\x12\x0f\n\x07\x63luster\x18\x01 \x02(\t\x12\x31\n\x05start\x18\x02 \x01(\x0b\x32\".pulsar.proto.MarkersMessageIdData\x12\x32\n\x0c\x61\x63knowledged\x18\x03 \x03(\x0b\x32\x1c.pulsar.proto.OriginInterval\"v\n\x0eOriginInterval\x12\x31\n\x05lower\x18\x01 \x02(\x0b\x32\".pulsar.proto.MarkersMessageIdData\x12\x31\n\x05upper\x18\x02 \x02(\x0b\x32\".pulsar.proto.MarkersMessageIdData*\xfa\x01\n\nMarkerType\x12\x12\n\x0eUNKNOWN_MARKER\x10\x00\x12,\n(REPLICATED_SUBSCRIPTION_SNAPSHOT_REQUEST\x10\n\x12-\n)REPLICATED_SUBSCRIPTION_SNAPSHOT_RESPONSE\x10\x0b\x12$\n REPLICATED_SUBSCRIPTION_SNAPSHOT\x10\x0c\x12\"\n\x1eREPLICATED_SUBSCRIPTION_UPDATE\x10\r\x12\x12\n\x0eTXN_COMMITTING\x10\x14\x12\x0e\n\nTXN_COMMIT\x10\x15\x12\r\n\tTXN_ABORT\x10\x16')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n(magnetar/wire/proto/pulsar_markers.proto\x12\x0cpulsar.proto\";\n\x14MarkersMessageIdData\x12\x11\n\tledger_id\x18\x01 \x02(\x04\x12\x10\n\x08\x65ntry_id\x18\x02 \x02(\x04\"[\n\x10\x43lusterMessageId\x12\x0f\n\x07\x63luster\x18\x01 \x02(\t\x12\x36\n\nmessage_id\x18\x02 \x02(\x0b\x32\".pulsar.proto.MarkersMessageIdData\"\x86\x01\n&ReplicatedSubscriptionsSnapshotRequest\x12\x13\n\x0bsnapshot_id\x18\x01 \x02(\t\x12\x16\n\x0esource_cluster\x18\x02 \x01(\t\x12/\n\x07without\x18\x64 \x03(\x0b\x32\x1e.pulsar.proto.ClusterMessageId\"\x96\x01\n\'ReplicatedSubscriptionsSnapshotResponse\x12\x13\n\x0bsnapshot_id\x18\x01 \x02(\t\x12/\n\x07\x63luster\x18\x02 \x01(\x0b\x32\x1e.pulsar.proto.ClusterMessageId\x12\x0f\n\x07without\x18\x64 \x03(\t\x12\x14\n\x0ctakes_claims\x18\x65 \x01(\x08\"\xa6\x01\n\x1fReplicatedSubscriptionsSnapshot\x12\x13\n\x0bsnapshot_id\x18\x01 \x02(\t\x12<\n\x10local_message_id\x18\x02 \x01(\x0b\x32\".pulsar.proto.MarkersMessageIdData\x12\x30\n\x08\x63lusters\x18\x03 \x03(\x0b\x32\x1e.pulsar.proto.ClusterMessageId\"\x98\x01\n\x1dReplicatedSubscriptionsUpdate\x12\x19\n\x11subscription_name\x18\x01 \x02(\t\x12\x30\n\x08\x63lusters\x18\x02 \x03(\x0b\x32\x1e.pulsar.proto.ClusterMessageId\x12*\n\x06\x63laims\x18\x64 \x01(\x0b\x32\x1a.pulsar.proto.UpdateClaims\";\n\x0cUpdateClaims\x12+\n\x07origins\x18\x01 \x03(\x0b\x32\x1a.pulsar.proto.OriginClaims\"\x94\x01\n\x0cOriginClaims\x12\x0f\n\x07\x63luster\x18\x01 \x02(\t\x12\x31\n\x05start\x18\x02 \x01(\x0b\x32\".pulsar.proto.MarkersMessageIdData\x12\x32\n\x0c\x61\x63knowledged\x18\x03 \x03(\x0b\x32\x1c.pulsar.proto.OriginInterval\x12\x0c\n\x04life\x18\x04 \x01(\t\"v\n\x0eOriginInterval\x12\x31\n\x05lower\x18\x01 \x02(\x0b\x32\".pulsar.proto.MarkersMessageIdData\x12\x31\n\x05upper\x18\x02 \x02(\x0b\x32\".pulsar.proto.MarkersMessageIdData*\xfa\x01\n\nMarkerType\x12\x12\n\x0eUNKNOWN_MARKER\x10\x00\x12,\n(REPLICATED_SUBSCRIPTION_SNAPSHOT_REQUEST\x10\n\x12-\n)REPLICATED_SUBSCRIPTION_SNAPSHOT_RESPONSE\x10\x0b\x12$\n REPLICATED_SUBSCRIPTION_SNAPSHOT\x10\x0c\x12\"\n\x1eREPLICATED_SUBSCRIPTION_UPDATE\x10\r\x12\x12\n\x0eTXN_COMMITTING\x10\x14\x12\x0e\n\nTXN_COMMIT\x10\x15\x12\r\n\tTXN_ABORT\x10\x16')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
 _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'magnetar.wire.proto.pulsar_markers_pb2', _globals)
 if not _descriptor._USE_C_DESCRIPTORS:
   DESCRIPTOR._loaded_options = None
-  _globals['_MARKERTYPE']._serialized_start=1145
-  _globals['_MARKERTYPE']._serialized_end=1395
+  _globals['_MARKERTYPE']._serialized_start=1159
+  _globals['_MARKERTYPE']._serialized_end=1409
   _globals['_MARKERSMESSAGEIDDATA']._serialized_start=58
   _globals['_MARKERSMESSAGEIDDATA']._serialized_end=117
   _globals['_CLUSTERMESSAGEID']._serialized_start=119
@@ -48,7 +48,7 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_UPDATECLAIMS']._serialized_start=826
   _globals['_UPDATECLAIMS']._serialized_end=885
   _globals['_ORIGINCLAIMS']._serialized_start=888
-  _globals['_ORIGINCLAIMS']._serialized_end=1022
-  _globals['_ORIGININTERVAL']._serialized_start=1024
-  _globals['_ORIGININTERVAL']._serialized_end=1142
+  _globals['_ORIGINCLAIMS']._serialized_end=1036
+  _globals['_ORIGININTERVAL']._serialized_start=1038
+  _globals['_ORIGININTERVAL']._serialized_end=1156
 # @@protoc_insertion_point(module_scope)

@@ -243,7 +243,10 @@ class OriginClaims(_message.Message):
     CLUSTER_FIELD_NUMBER: _builtins.int
     START_FIELD_NUMBER: _builtins.int
     ACKNOWLEDGED_FIELD_NUMBER: _builtins.int
+    LIFE_FIELD_NUMBER: _builtins.int
     cluster: _builtins.str
+    life: _builtins.str
+    """The life of the cluster to which the positions belong. Absent: the sender knows none, or does not state it."""
     @_builtins.property
     def start(self) -> Global___MarkersMessageIdData:
         """Where the subscription starts, exclusive. Absent: at the first entry."""
@@ -258,10 +261,11 @@ class OriginClaims(_message.Message):
         cluster: _builtins.str | None = ...,
         start: Global___MarkersMessageIdData | None = ...,
         acknowledged: _abc.Iterable[Global___OriginInterval] | None = ...,
+        life: _builtins.str | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["cluster", b"cluster", "start", b"start"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["cluster", b"cluster", "life", b"life", "start", b"start"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["acknowledged", b"acknowledged", "cluster", b"cluster", "start", b"start"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["acknowledged", b"acknowledged", "cluster", b"cluster", "life", b"life", "start", b"start"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -6,8 +6,11 @@ from magnetar.base.errors import ServerError
 from magnetar.base.life import Life
 from magnetar.base.position import Position
 from magnetar.broker.replication.lives import lives_to_name
+from magnetar.broker.replication.subscription_updates import SubscriptionUpdates
 from magnetar.geo.progress.codec import encode_markers
 from magnetar.geo.progress.state import SubscriptionProgress
+from magnetar.geo.snapshots.claims import UpdateClaims
+from magnetar.geo.snapshots.markers import SubscriptionUpdate
 from magnetar.sim.cluster import Cluster
 from magnetar.sim.pipe import Pipe, read_all
 from magnetar.sim.virtual.loop import HandLoop
@@ -166,3 +169,33 @@ def test_invalid_lives_are_refused() -> None:
     target = Cluster("jfk", targets=["ewr"])
     ((code, _),) = told(target, "pulsar.repl.ewr-->jfk", "nothing")
     assert code == ServerError.MetadataError
+
+
+def updated(target: Cluster, name: str, starts: dict[str, Position], lives: dict[str, str]) -> None:
+    """Apply an update of lga that creates a subscription with these starts in ``target``."""
+    topic = target.topic()
+    end = topic.ledger.last_confirmed_entry
+    update = SubscriptionUpdate(name, {target.name: end}, UpdateClaims(starts, {}, lives))
+    target.do(lambda: SubscriptionUpdates(topic).apply("lga", update, end))
+
+
+def test_an_update_of_a_third_cluster_names_the_life_of_its_positions() -> None:
+    loop = HandLoop()
+    target = Cluster("jfk", targets=["ewr"], loop=loop)
+    carry(source(loop, "first", 5000), target, "a", "b").run()
+    updated(target, "worker", {"ewr": Position(6007, 3)}, {"ewr": "second@6000"})
+    assert list(target.topic().subscriptions) == ["worker"]
+    carry(source(loop, "second", 6000), target, "c", lease=1).run()
+    assert read_all(target) == ["a", "b", "c"]
+
+
+def test_an_update_with_positions_that_are_ambiguous_here_is_ignored() -> None:
+    loop = HandLoop()
+    target = Cluster("jfk", targets=["ewr"], loop=loop)
+    carry(source(loop, "second", 6000), target, "a").run()
+    updated(target, "worker", {"ewr": Position(6007, 3)}, {"ewr": "first@5000"})
+    updated(target, "worker", {"ewr": Position(6007, 3)}, {"ewr": "no life"})
+    assert target.topic().subscriptions == {}
+    updated(target, "worker", {"ewr": Position(5007, 3)}, {"ewr": "first@5000"})
+    assert list(target.topic().subscriptions) == ["worker"]
+    assert told(target, "pulsar.repl.ewr-->jfk", "second@6000") == []
