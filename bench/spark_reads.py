@@ -7,7 +7,7 @@ session, and the first run counts, too:
 * *count*: all columns are built, and the rows are counted;
 * *aggregate*: of the columns key and value, messages and bytes by key.
 
-Rows per second of the best and of the median round; processor time of Spark (Java and Python) and of the broker.
+Rows per second of the best and of the median round, and the processor time of the broker.
 """
 
 from __future__ import annotations

@@ -53,7 +53,7 @@ def boundaries(octets: Octets, starts: Places, ends: Places, counts: Places) -> 
         end = begin + octets.sizes(places)
         field = _payload_size_at(octets, begin)
         size, after = octets.varints(np.minimum(field + 1, limit))
-        next_at = end + np.minimum(size, np.uint64(octets.size)).astype(np.int64)
+        next_at = octets.after(end, size)
         strange = (octets.bytes[field] != PAYLOAD_SIZE) | (after > end) | (next_at > limit)
         if strange.any():
             wrong[order[:count][strange]] = True
@@ -82,6 +82,5 @@ def _payload_size_at(octets: Octets, begins: Places) -> Places:
             return places
         if places is begins:
             places = begins.copy()
-        lengths, after = octets.varints(places[before] + 1)
-        skipped = after + np.minimum(lengths, np.uint64(octets.size)).astype(np.int64)
-        places[before] = np.minimum(skipped, octets.size)
+        lengths, starts = octets.varints(places[before] + 1)
+        places[before] = np.minimum(octets.after(starts, lengths), octets.size)

@@ -87,7 +87,7 @@ class _Parse:
             self._give_up(messages)
             return
         lengths, starts = self._octets.varints(places + 1)
-        ends = starts + np.minimum(lengths, np.uint64(self._octets.size)).astype(np.int64)
+        ends = self._octets.after(starts, lengths)
         self.at[messages] = ends
         if tag == tags.KEY:
             _set(self.key, messages, starts, ends)

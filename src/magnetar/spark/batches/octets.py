@@ -53,12 +53,16 @@ class Octets:
         values = _packed(words & below & _LOW_BITS)
         long = np.flatnonzero(stops == 0)
         if long.size:
-            rest, end = self.varints_of_two(places[long] + _WORD_BYTES)
+            rest, end = self._varints_of_two(places[long] + _WORD_BYTES)
             values[long] |= rest << _FIRST_WORD_BITS
             lengths[long] = end - places[long]
         return values, places + lengths
 
-    def varints_of_two(self, places: Places) -> tuple[Numbers, Places]:
+    def after(self, starts: Places, lengths: Numbers) -> Places:
+        """Return the places after parts of stated ``lengths``, which may lie far beyond the end but do not overflow."""
+        return starts + np.minimum(lengths, np.uint64(self.size)).astype(np.int64)
+
+    def _varints_of_two(self, places: Places) -> tuple[Numbers, Places]:
         """Return the varints of at most two bytes at ``places``, and the places after them."""
         first = self.bytes[places].astype(np.uint64)
         second = self.bytes[places + 1].astype(np.uint64)

@@ -58,7 +58,7 @@ def _text(octets: Octets, places: Places, tag: int) -> tuple[tuple[Places, Place
         message = "a property of a message has unknown fields"
         raise RemoteProtocolError(message)
     lengths, starts = octets.varints(places + 1)
-    ends = starts + np.minimum(lengths, np.uint64(octets.size)).astype(np.int64)
+    ends = octets.after(starts, lengths)
     if (ends > octets.size).any():
         message = "a property of a message exceeds its metadata"
         raise RemoteProtocolError(message)
