@@ -18,7 +18,7 @@ from magnetar.geo.snapshots.claims import changed_from, claimed
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from magnetar.base.errors import StorageError
+    from magnetar.base.errors import MagnetarError, StorageError
     from magnetar.broker.replication.progress.topic_progress import TopicProgress
     from magnetar.broker.subscription.subscription import Subscription
     from magnetar.geo.origins.intervals import IntervalSet
@@ -80,8 +80,7 @@ class SubscriptionUpdates:
         try:
             names_new = check_claims(self._topic, source, update.claims)
         except RequestError as error:
-            what = str(error)
-            log.warning("update_ignored", topic=str(self._topic.name), source=source, name=update.name, error=what)
+            self._ignore(source, update, error)
             return False
         if names_new:
             self._apply_later(source, update)
@@ -121,10 +120,13 @@ class SubscriptionUpdates:
             if error is None:
                 self.apply(source, update, self._topic.ledger.last_confirmed_entry)
             else:
-                what = str(error)
-                log.warning("update_ignored", topic=str(self._topic.name), source=source, name=update.name, error=what)
+                self._ignore(source, update, error)
 
         when_trims_are_stored(self._topic, stored)
+
+    def _ignore(self, source: str, update: SubscriptionUpdate, error: MagnetarError) -> None:
+        what = str(error)
+        log.warning("update_ignored", topic=str(self._topic.name), source=source, name=update.name, error=what)
 
     def _acknowledge_claims(
         self, source: str, subscription: Subscription, acknowledged: Mapping[str, IntervalSet], through: Position
