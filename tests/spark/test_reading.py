@@ -8,9 +8,9 @@ import pytest
 
 from magnetar.base.errors import RequestError, ServerError
 from magnetar.base.position import Position
-from magnetar.spark import reading
-from magnetar.spark.ranges import Range
-from magnetar.spark.reading import RangeReader
+from magnetar.spark.read import range_reader
+from magnetar.spark.read.range_reader import RangeReader
+from magnetar.spark.read.ranges import Range
 from tests.kit.broker import Broker
 from tests.kit.messages import connect, numbered, publish
 
@@ -39,9 +39,9 @@ def filled(broker: Broker, count: int) -> Range:
 
 
 def test_a_reader_continues_after_its_broker_was_killed(broker: Broker, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(reading, "CHUNK_MESSAGES", 10)
-    monkeypatch.setattr(reading, "READ_AHEAD", 10)
-    monkeypatch.setattr(reading, "ATTEMPTS", 100)
+    monkeypatch.setattr(range_reader, "CHUNK_MESSAGES", 10)
+    monkeypatch.setattr(range_reader, "READ_AHEAD", 10)
+    monkeypatch.setattr(range_reader, "ATTEMPTS", 100)
     wanted = filled(broker, 50)
     found = []
     with RangeReader(broker.service_url, wanted) as reader:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Self
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from magnetar.base.errors import ConfigurationError
-from magnetar.spark.offsets import parse_offsets
+from magnetar.spark.read.offsets import parse_offsets
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from magnetar.spark.batches import tags
+from magnetar.spark.read.batches import tags
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from magnetar.spark.batches.boundaries import Boundaries
-    from magnetar.spark.batches.octets import Numbers, Octets, Places
+    from magnetar.spark.read.batches.boundaries import Boundaries
+    from magnetar.spark.read.batches.octets import Numbers, Octets, Places
 
 _NUMBERS = (
     tags.PAYLOAD_SIZE,

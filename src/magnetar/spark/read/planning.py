@@ -6,15 +6,15 @@ from typing import TYPE_CHECKING
 
 from magnetar.base.errors import ConfigurationError, MagnetarError
 from magnetar.base.position import EARLIEST, LATEST, Position
-from magnetar.spark.offsets import parse_offsets
-from magnetar.spark.ranges import Range, tasks
+from magnetar.spark.read.offsets import parse_offsets
+from magnetar.spark.read.ranges import Range, tasks
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from magnetar.spark.cluster import Cluster
     from magnetar.spark.options import ReadOptions
-    from magnetar.spark.ranges import Ledger
+    from magnetar.spark.read.cluster import Cluster
+    from magnetar.spark.read.ranges import Ledger
 
 
 class DataLostError(MagnetarError):

@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from magnetar.spark.batches.tags import KEY, PAYLOAD_SIZE, PROPERTIES
+from magnetar.spark.read.batches.tags import KEY, PAYLOAD_SIZE, PROPERTIES
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from magnetar.spark.batches.octets import Octets, Places
+    from magnetar.spark.read.batches.octets import Octets, Places
 
 _SIZE_LENGTH = 4
 

@@ -8,13 +8,13 @@ import pytest
 
 from magnetar.base.errors import ConfigurationError
 from magnetar.base.position import EARLIEST, LATEST, Position
-from magnetar.spark.offsets import decode_offsets, encode_offsets, parse_offsets
 from magnetar.spark.options import ReadOptions
-from magnetar.spark.planning import DataLostError, changes, first_offsets, last_offsets, plan
-from magnetar.spark.ranges import Ledger, Range, up_to_bytes
+from magnetar.spark.read.offsets import decode_offsets, encode_offsets, parse_offsets
+from magnetar.spark.read.planning import DataLostError, changes, first_offsets, last_offsets, plan
+from magnetar.spark.read.ranges import Ledger, Range, up_to_bytes
 
 if TYPE_CHECKING:
-    from magnetar.spark.cluster import Cluster
+    from magnetar.spark.read.cluster import Cluster
 
 ORDERS = "persistent://public/default/orders"
 FLIGHTS = "persistent://public/default/flights"

@@ -9,7 +9,7 @@ from magnetar.admin.client import AdminClient
 from magnetar.base.errors import ConfigurationError, InvalidTopicNameError
 from magnetar.base.names import NamespaceName, TopicName
 from magnetar.base.position import Position
-from magnetar.spark.ranges import Ledger
+from magnetar.spark.read.ranges import Ledger
 
 if TYPE_CHECKING:
     from magnetar.spark.options import ReadOptions

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from magnetar.base.position import EARLIEST, LATEST, Position
-from magnetar.spark.ranges import TASK_BYTES, Ledger, Range, clipped, divided, tasks
+from magnetar.spark.read.ranges import TASK_BYTES, Ledger, Range, clipped, divided, tasks
 
 TOPIC = "persistent://public/default/orders"
 

@@ -8,11 +8,11 @@ import numpy as np
 import pyarrow as pa
 
 from magnetar.base.errors import RemoteProtocolError
-from magnetar.spark.batches.arrays import cut
+from magnetar.spark.read.batches.arrays import cut
 
 if TYPE_CHECKING:
-    from magnetar.spark.batches.fields import Spans
-    from magnetar.spark.batches.octets import Octets, Places
+    from magnetar.spark.read.batches.fields import Spans
+    from magnetar.spark.read.batches.octets import Octets, Places
 
 _KEY = 0x0A
 _VALUE = 0x12

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from magnetar.spark.batches.octets import Octets, Places
+    from magnetar.spark.read.batches.octets import Octets, Places
 
 
 def cut(octets: Octets, starts: Places, ends: Places, kind: pa.DataType) -> pa.Array:

@@ -10,13 +10,13 @@ from magnetar.base.errors import MagnetarError, RequestError, ServerError
 from magnetar.base.position import EARLIEST, Position
 from magnetar.client.client import PulsarClient
 from magnetar.client.options import ClientOptions
-from magnetar.spark.batches.messages import Stored
+from magnetar.spark.read.batches.messages import Stored
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from magnetar.client.consumer import Consumer, Received
-    from magnetar.spark.ranges import Range
+    from magnetar.spark.read.ranges import Range
 
 CHUNK_BYTES = 16 * 2**20
 """Bytes of entries that are parsed at once, unless one entry is larger."""

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from magnetar.spark.batches.octets import Octets
+from magnetar.spark.read.batches.octets import Octets
 from magnetar.wire import varint
 
 

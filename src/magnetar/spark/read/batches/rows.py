@@ -13,9 +13,9 @@ import pyarrow.compute as pc
 
 from magnetar.base.position import Position
 from magnetar.spark import columns
-from magnetar.spark.batches import tags
-from magnetar.spark.batches.arrays import cut, nullable, repeated
-from magnetar.spark.batches.properties import properties_of
+from magnetar.spark.read.batches import tags
+from magnetar.spark.read.batches.arrays import cut, nullable, repeated
+from magnetar.spark.read.batches.properties import properties_of
 from magnetar.wire.entries.origin import origin_of
 from magnetar.wire.message_id import message_id
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from magnetar.spark.batches.messages import Messages
+    from magnetar.spark.read.batches.messages import Messages
     from magnetar.wire.entries.origin import Origin
 
 _MICROSECONDS = 1000

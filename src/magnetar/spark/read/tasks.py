@@ -9,11 +9,11 @@ from pyspark.sql.datasource import InputPartition
 from pyspark.sql.pandas.types import to_arrow_schema
 
 from magnetar.base.names import TopicName
-from magnetar.spark.batches.messages import parse
-from magnetar.spark.batches.rows import Rows
-from magnetar.spark.cluster import Cluster
-from magnetar.spark.planning import check_start
-from magnetar.spark.reading import RangeReader
+from magnetar.spark.read.batches.messages import parse
+from magnetar.spark.read.batches.rows import Rows
+from magnetar.spark.read.cluster import Cluster
+from magnetar.spark.read.planning import check_start
+from magnetar.spark.read.range_reader import RangeReader
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
     from magnetar.spark.options import ReadOptions
-    from magnetar.spark.ranges import Range
+    from magnetar.spark.read.ranges import Range
 
 
 @dataclass(frozen=True)

@@ -15,8 +15,8 @@ from pyspark.sql.pandas.types import to_arrow_schema
 from magnetar.base.errors import RemoteProtocolError, RequestError
 from magnetar.base.position import Position
 from magnetar.spark import columns
-from magnetar.spark.batches.messages import Stored, parse
-from magnetar.spark.batches.rows import Rows
+from magnetar.spark.read.batches.messages import Stored, parse
+from magnetar.spark.read.batches.rows import Rows
 from magnetar.wire.entries.batch import BatchedMessage, compress, decode_batch, encode_batch
 from magnetar.wire.entries.entry import build_entry, parse_metadata, payload_of
 from magnetar.wire.entries.origin import Origin, stamp

@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, cast
 from pyspark.sql.datasource import DataSourceStreamReader
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMaxBytes, SupportsTriggerAvailableNow
 
-from magnetar.spark.cluster import Cluster
-from magnetar.spark.offsets import decode_offsets, encode_offsets
-from magnetar.spark.planning import changes, first_offsets, last_offsets
-from magnetar.spark.ranges import up_to_bytes
-from magnetar.spark.tasks import RangePartition, rows_of
+from magnetar.spark.read.cluster import Cluster
+from magnetar.spark.read.offsets import decode_offsets, encode_offsets
+from magnetar.spark.read.planning import changes, first_offsets, last_offsets
+from magnetar.spark.read.ranges import up_to_bytes
+from magnetar.spark.read.tasks import RangePartition, rows_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -9,9 +9,9 @@ import numpy as np
 
 from magnetar.base.errors import RemoteProtocolError, RequestError, ServerError
 from magnetar.base.limits import MAX_MESSAGE_SIZE
-from magnetar.spark.batches.boundaries import boundaries
-from magnetar.spark.batches.fields import fields
-from magnetar.spark.batches.octets import Octets
+from magnetar.spark.read.batches.boundaries import boundaries
+from magnetar.spark.read.batches.fields import fields
+from magnetar.spark.read.batches.octets import Octets
 from magnetar.wire.entries.batch import BatchedMessage, decode_batch, decompress, encode_batch
 from magnetar.wire.entries.entry import payload_of
 from magnetar.wire.entries.origin import own_properties
@@ -23,8 +23,8 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from magnetar.base.position import Position
-    from magnetar.spark.batches.boundaries import Boundaries
-    from magnetar.spark.batches.fields import Fields
+    from magnetar.spark.read.batches.boundaries import Boundaries
+    from magnetar.spark.read.batches.fields import Fields
 
 
 class Stored(NamedTuple):
