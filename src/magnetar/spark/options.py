@@ -13,15 +13,28 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 
-class ReadOptions(BaseModel):
-    """Options of a read. Spark's names of options ignore case."""
+class Options(BaseModel):
+    """Options of reads and writes. Spark's names of options ignore case, so the aliases are in lower case."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", populate_by_name=True)
 
     service_url: Annotated[str, Field(alias="service.url")]
     """Broker URL, ``pulsar://host:port``."""
     admin_url: Annotated[str, Field(alias="admin.url")]
-    """Admin URL, ``http://host:port``: the ledgers of the topics, from which ranges are planned."""
+    """Admin URL, ``http://host:port``."""
+
+    @classmethod
+    def of(cls, options: Mapping[str, str]) -> Self:
+        """Return the options of ``option(…)``; raises ConfigurationError with the name of the option."""
+        try:
+            return cls(**{name.lower(): value for name, value in options.items() if name.lower() not in _OF_SPARK})
+        except ValidationError as error:
+            raise ConfigurationError("; ".join(map(_problem, error.errors()))) from None
+
+
+class ReadOptions(Options):
+    """Options of a read."""
+
     topic: str = ""
     topics: str = ""
     """Names of topics, separated by commas."""
@@ -36,11 +49,8 @@ class ReadOptions(BaseModel):
 
     @classmethod
     def of(cls, options: Mapping[str, str]) -> Self:
-        """Return the options of ``option(…)``; raises ConfigurationError with the name of the option."""
-        try:
-            given = cls(**{name.lower(): value for name, value in options.items() if name.lower() not in _OF_SPARK})
-        except ValidationError as error:
-            raise ConfigurationError("; ".join(map(_problem, error.errors()))) from None
+        """Return the options; see Options."""
+        given = super().of(options)
         parse_offsets("startingOffsets", given.starting_offsets)
         parse_offsets("endingOffsets", given.ending_offsets)
         return given
