@@ -12,6 +12,7 @@ from pyspark.errors import AnalysisException, PySparkException
 from pyspark.sql import SparkSession
 
 from magnetar.spark import MagnetarDataSource, columns
+from magnetar.spark.read.cluster import Cluster
 from tests.kit.broker import Broker
 from tests.kit.messages import connect, numbered, publish
 
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
 
     from pyspark.sql import DataFrame
 
+    from tests.kit.rest import Json
     from tests.spark.conftest import Running
 
 pytestmark = pytest.mark.timeout(240)
@@ -169,3 +171,33 @@ def test_a_stream_gives_each_message_once_across_restarts(
     publish(client, topic, numbered(40, first=60), batching_enabled=False)
     run()
     assert values(spark.read.parquet(str(tmp_path / "rows"))) == numbered(100)
+
+
+def test_a_batch_that_is_planned_again_has_the_same_tasks(
+    broker: Broker, client: pulsar.Client, topic: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    given = {"service.url": broker.service_url, "admin.url": broker.admin_url, "topic": topic, "minPartitions": "3"}
+    publish(client, topic, numbered(50), batching_enabled=False)
+    reader = MagnetarDataSource(given).streamReader(columns.all_columns())
+    start = stored(reader.initialOffset())
+    end = stored(reader.latestOffset(start, reader.getDefaultReadLimit()))
+    planned = reader.partitions(start, end)
+    assert len(planned) == 3
+    publish(client, topic, numbered(75), batching_enabled=False)
+    monkeypatch.setattr(Cluster, "__init__", None)  # a plan that asks the cluster would fail
+    again = MagnetarDataSource({**given, "minPartitions": "9"}).streamReader(columns.all_columns())
+    assert again.partitions(start, end) == planned
+    assert sum(len(batch) for one in again.partitions(start, end) for batch in again.read(one)) == 50
+
+
+def stored(offset: Json) -> Json:
+    """Return an offset as Spark stores it."""
+    return json.loads(json.dumps(offset))
+
+
+def test_an_offset_without_new_messages_is_unchanged(broker: Broker, client: pulsar.Client, topic: str) -> None:
+    given = {"service.url": broker.service_url, "admin.url": broker.admin_url, "topic": topic}
+    publish(client, topic, numbered(5), batching_enabled=False)
+    reader = MagnetarDataSource(given).streamReader(columns.all_columns())
+    end = reader.latestOffset(reader.initialOffset(), reader.getDefaultReadLimit())
+    assert reader.latestOffset(end, reader.getDefaultReadLimit()) == end

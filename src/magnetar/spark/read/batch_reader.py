@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from pyspark.sql.datasource import DataSourceReader
 
 from magnetar.spark.read.cluster import Cluster
-from magnetar.spark.read.planning import plan
+from magnetar.spark.read.planning import batch_ranges
 from magnetar.spark.read.tasks import RangePartition, rows_of
 
 if TYPE_CHECKING:
@@ -31,7 +31,8 @@ class BatchReader(DataSourceReader):
     def partitions(self) -> list[InputPartition]:
         """Return the ranges of the tasks, from the positions that the topics have now."""
         with Cluster(self._options) as cluster:
-            return [RangePartition(wanted) for wanted in plan(cluster, self._options)]
+            ledgers = cluster.ledgers_of_topics()
+        return [RangePartition(wanted) for wanted in batch_ranges(ledgers, self._options)]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Yield the rows of a range."""

@@ -41,8 +41,12 @@ class Cluster:
         names = self._matching() if self._options.topics_pattern else self._named()
         return sorted({str(part) for name in names for part in self._partitions(name)})
 
+    def ledgers_of_topics(self) -> dict[str, list[Ledger]]:
+        """Return the ledgers of all ``topics``; raises as ``topics``."""
+        return {topic: self.ledgers(topic) for topic in self.topics()}
+
     def ledgers(self, topic: str) -> list[Ledger]:
-        """Return the ledgers of a topic in order, with the entries that are stored now."""
+        """Return the ledgers of a topic in order, with the entries that are stored now; the last one may be empty."""
         stats = self._admin.topics.internal_stats(TopicName.parse(topic))
         last = Position.parse(stats["lastConfirmedEntry"])
         ledgers = [Ledger(one["ledgerId"], one["entries"], one["size"]) for one in stats["ledgers"]]
@@ -50,7 +54,7 @@ class Cluster:
             # The list states the entries of closed ledgers only.
             current = Ledger(last.ledger_id, last.entry_id + 1, stats["currentLedgerSize"])
             ledgers[-1] = current
-        return [ledger for ledger in ledgers if ledger.entries > 0]
+        return ledgers
 
     def _named(self) -> list[TopicName]:
         texts = self._options.topic or self._options.topics

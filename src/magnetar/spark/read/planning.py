@@ -1,72 +1,60 @@
-"""The plan of a batch read: one range per topic or partition, divided among tasks."""
+"""The plan of a read: one range per topic or partition, divided among tasks. Pure, from the ledgers of the topics."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
 from magnetar.base.errors import ConfigurationError, MagnetarError
-from magnetar.base.position import EARLIEST, LATEST, Position
+from magnetar.base.position import EARLIEST, Position
 from magnetar.spark.read.offsets import parse_offsets
-from magnetar.spark.read.ranges import Range, tasks
+from magnetar.spark.read.ranges import Range, entries_in, tasks
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from magnetar.spark.options import ReadOptions
-    from magnetar.spark.read.cluster import Cluster
     from magnetar.spark.read.ranges import Ledger
+
+    Ledgers = Mapping[str, Sequence[Ledger]]
 
 
 class DataLostError(MagnetarError):
     """Entries of a range are gone; the text names the topic and the positions."""
 
 
-def plan(cluster: Cluster, options: ReadOptions) -> list[Range]:
-    """Return the ranges of a batch read, one per task; raises ConfigurationError, DataLostError and as Cluster."""
-    topics = cluster.topics()
-    starts = _bounds(topics, "startingOffsets", options.starting_offsets)
-    ends = _bounds(topics, "endingOffsets", options.ending_offsets)
-    return changes(cluster, options, starts, ends)
+def batch_ranges(ledgers: Ledgers, options: ReadOptions) -> list[Range]:
+    """Return the ranges of a batch read, one per task; raises ConfigurationError and DataLostError."""
+    starts = bounds(ledgers, "startingOffsets", options.starting_offsets)
+    ends = bounds(ledgers, "endingOffsets", options.ending_offsets)
+    return ranges(ledgers, options, starts, ends)
 
 
-def changes(
-    cluster: Cluster, options: ReadOptions, starts: Mapping[str, Position], ends: Mapping[str, Position]
+def ranges(
+    ledgers: Ledgers, options: ReadOptions, starts: Mapping[str, Position], ends: Mapping[str, Position]
 ) -> list[Range]:
-    """Return the ranges between two offsets, one per task; a topic without a start is read from its beginning.
+    """Return the ranges from ``starts`` to ``ends``, one per task; a topic without a start begins with its first entry.
 
-    Raises DataLostError, and as Cluster.
+    Raises DataLostError.
     """
     wanted: dict[Range, Sequence[Ledger]] = {}
-    for topic, last in ends.items():
+    for topic, end in ends.items():
         start = starts.get(topic, EARLIEST)
-        if start >= last:
-            continue
-        ledgers = cluster.ledgers(topic)
-        if options.fail_on_data_loss:
-            check_start(topic, start, ledgers)
-        if ledgers:
-            first = Position(ledgers[0].ledger_id, 0)
-            wanted[Range(topic, max(start, first), min(last, end_of(ledgers)))] = ledgers
+        if start < end:
+            if options.fail_on_data_loss:
+                check_start(topic, start, ledgers[topic])
+            wanted[Range(topic, start, end)] = ledgers[topic]
     return tasks(wanted, options.min_partitions)
 
 
-def first_offsets(cluster: Cluster, options: ReadOptions) -> dict[str, Position]:
+def first_offsets(ledgers: Ledgers, options: ReadOptions) -> dict[str, Position]:
     """Return the positions at which a new stream begins."""
-    topics = cluster.topics()
-    starts = _bounds(topics, "startingOffsets", options.starting_offsets)
-    ends = dict.fromkeys(topics, LATEST) | last_offsets(cluster, topics)
-    return {topic: min(start, ends[topic]) for topic, start in starts.items()}
-
-
-def last_offsets(cluster: Cluster, topics: Iterable[str]) -> dict[str, Position]:
-    """Return the ends of ``topics``; those without entries are left out."""
-    ledgers = {topic: cluster.ledgers(topic) for topic in topics}
-    return {topic: end_of(held) for topic, held in ledgers.items() if held}
+    starts = bounds(ledgers, "startingOffsets", options.starting_offsets)
+    return {topic: min(start, end_of(ledgers[topic])) for topic, start in starts.items()}
 
 
 def end_of(ledgers: Sequence[Ledger]) -> Position:
-    """Return the position after the last entry."""
-    return Position(ledgers[-1].ledger_id, ledgers[-1].entries)
+    """Return the position of the next entry to be written; EARLIEST if the topic has no ledger yet."""
+    return Position(ledgers[-1].ledger_id, ledgers[-1].entries) if ledgers else EARLIEST
 
 
 def check_start(topic: str, start: Position, ledgers: Sequence[Ledger]) -> None:
@@ -74,15 +62,26 @@ def check_start(topic: str, start: Position, ledgers: Sequence[Ledger]) -> None:
     first = Position(ledgers[0].ledger_id, 0) if ledgers else None
     if start > EARLIEST and (first is None or start < first):
         begin = f"begins at {first}, after" if first else "has no entries at"
-        message = (
-            f"{topic} {begin} the start {start}: entries were deleted"
-            "\nhint: use a subscription or retention to keep them, or set failOnDataLoss=false to go on"
-        )
-        raise DataLostError(message)
+        problem = f"{topic} {begin} the start {start}: entries were deleted"
+        raise _lost(problem)
 
 
-def _bounds(topics: Sequence[str], option: str, text: str) -> Mapping[str, Position]:
-    """Return a position for each topic."""
+def check_complete(wanted: Range, ledgers: Sequence[Ledger]) -> None:
+    """Raise DataLostError if entries of a range are gone since it was planned."""
+    held = entries_in(ledgers, wanted.start, wanted.end)
+    if held < wanted.entries:
+        gone = wanted.entries - held
+        problem = f"{wanted.topic}: {gone} of {wanted.entries} entries before {wanted.end} were deleted"
+        raise _lost(problem)
+
+
+def _lost(problem: str) -> DataLostError:
+    hint = "use a subscription or retention to keep them, or set failOnDataLoss=false to go on"
+    return DataLostError(f"{problem}\nhint: {hint}")
+
+
+def bounds(topics: Iterable[str], option: str, text: str) -> dict[str, Position]:
+    """Return the position that an option states for each topic; raises ConfigurationError."""
     given = parse_offsets(option, text)
     if isinstance(given, Position):
         return dict.fromkeys(topics, given)
@@ -90,4 +89,4 @@ def _bounds(topics: Sequence[str], option: str, text: str) -> Mapping[str, Posit
     if missing:
         message = f"option {option} has no position for {', '.join(missing)}"
         raise ConfigurationError(message)
-    return given
+    return {topic: given[topic] for topic in topics}

@@ -47,7 +47,7 @@ class RangeReader:
         """Create a reader; it connects when it is iterated."""
         self._url = url
         self._wanted = wanted
-        self._after = Position(wanted.start.ledger_id, wanted.start.entry_id - 1)
+        self._after = Position(wanted.start.ledger_id, max(-1, wanted.start.entry_id - 1))
         self._runner = asyncio.Runner()
         self._client: PulsarClient | None = None
         self._consumer: Consumer | None = None

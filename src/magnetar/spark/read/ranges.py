@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from magnetar.base.position import EARLIEST, Position
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
 TASK_BYTES = 128 * 2**20
 """Bytes of entries that a task reads, unless more tasks are asked for."""
@@ -36,7 +36,7 @@ class Range:
     start: Position
     end: Position
     entries: int = 0
-    """Number of entries in the range when it was planned; those of markers give no rows."""
+    """Number of entries in the range when it was planned; markers among them are not delivered."""
 
 
 def clipped(ledgers: Sequence[Ledger], start: Position, end: Position) -> Iterator[tuple[Position, Position, int]]:
@@ -51,7 +51,10 @@ def clipped(ledgers: Sequence[Ledger], start: Position, end: Position) -> Iterat
 
 
 def divided(wanted: Range, ledgers: Sequence[Ledger], parts: int) -> list[Range]:
-    """Divide a range into at most ``parts`` ranges of about equal bytes, in order; none if it has no entries."""
+    """Divide a range into at most ``parts`` ranges of about equal bytes, in order; none if it has no entries.
+
+    The first one begins at the start of the range, the last one ends after its last entry.
+    """
     pieces = list(clipped(ledgers, wanted.start, wanted.end))
     total = sum(size for _, _, size in pieces)
     if not pieces:
@@ -67,9 +70,8 @@ def divided(wanted: Range, ledgers: Sequence[Ledger], parts: int) -> list[Range]
                 break
             cuts.append(Position(start.ledger_id, at))
         taken += size
-    return [
-        Range(wanted.topic, start, end, entries_in(ledgers, start, end)) for start, end in pairwise([*cuts, wanted.end])
-    ]
+    cuts.append(pieces[-1][1])
+    return [Range(wanted.topic, start, end, entries_in(ledgers, start, end)) for start, end in pairwise(cuts)]
 
 
 def entries_in(ledgers: Sequence[Ledger], start: Position, end: Position) -> int:
@@ -91,14 +93,14 @@ def tasks(wanted: Mapping[Range, Sequence[Ledger]], at_least: int) -> list[Range
 def up_to_bytes(
     starts: Mapping[str, Position],
     ends: Mapping[str, Position],
-    ledgers_of: Callable[[str], Sequence[Ledger]],
+    ledgers: Mapping[str, Sequence[Ledger]],
     bytes_max: int,
 ) -> dict[str, Position]:
     """Return ends such that all ranges have about ``bytes_max`` bytes, in proportion to what each topic has.
 
     Each topic with entries gets at least one, so that every topic makes progress.
     """
-    pieces = {topic: list(clipped(ledgers_of(topic), starts.get(topic, EARLIEST), end)) for topic, end in ends.items()}
+    pieces = {topic: list(clipped(ledgers[topic], starts.get(topic, EARLIEST), end)) for topic, end in ends.items()}
     total = sum(size for parts in pieces.values() for _, _, size in parts)
     if total <= bytes_max:
         return dict(ends)

@@ -1,15 +1,16 @@
-"""A read without an end: micro-batches between two offsets. A retried batch gives the same rows."""
+"""A read without an end: micro-batches between two offsets. A retried batch gives the same rows in the same tasks."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from pyspark.sql.datasource import DataSourceStreamReader
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMaxBytes, SupportsTriggerAvailableNow
 
+from magnetar.base.position import EARLIEST
 from magnetar.spark.read.cluster import Cluster
-from magnetar.spark.read.offsets import decode_offsets, encode_offsets
-from magnetar.spark.read.planning import changes, first_offsets, last_offsets
+from magnetar.spark.read.offsets import TopicOffset, decode_offsets, encode_offsets, offsets_of, ranges_between
+from magnetar.spark.read.planning import end_of, first_offsets, ranges
 from magnetar.spark.read.ranges import up_to_bytes
 from magnetar.spark.read.tasks import RangePartition, rows_of
 
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
     from magnetar.base.position import Position
     from magnetar.spark.options import ReadOptions
 
-    Offsets = dict[str, str]
+    Offsets = dict[str, Any]
 
 
 class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
@@ -39,7 +40,8 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def initialOffset(self) -> Offsets:  # noqa: N802 - Spark's name
         """Return the positions at which a new query begins."""
         with Cluster(self._options) as cluster:
-            return encode_offsets(first_offsets(cluster, self._options))
+            starts = first_offsets(cluster.ledgers_of_topics(), self._options)
+        return encode_offsets({topic: TopicOffset(start) for topic, start in starts.items()})
 
     def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802 - Spark's name
         """Return the limit of the options for one batch."""
@@ -49,22 +51,27 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802 - Spark's name
         """End at the positions that the topics have now."""
         with Cluster(self._options) as cluster:
-            self._available = last_offsets(cluster, cluster.topics())
+            self._available = {topic: end_of(ledgers) for topic, ledgers in cluster.ledgers_of_topics().items()}
 
     def latestOffset(self, start: Offsets, limit: ReadLimit) -> Offsets:  # noqa: N802 - Spark's name
-        """Return the end of the next batch: the ends of all topics, or less if ``limit`` demands it."""
-        begun = decode_offsets(start)
+        """Return the end of the next batch and its tasks: the ends of all topics, or less if ``limit`` demands it."""
+        before = decode_offsets(start)
+        starts = {topic: offset.next for topic, offset in before.items()}
         with Cluster(self._options) as cluster:
-            ends = self._available if self._available is not None else last_offsets(cluster, cluster.topics())
-            if isinstance(limit, ReadMaxBytes):
-                ends = up_to_bytes(begun, ends, cluster.ledgers, limit.max_bytes)
-        return encode_offsets(begun | ends)
+            ledgers = cluster.ledgers_of_topics()
+        ends = self._available
+        if ends is None:
+            ends = {topic: end_of(held) for topic, held in ledgers.items()}
+        ends = {topic: end for topic, end in ends.items() if topic in ledgers and end > starts.get(topic, EARLIEST)}
+        if isinstance(limit, ReadMaxBytes):
+            ends = up_to_bytes(starts, ends, ledgers, limit.max_bytes)
+        if not ends:
+            return start  # in its own words, so that Spark finds it unchanged
+        return encode_offsets(before | offsets_of(ends, ranges(ledgers, self._options, starts, ends)))
 
     def partitions(self, start: Offsets, end: Offsets) -> list[InputPartition]:
-        """Return the ranges of the tasks of one batch."""
-        with Cluster(self._options) as cluster:
-            ranges = changes(cluster, self._options, decode_offsets(start), decode_offsets(end))
-        return [RangePartition(wanted) for wanted in ranges]
+        """Return the ranges of the tasks of one batch, a pure function of the two offsets."""
+        return [RangePartition(wanted) for wanted in ranges_between(decode_offsets(start), decode_offsets(end))]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Yield the rows of a range."""

@@ -12,7 +12,7 @@ from magnetar.base.names import TopicName
 from magnetar.spark.read.batches.messages import parse
 from magnetar.spark.read.batches.rows import Rows
 from magnetar.spark.read.cluster import Cluster
-from magnetar.spark.read.planning import check_start
+from magnetar.spark.read.planning import check_complete
 from magnetar.spark.read.range_reader import RangeReader
 
 if TYPE_CHECKING:
@@ -42,4 +42,4 @@ def rows_of(options: ReadOptions, schema: StructType, wanted: Range) -> Iterator
         if reader.entries < wanted.entries and options.fail_on_data_loss:
             # Markers are not delivered, so a smaller number alone proves nothing.
             with Cluster(options) as cluster:
-                check_start(wanted.topic, wanted.start, cluster.ledgers(wanted.topic))
+                check_complete(wanted, cluster.ledgers(wanted.topic))

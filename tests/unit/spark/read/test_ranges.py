@@ -42,7 +42,9 @@ def test_the_divided_ranges_are_adjacent_and_cover_the_range(
         assert ranges == []
         return
     assert 1 <= len(ranges) <= parts
-    assert (ranges[0].start, ranges[-1].end) == (start, end)
+    last = held(ledgers, start, end)[-1]
+    assert (ranges[0].start, ranges[-1].end) == (start, Position(last.ledger_id, last.entry_id + 1))
+    assert sum(one.entries for one in ranges) == len(held(ledgers, start, end))
     assert all(one.end == following.start for one, following in pairwise(ranges))
     assert all(held(ledgers, one.start, one.end) for one in ranges) or parts > 1
 
