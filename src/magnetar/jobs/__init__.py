@@ -1,0 +1,1 @@
+"""Batch jobs on Spark over the messages of topics."""
