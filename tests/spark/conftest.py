@@ -9,15 +9,21 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 import pytest
+from pyspark.sql import SparkSession
 
 from magnetar.pipeline.driver.replicate import Event, Progress, Ready, Replication, Settings
 from magnetar.pipeline.options import ClusterAddress
+from magnetar.spark import MagnetarDataSource
+from tests.kit.broker import Broker
+from tests.kit.messages import connect
 from tests.kit.wait import wait_until
 from tests.spark.fake_cluster import FakeCluster
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
+
+    import pulsar
 
 NAMES = ("ewr", "jfk", "lga")
 LEASE_SECONDS = 8.0
@@ -59,6 +65,33 @@ def replication(clusters: dict[str, FakeCluster], tmp_path_factory: pytest.TempP
     stop.set()
     thread.join()
     assert list(running.work_dir.iterdir()) == [], "everything is removed at the end"
+
+
+@pytest.fixture
+def spark(replication: Running) -> SparkSession:
+    """The session of all tests, which that of the replication is, with the data source ``magnetar``."""
+    del replication
+    session = SparkSession.builder.getOrCreate()
+    session.dataSource.register(MagnetarDataSource)
+    return session
+
+
+@pytest.fixture(scope="package")
+def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
+    """A broker that keeps all messages, in ledgers of at most 20 entries."""
+    settings = {"managedLedgerMaxEntriesPerLedger": 20, "managedLedgerMinLedgerRolloverTimeMinutes": 0}
+    with Broker(tmp_path_factory.mktemp("source"), settings=settings) as running:
+        retention = {"retentionTimeInMinutes": -1, "retentionSizeInMB": -1}
+        running.rest.post("namespaces/public/default/retention", retention)
+        yield running
+
+
+@pytest.fixture(scope="package")
+def client(broker: Broker) -> Iterator[pulsar.Client]:
+    """An official client of the broker."""
+    connected = connect(broker.service_url)
+    yield connected
+    connected.close()
 
 
 @pytest.fixture

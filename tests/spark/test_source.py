@@ -9,58 +9,20 @@ from typing import TYPE_CHECKING, Any
 import pulsar
 import pytest
 from pyspark.errors import AnalysisException, PySparkException
-from pyspark.sql import SparkSession
 
 from magnetar.spark import MagnetarDataSource, columns
 from magnetar.spark.read.cluster import Cluster
-from tests.kit.broker import Broker
-from tests.kit.messages import connect, numbered, publish
+from tests.kit.messages import numbered, publish
+from tests.spark.queries import addresses, read, run_stream, stored, values
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
     from pathlib import Path
 
-    from pyspark.sql import DataFrame
+    from pyspark.sql import SparkSession
 
-    from tests.kit.rest import Json
-    from tests.spark.conftest import Running
+    from tests.kit.broker import Broker
 
 pytestmark = pytest.mark.timeout(240)
-
-
-@pytest.fixture(scope="module")
-def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
-    settings = {"managedLedgerMaxEntriesPerLedger": 20, "managedLedgerMinLedgerRolloverTimeMinutes": 0}
-    with Broker(tmp_path_factory.mktemp("source"), settings=settings) as running:
-        retention = {"retentionTimeInMinutes": -1, "retentionSizeInMB": -1}
-        running.rest.post("namespaces/public/default/retention", retention)
-        yield running
-
-
-@pytest.fixture(scope="module")
-def client(broker: Broker) -> Iterator[pulsar.Client]:
-    connected = connect(broker.service_url)
-    yield connected
-    connected.close()
-
-
-@pytest.fixture
-def spark(replication: Running) -> SparkSession:
-    """The session of all tests, which that of the replication is."""
-    del replication
-    session = SparkSession.builder.getOrCreate()
-    session.dataSource.register(MagnetarDataSource)
-    return session
-
-
-def read(spark: SparkSession, broker: Broker, **options: str | int) -> DataFrame:
-    given: dict[str, str | int] = {"service.url": broker.service_url, "admin.url": broker.admin_url, **options}
-    return spark.read.format("magnetar").options(**given).load()
-
-
-def values(frame: DataFrame) -> list[bytes]:
-    found = frame.orderBy(columns.LEDGER_ID, columns.ENTRY_ID, columns.BATCH_INDEX).collect()
-    return [bytes(row[columns.VALUE]) for row in found]
 
 
 def test_a_topic_is_read_completely_and_by_several_tasks(
@@ -125,7 +87,7 @@ def test_only_the_columns_of_a_schema_are_built(
 ) -> None:
     publish(client, topic, numbered(3))
     reader = spark.read.format("magnetar").schema("__entryId long, value binary")
-    given = {"service.url": broker.service_url, "admin.url": broker.admin_url, "topic": topic}
+    given = {**addresses(broker), "topic": topic}
     assert [row.asDict().keys() for row in reader.options(**given).load().limit(1).collect()] == [
         {"__entryId", "value"}
     ]
@@ -157,14 +119,21 @@ def test_a_wrong_option_is_named(spark: SparkSession, broker: Broker, options: d
         read(spark, broker, **options).collect()
 
 
+@pytest.mark.parametrize("options", [{"endingTime": 5}, {"endingOffsets": "latest"}])
+def test_an_end_is_refused_for_a_stream(
+    spark: SparkSession, broker: Broker, topic: str, tmp_path: Path, options: dict[str, str | int]
+) -> None:
+    frame = spark.readStream.format("magnetar").options(**addresses(broker), topic=topic, **options).load()
+    with pytest.raises(PySparkException, match="is for batch queries only"):
+        run_stream(frame, tmp_path)
+
+
 def test_a_stream_gives_each_message_once_across_restarts(
     spark: SparkSession, broker: Broker, client: pulsar.Client, topic: str, tmp_path: Path
 ) -> None:
     def run() -> None:
-        given = {"service.url": broker.service_url, "admin.url": broker.admin_url, "topic": topic}
-        frame = spark.readStream.format("magnetar").options(**given, maxBytesPerTrigger=2_000).load()
-        written = frame.writeStream.format("parquet").option("checkpointLocation", str(tmp_path / "checkpoint"))
-        written.option("path", str(tmp_path / "rows")).trigger(availableNow=True).start().awaitTermination()
+        frame = spark.readStream.format("magnetar").options(**addresses(broker), topic=topic, maxBytesPerTrigger=2_000)
+        run_stream(frame.load(), tmp_path)
 
     publish(client, topic, numbered(60), batching_enabled=False)
     run()
@@ -176,7 +145,7 @@ def test_a_stream_gives_each_message_once_across_restarts(
 def test_a_batch_that_is_planned_again_has_the_same_tasks(
     broker: Broker, client: pulsar.Client, topic: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    given = {"service.url": broker.service_url, "admin.url": broker.admin_url, "topic": topic, "minPartitions": "3"}
+    given = {**addresses(broker), "topic": topic, "minPartitions": "3"}
     publish(client, topic, numbered(50), batching_enabled=False)
     reader = MagnetarDataSource(given).streamReader(columns.all_columns())
     start = stored(reader.initialOffset())
@@ -190,13 +159,8 @@ def test_a_batch_that_is_planned_again_has_the_same_tasks(
     assert sum(len(batch) for one in again.partitions(start, end) for batch in again.read(one)) == 50
 
 
-def stored(offset: Json) -> Json:
-    """Return an offset as Spark stores it."""
-    return json.loads(json.dumps(offset))
-
-
 def test_an_offset_without_new_messages_is_unchanged(broker: Broker, client: pulsar.Client, topic: str) -> None:
-    given = {"service.url": broker.service_url, "admin.url": broker.admin_url, "topic": topic}
+    given = {**addresses(broker), "topic": topic}
     publish(client, topic, numbered(5), batching_enabled=False)
     reader = MagnetarDataSource(given).streamReader(columns.all_columns())
     end = reader.latestOffset(reader.initialOffset(), reader.getDefaultReadLimit())

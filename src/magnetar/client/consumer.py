@@ -89,6 +89,15 @@ class Consumer:
         ids = [message_id(position)]
         self._connection.write(commands.ack(consumer_id=self._number, message_ids=ids, cumulative=cumulative))
 
+    async def acknowledge_through(self, position: Position) -> None:
+        """Acknowledge all entries up to and including ``position``; raises as PulsarConnection.request."""
+        ids = [message_id(position)]
+        await self._connection.request(
+            lambda request_id: commands.ack(
+                consumer_id=self._number, message_ids=ids, cumulative=True, request_id=request_id
+            )
+        )
+
     async def last_position(self) -> Position:
         """Return the position of the topic's last message, EARLIEST if empty; raises as PulsarConnection.request."""
         reply = await self._connection.request(

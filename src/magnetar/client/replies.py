@@ -23,14 +23,19 @@ _ANSWERS = {
     pb.BaseCommand.LOOKUP_RESPONSE: "lookupTopicResponse",
     pb.BaseCommand.GET_TOPICS_OF_NAMESPACE_RESPONSE: "getTopicsOfNamespaceResponse",
     pb.BaseCommand.GET_LAST_MESSAGE_ID_RESPONSE: "getLastMessageIdResponse",
+    pb.BaseCommand.ACK_RESPONSE: "ackResponse",
     pb.BaseCommand.GET_SCHEMA_RESPONSE: "getSchemaResponse",
     pb.BaseCommand.GET_OR_CREATE_SCHEMA_RESPONSE: "getOrCreateSchemaResponse",
 }
 """The types of answers to requests, and their fields in the command."""
 
 
-_SCHEMAS = (pb.BaseCommand.GET_SCHEMA_RESPONSE, pb.BaseCommand.GET_OR_CREATE_SCHEMA_RESPONSE)
-"""Answers that have fields for an error."""
+_ERROR_FIELDS = {
+    pb.BaseCommand.ACK_RESPONSE: ("error", "message"),
+    pb.BaseCommand.GET_SCHEMA_RESPONSE: ("error_code", "error_message"),
+    pb.BaseCommand.GET_OR_CREATE_SCHEMA_RESPONSE: ("error_code", "error_message"),
+}
+"""The fields of an error in an answer, by its type: code and text."""
 
 
 def reply_to(command: pb.BaseCommand) -> int | None:
@@ -54,11 +59,11 @@ def refusal_in(command: pb.BaseCommand) -> RequestError | None:
         refused = command.lookupTopicResponse
         if refused.response != pb.CommandLookupTopicResponse.Failed:
             return None
-    elif command.type in _SCHEMAS:
-        answer = getattr(command, _ANSWERS[command.type])
-        if not answer.HasField("error_code"):
-            return None
-        return RequestError(ServerError(answer.error_code), answer.error_message)
+    elif command.type in _ERROR_FIELDS:
+        answer, (code, text) = getattr(command, _ANSWERS[command.type]), _ERROR_FIELDS[command.type]
+        return (
+            RequestError(ServerError(getattr(answer, code)), getattr(answer, text)) if answer.HasField(code) else None
+        )
     else:
         return None
     return RequestError(ServerError(refused.error), refused.message)

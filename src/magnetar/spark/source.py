@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 from pyspark.sql.datasource import DataSource
 
 from magnetar.spark.columns import all_columns, check_columns
-from magnetar.spark.options import ReadOptions
 from magnetar.spark.read.batch_reader import BatchReader
+from magnetar.spark.read.options import ReadOptions
 from magnetar.spark.read.stream_reader import StreamReader
 
 if TYPE_CHECKING:
@@ -32,9 +32,9 @@ class MagnetarDataSource(DataSource):
     def reader(self, schema: StructType) -> BatchReader:
         """Return the reader of a batch query; raises ConfigurationError for unknown columns or options."""
         check_columns(schema)
-        return BatchReader(ReadOptions.of(self.options), schema)
+        return BatchReader(ReadOptions.of_batch(self.options), schema)
 
     def streamReader(self, schema: StructType) -> StreamReader:  # noqa: N802 - Spark's name
         """Return the reader of a streaming query; raises as ``reader``."""
         check_columns(schema)
-        return StreamReader(ReadOptions.of(self.options), schema)
+        return StreamReader(ReadOptions.of_stream(self.options), schema)

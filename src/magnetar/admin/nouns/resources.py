@@ -251,6 +251,11 @@ class Topics(Noun):
         """Return the id of the first message published at or after a time."""
         return dict(self._http.get(f"{topic_path(topic)}/messageid/{timestamp_ms}"))
 
+    def read_entry(self, topic: TopicName, position: Position) -> PeekedEntry:
+        """Return the entry at a position."""
+        path = f"{topic_path(topic)}/ledger/{position.ledger_id}/entry/{position.entry_id}"
+        return PeekedEntry.of(self._http.send("GET", path))
+
     def lookup(self, topic: TopicName) -> Json:
         """Return the URLs of the topic's broker: ``brokerUrl`` and ``httpUrl``."""
         return dict(self._http.get(f"/lookup/v2/topic/{relative_path(topic)}"))

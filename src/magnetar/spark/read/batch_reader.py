@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql.datasource import DataSourceReader
 
+from magnetar.spark.read.bounds import ends_of, starts_of
 from magnetar.spark.read.cluster import Cluster
-from magnetar.spark.read.planning import batch_ranges
+from magnetar.spark.read.planning import first_positions, ranges
 from magnetar.spark.read.tasks import RangePartition, rows_of
 
 if TYPE_CHECKING:
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
     from pyspark.sql.datasource import InputPartition
     from pyspark.sql.types import StructType
 
-    from magnetar.spark.options import ReadOptions
+    from magnetar.spark.read.options import ReadOptions
 
 
 class BatchReader(DataSourceReader):
@@ -31,8 +32,11 @@ class BatchReader(DataSourceReader):
     def partitions(self) -> list[InputPartition]:
         """Return the ranges of the tasks, from the positions that the topics have now."""
         with Cluster(self._options) as cluster:
-            ledgers = cluster.ledgers_of_topics()
-        return [RangePartition(wanted) for wanted in batch_ranges(ledgers, self._options)]
+            topics = cluster.topics()
+            starts, ends = starts_of(cluster, self._options, topics), ends_of(cluster, self._options, topics)
+            logs = cluster.logs(topics)
+        planned = ranges(logs, self._options, first_positions(starts, logs), ends)
+        return [RangePartition(wanted) for wanted in planned]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Yield the rows of a range."""

@@ -3,16 +3,22 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Self
+from datetime import datetime
+from typing import TYPE_CHECKING, Any, Self
+from urllib.parse import quote_plus
 
 from magnetar.admin.client import AdminClient
 from magnetar.base.errors import ConfigurationError, InvalidTopicNameError
 from magnetar.base.names import NamespaceName, TopicName
 from magnetar.base.position import Position
-from magnetar.spark.read.ranges import Ledger
+from magnetar.spark.read.ranges import Ledger, Log
 
 if TYPE_CHECKING:
-    from magnetar.spark.options import ReadOptions
+    from collections.abc import Iterable
+
+    from magnetar.spark.read.options import ReadOptions
+
+    Json = dict[str, Any]
 
 _PATTERN = re.compile(r"(persistent://)?(?P<tenant>[^/]+)/(?P<namespace>[^/]+)/(?P<expression>.+)")
 
@@ -41,20 +47,26 @@ class Cluster:
         names = self._matching() if self._options.topics_pattern else self._named()
         return sorted({str(part) for name in names for part in self._partitions(name)})
 
-    def ledgers_of_topics(self) -> dict[str, list[Ledger]]:
-        """Return the ledgers of all ``topics``; raises as ``topics``."""
-        return {topic: self.ledgers(topic) for topic in self.topics()}
+    def logs(self, topics: Iterable[str]) -> dict[str, Log]:
+        """Return the ledgers of topics, and the position of the predefined subscription."""
+        subscription = self._options.predefined_subscription
+        stats = {topic: self._admin.topics.internal_stats(TopicName.parse(topic)) for topic in topics}
+        return {topic: Log(ledgers_in(one), mark_delete_in(one, subscription)) for topic, one in stats.items()}
 
-    def ledgers(self, topic: str) -> list[Ledger]:
-        """Return the ledgers of a topic in order, with the entries that are stored now; the last one may be empty."""
-        stats = self._admin.topics.internal_stats(TopicName.parse(topic))
-        last = Position.parse(stats["lastConfirmedEntry"])
-        ledgers = [Ledger(one["ledgerId"], one["entries"], one["size"]) for one in stats["ledgers"]]
-        if ledgers and ledgers[-1].ledger_id == last.ledger_id:
-            # The list states the entries of closed ledgers only.
-            current = Ledger(last.ledger_id, last.entry_id + 1, stats["currentLedgerSize"])
-            ledgers[-1] = current
-        return ledgers
+    def position_at(self, topic: str, time_ms: int) -> Position:
+        """Return the position of the first entry in the log that was published at ``time_ms`` or later.
+
+        Without such an entry, it is the position after the last entry.
+        """
+        name = TopicName.parse(topic)
+        found = self._admin.topics.message_id_by_time(name, time_ms)
+        position = Position(found["ledgerId"], found["entryId"])
+        if position.entry_id < 0:  # the topic is empty
+            return position
+        # If there is no such entry, the broker answers with the last one.
+        published = self._admin.topics.read_entry(name, position).publish_time
+        is_last = published is not None and datetime.fromisoformat(published).timestamp() * 1000 < time_ms
+        return Position(position.ledger_id, position.entry_id + is_last)
 
     def _named(self) -> list[TopicName]:
         texts = self._options.topic or self._options.topics
@@ -83,3 +95,19 @@ class Cluster:
     def _partitions(self, name: TopicName) -> list[TopicName]:
         count = 0 if name.partition_index >= 0 else self._admin.topics.partitions(name)
         return [name.partition(index) for index in range(count)] or [name]
+
+
+def ledgers_in(stats: Json) -> list[Ledger]:
+    """Return the ledgers of a topic in order, with the entries that are stored now; the last one may be empty."""
+    last = Position.parse(stats["lastConfirmedEntry"])
+    ledgers = [Ledger(one["ledgerId"], one["entries"], one["size"]) for one in stats["ledgers"]]
+    if ledgers and ledgers[-1].ledger_id == last.ledger_id:
+        # The list states the entries of closed ledgers only.
+        ledgers[-1] = Ledger(last.ledger_id, last.entry_id + 1, stats["currentLedgerSize"])
+    return ledgers
+
+
+def mark_delete_in(stats: Json, subscription: str) -> Position | None:
+    """Return the mark-delete position of a subscription; None if the topic does not have it."""
+    cursor = stats["cursors"].get(subscription) or stats["cursors"].get(quote_plus(subscription))
+    return Position.parse(cursor["markDeletePosition"]) if cursor else None

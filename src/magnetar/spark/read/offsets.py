@@ -10,43 +10,13 @@ import json
 from itertools import groupby
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from magnetar.base.errors import ConfigurationError
-from magnetar.base.position import EARLIEST, LATEST, Position
+from magnetar.base.position import EARLIEST, Position
 from magnetar.spark.read.ranges import Range
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     Json = dict[str, Any]
-
-EARLIEST_TEXT = "earliest"
-LATEST_TEXT = "latest"
-_NAMED = {EARLIEST_TEXT: EARLIEST, LATEST_TEXT: LATEST}
-
-
-def parse_offsets(option: str, text: str) -> Position | dict[str, Position]:
-    """Parse ``earliest``, ``latest``, or a JSON object with one of them or ``ledger:entry`` by topic or partition.
-
-    Raises ConfigurationError with the option and the error.
-    """
-    if text in _NAMED:
-        return _NAMED[text]
-    try:
-        offsets = json.loads(text)
-    except ValueError:
-        offsets = None
-    if not isinstance(offsets, dict):
-        message = (
-            f'option {option}: {text!r} is not earliest, latest or JSON such as {{"persistent://t/n/topic": "5:0"}}'
-        )
-        raise ConfigurationError(message)
-    try:
-        return {
-            topic: _NAMED[value] if value in _NAMED else Position.parse(str(value)) for topic, value in offsets.items()
-        }
-    except ValueError as error:
-        message = f"option {option}: {error}"
-        raise ConfigurationError(message) from None
 
 
 class TopicOffset(NamedTuple):

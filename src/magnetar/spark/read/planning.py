@@ -1,36 +1,33 @@
-"""The plan of a read: one range per topic or partition, divided among tasks. Pure, from the ledgers of the topics."""
+"""The plan of a read: one range per topic or partition, divided among tasks. Pure, from the logs of the topics."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from magnetar.base.errors import ConfigurationError, MagnetarError
-from magnetar.base.position import EARLIEST, Position
-from magnetar.spark.read.offsets import parse_offsets
-from magnetar.spark.read.ranges import Range, entries_in, tasks
+from magnetar.base.errors import MagnetarError
+from magnetar.base.position import EARLIEST, LATEST, Position
+from magnetar.spark.read.ranges import Range, clipped, entries_in, tasks
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
 
-    from magnetar.spark.options import ReadOptions
-    from magnetar.spark.read.ranges import Ledger
+    from magnetar.spark.read.options import ReadOptions
+    from magnetar.spark.read.ranges import Ledger, Log
 
-    Ledgers = Mapping[str, Sequence[Ledger]]
+    Logs = Mapping[str, Log]
 
 
 class DataLostError(MagnetarError):
     """Entries of a range are gone; the text names the topic and the positions."""
 
 
-def batch_ranges(ledgers: Ledgers, options: ReadOptions) -> list[Range]:
-    """Return the ranges of a batch read, one per task; raises ConfigurationError and DataLostError."""
-    starts = bounds(ledgers, "startingOffsets", options.starting_offsets)
-    ends = bounds(ledgers, "endingOffsets", options.ending_offsets)
-    return ranges(ledgers, options, starts, ends)
+def first_positions(starts: Mapping[str, Position], logs: Logs) -> dict[str, Position]:
+    """Return where a query begins: after the mark-delete position of the subscription, else at the start."""
+    return {topic: _after_mark_delete(logs[topic], start) for topic, start in starts.items()}
 
 
 def ranges(
-    ledgers: Ledgers, options: ReadOptions, starts: Mapping[str, Position], ends: Mapping[str, Position]
+    logs: Logs, options: ReadOptions, starts: Mapping[str, Position], ends: Mapping[str, Position]
 ) -> list[Range]:
     """Return the ranges from ``starts`` to ``ends``, one per task; a topic without a start begins with its first entry.
 
@@ -41,29 +38,34 @@ def ranges(
         start = starts.get(topic, EARLIEST)
         if start < end:
             if options.fail_on_data_loss:
-                check_start(topic, start, ledgers[topic])
-            wanted[Range(topic, start, end)] = ledgers[topic]
+                check_start(topic, start, logs[topic])
+            wanted[Range(topic, start, end)] = logs[topic].ledgers
     return tasks(wanted, options.min_partitions)
 
 
-def first_offsets(ledgers: Ledgers, options: ReadOptions) -> dict[str, Position]:
-    """Return the positions at which a new stream begins."""
-    starts = bounds(ledgers, "startingOffsets", options.starting_offsets)
-    return {topic: min(start, end_of(ledgers[topic])) for topic, start in starts.items()}
-
-
-def end_of(ledgers: Sequence[Ledger]) -> Position:
+def end_of(log: Log) -> Position:
     """Return the position of the next entry to be written; EARLIEST if the topic has no ledger yet."""
+    ledgers = log.ledgers
     return Position(ledgers[-1].ledger_id, ledgers[-1].entries) if ledgers else EARLIEST
 
 
-def check_start(topic: str, start: Position, ledgers: Sequence[Ledger]) -> None:
-    """Raise DataLostError if entries from ``start`` on are gone, or may be gone."""
-    first = Position(ledgers[0].ledger_id, 0) if ledgers else None
-    if start > EARLIEST and (first is None or start < first):
-        begin = f"begins at {first}, after" if first else "has no entries at"
-        problem = f"{topic} {begin} the start {start}: entries were deleted"
-        raise _lost(problem)
+def last_before(position: Position, ledgers: Sequence[Ledger]) -> Position | None:
+    """Return the position of the last entry before ``position``; None if there is none."""
+    parts = list(clipped(ledgers, EARLIEST, position))
+    return Position(parts[-1][1].ledger_id, parts[-1][1].entry_id - 1) if parts else None
+
+
+def check_start(topic: str, start: Position, log: Log) -> None:
+    """Raise DataLostError if entries from ``start`` on are gone, or may be gone.
+
+    Entries before the mark-delete position of the subscription are not missing: this query acknowledged them.
+    """
+    first = Position(log.ledgers[0].ledger_id, 0) if log.ledgers else None
+    if start == EARLIEST or (first is not None and (start >= first or _after_mark_delete(log, LATEST) <= first)):
+        return
+    begin = f"begins at {first}, after" if first else "has no entries at"
+    problem = f"{topic} {begin} the start {start}: entries were deleted"
+    raise _lost(problem)
 
 
 def check_complete(wanted: Range, ledgers: Sequence[Ledger]) -> None:
@@ -80,13 +82,9 @@ def _lost(problem: str) -> DataLostError:
     return DataLostError(f"{problem}\nhint: {hint}")
 
 
-def bounds(topics: Iterable[str], option: str, text: str) -> dict[str, Position]:
-    """Return the position that an option states for each topic; raises ConfigurationError."""
-    given = parse_offsets(option, text)
-    if isinstance(given, Position):
-        return dict.fromkeys(topics, given)
-    missing = [topic for topic in topics if topic not in given]
-    if missing:
-        message = f"option {option} has no position for {', '.join(missing)}"
-        raise ConfigurationError(message)
-    return {topic: given[topic] for topic in topics}
+def _after_mark_delete(log: Log, default: Position) -> Position:
+    """Return the first position that the subscription has not acknowledged; ``default`` without a subscription."""
+    place = log.mark_delete
+    if place is None:
+        return default
+    return place if place == EARLIEST else Position(place.ledger_id, place.entry_id + 1)

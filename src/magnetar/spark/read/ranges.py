@@ -28,6 +28,15 @@ class Ledger(NamedTuple):
     """Bytes of the entries."""
 
 
+class Log(NamedTuple):
+    """A topic, as the admin API shows it."""
+
+    ledgers: Sequence[Ledger]
+    """The ledgers in order; the last one may be empty."""
+    mark_delete: Position | None = None
+    """Mark-delete position of the predefined subscription; None if the topic does not have it."""
+
+
 @dataclass(frozen=True, slots=True)
 class Range:
     """Entries of a topic, or of a partition, from ``start`` up to and without ``end``."""
@@ -93,14 +102,16 @@ def tasks(wanted: Mapping[Range, Sequence[Ledger]], at_least: int) -> list[Range
 def up_to_bytes(
     starts: Mapping[str, Position],
     ends: Mapping[str, Position],
-    ledgers: Mapping[str, Sequence[Ledger]],
+    logs: Mapping[str, Log],
     bytes_max: int,
 ) -> dict[str, Position]:
     """Return ends such that all ranges have about ``bytes_max`` bytes, in proportion to what each topic has.
 
     Each topic with entries gets at least one, so that every topic makes progress.
     """
-    pieces = {topic: list(clipped(ledgers[topic], starts.get(topic, EARLIEST), end)) for topic, end in ends.items()}
+    pieces = {
+        topic: list(clipped(logs[topic].ledgers, starts.get(topic, EARLIEST), end)) for topic, end in ends.items()
+    }
     total = sum(size for parts in pieces.values() for _, _, size in parts)
     if total <= bytes_max:
         return dict(ends)

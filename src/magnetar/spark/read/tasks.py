@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql.types import StructType
 
-    from magnetar.spark.options import ReadOptions
+    from magnetar.spark.read.options import ReadOptions
     from magnetar.spark.read.ranges import Range
 
 
@@ -42,4 +42,4 @@ def rows_of(options: ReadOptions, schema: StructType, wanted: Range) -> Iterator
         if reader.entries < wanted.entries and options.fail_on_data_loss:
             # Markers are not delivered, so a smaller number alone proves nothing.
             with Cluster(options) as cluster:
-                check_complete(wanted, cluster.ledgers(wanted.topic))
+                check_complete(wanted, cluster.logs([wanted.topic])[wanted.topic].ledgers)

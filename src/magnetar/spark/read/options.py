@@ -1,0 +1,79 @@
+"""Options of reads, by the names of Pulsar's Spark connector, and of Spark's Kafka source."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Final, Self
+
+from pydantic import Field, model_validator
+
+from magnetar.base.errors import ConfigurationError
+from magnetar.spark.options import Options
+from magnetar.spark.read.option_values import parse_offsets, parse_times
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+_OF_BATCHES: Final = {"ending_offsets": "endingOffsets", "ending_time": "endingTime"}
+_OF_STREAMS: Final = {"max_bytes_per_trigger": "maxBytesPerTrigger"}
+
+
+class ReadOptions(Options):
+    """Options of a read."""
+
+    topic: str = ""
+    topics: str = ""
+    """Names of topics, separated by commas."""
+    topics_pattern: Annotated[str, Field(alias="topicspattern")] = ""
+    """A regular expression for names of topics in one namespace, as ``persistent://public/default/orders-.*``."""
+    starting_offsets: Annotated[str, Field(alias="startingoffsets")] = "earliest"
+    starting_time: Annotated[str, Field(alias="startingtime")] = ""
+    """Instead of ``starting_offsets``: milliseconds since the epoch, also by topic."""
+    ending_offsets: Annotated[str, Field(alias="endingoffsets")] = "latest"
+    ending_time: Annotated[str, Field(alias="endingtime")] = ""
+    predefined_subscription: Annotated[str, Field(alias="predefinedsubscription")] = ""
+    """A subscription at whose position a query starts, and which a streaming query moves."""
+    fail_on_data_loss: Annotated[bool, Field(alias="failondataloss")] = True
+    min_partitions: Annotated[int, Field(alias="minpartitions", ge=1)] = 1
+    max_bytes_per_trigger: Annotated[int | None, Field(alias="maxbytespertrigger", ge=1)] = None
+    """Bytes of entries, as stored, of one batch of a stream."""
+
+    @classmethod
+    def of(cls, options: Mapping[str, str]) -> Self:
+        """Return the options; see Options."""
+        given = super().of(options)
+        parse_offsets("startingOffsets", given.starting_offsets)
+        parse_offsets("endingOffsets", given.ending_offsets)
+        if given.starting_time:
+            parse_times("startingTime", given.starting_time)
+        if given.ending_time:
+            parse_times("endingTime", given.ending_time)
+        return given
+
+    @classmethod
+    def of_batch(cls, options: Mapping[str, str]) -> Self:
+        """Return the options of a batch query; raises as ``of``, also for one of streaming queries only."""
+        return cls.of(options)._without(_OF_STREAMS, "streaming queries")  # noqa: SLF001 - of this class
+
+    @classmethod
+    def of_stream(cls, options: Mapping[str, str]) -> Self:
+        """Return the options of a streaming query; raises as ``of``, also for one of batch queries only."""
+        return cls.of(options)._without(_OF_BATCHES, "batch queries")  # noqa: SLF001 - of this class
+
+    @model_validator(mode="after")
+    def _check_combination(self) -> Self:
+        if sum(map(bool, (self.topic, self.topics, self.topics_pattern))) != 1:
+            message = "set one of the options topic, topics and topicsPattern"
+            raise ValueError(message)
+        for bound in ("starting", "ending"):
+            if {f"{bound}_offsets", f"{bound}_time"} <= self.model_fields_set:
+                message = f"set one of the options {bound}Offsets and {bound}Time"
+                raise ValueError(message)
+        return self
+
+    def _without(self, names: Mapping[str, str], where: str) -> Self:
+        """Return these options; raises ConfigurationError if one of ``names`` was given."""
+        for field, name in names.items():
+            if field in self.model_fields_set:
+                message = f"option {name} is for {where} only"
+                raise ConfigurationError(message)
+        return self
