@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from magnetar.admin.log_service import DynamicSettings, LogOperations
     from magnetar.admin.metrics.measurements import Durations, Totals
     from magnetar.admin.metrics.options import MetricsOptions
+    from magnetar.admin.models.acknowledgements import AcknowledgementState
     from magnetar.admin.models.metadata_sync import (
         HistoryEdit,
         LocalValue,
@@ -149,6 +150,10 @@ class SubscriptionOperations(Protocol):
 
     async def is_replicated(self, topic: TopicName, subscription: str) -> bool:
         """Return whether a subscription is replicated."""
+        ...
+
+    async def acknowledgements(self, topic: TopicName, subscription: str, after: Position) -> AcknowledgementState:
+        """Return the acknowledgement state after a position, or the first page of it."""
         ...
 
     async def peek(self, topic: TopicName, subscription: str, message: int) -> tuple[Position, bytes]:

@@ -94,10 +94,10 @@ def _count_runs(bitmap: BitMap) -> int:
     return len(bitmap) - bitmap.intersection_cardinality(bitmap.shift(1))
 
 
-def _runs(ledger_id: int, bitmap: BitMap) -> Iterator[Range]:
-    """The maximal runs of one ledger's entries, ascending."""
+def _runs(ledger_id: int, bitmap: BitMap, first: int = 0) -> Iterator[Range]:
+    """The maximal runs of one ledger's entries from ``first`` on, ascending."""
     end = bitmap.max() + 1 if bitmap else 0
-    start = _next_or(bitmap, 0, end)
+    start = _next_or(bitmap, first, end)
     while start < end:
         stop = _run_end(bitmap, start)
         yield Range(Position(ledger_id, start), Position(ledger_id, stop))
@@ -203,6 +203,12 @@ class DeletedEntries:
         """The maximal runs, ascending."""
         for ledger_id in self._order:
             yield from _runs(ledger_id, self._ledgers[ledger_id].bitmap)
+
+    def after(self, position: Position) -> Iterator[Range]:
+        """The maximal runs of what is deleted after ``position``, ascending."""
+        for ledger_id in self._order[bisect_left(self._order, position.ledger_id) :]:
+            first = position.entry_id + 1 if ledger_id == position.ledger_id else 0
+            yield from _runs(ledger_id, self._ledgers[ledger_id].bitmap, first)
 
     def _ledger(self, ledger_id: int) -> _LedgerEntries:
         ledger = self._ledgers.get(ledger_id)

@@ -198,6 +198,10 @@ class CursorState:
         """The partly acknowledged entries and their remaining bits, ascending."""
         return iter(self._partial)
 
+    def partial_batches_in(self, lower: Position, upper: Position) -> list[tuple[Position, int]]:
+        """The partly acknowledged entries in ``(lower, upper]`` and their remaining bits, ascending."""
+        return self._partial.between(lower, upper)
+
     def deleted(self) -> Iterator[Range]:
         """The ranges deleted beyond mark-delete, ascending."""
         return iter(self._deleted)

@@ -12,6 +12,7 @@ from magnetar.admin.api import build_app
 from magnetar.admin.log_service import no_entries
 from magnetar.admin.metrics.measurements import Durations, Totals
 from magnetar.admin.metrics.options import MetricsOptions
+from magnetar.admin.models.acknowledgements import AcknowledgementState
 from magnetar.admin.models.clients import ConsumerStats, PublisherStats
 from magnetar.admin.models.internal import CursorStats, LedgerInfo, PersistentTopicInternalStats
 from magnetar.admin.models.logs import AnalyzedBacklog, ManagedLedgerInfo
@@ -345,6 +346,10 @@ class FakeSubscriptionOperations:
 
     async def is_replicated(self, topic: TopicName, subscription: str) -> bool:
         return self._subscription(topic, subscription).replicated
+
+    async def acknowledgements(self, topic: TopicName, subscription: str, after: Position) -> AcknowledgementState:
+        found = self._subscription(topic, subscription)
+        return AcknowledgementState(mark_delete_position=max(found.position, after))
 
     async def peek(self, topic: TopicName, subscription: str, message: int) -> tuple[Position, bytes]:
         entry_id = self._subscription(topic, subscription).position.entry_id + message

@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Literal
 
 from pydantic import TypeAdapter
 
-from magnetar.admin.exchange import AdminRoute, Context, body, flag, path_text, route, unless_deleted
+from magnetar.admin.exchange import AdminRoute, Context, body, flag, path_text, query_text, route, unless_deleted
 from magnetar.admin.messages import entry_response
+from magnetar.admin.models.acknowledgements import AcknowledgementState
 from magnetar.admin.models.positions import MESSAGE_ID, MessageIdData
 from magnetar.admin.openapi.description import ENTRY
 from magnetar.admin.service import message_not_found
@@ -45,6 +46,14 @@ def routes(context: Context) -> list[AdminRoute]:
         route("POST", f"{one}/resetcursor/{{timestamp:int}}", handlers.reset_to_time),
         route("POST", f"{one}/expireMessages/{{seconds:int}}", handlers.expire),
         route("POST", f"{one}/expireMessages", handlers.expire_through, takes=MESSAGE_ID, refuses=[405]),
+        route(
+            "GET",
+            f"{one}/acknowledgements",
+            handlers.acknowledgements,
+            query=["after"],
+            gives=AcknowledgementState,
+            refuses=[405],
+        ),
         route("GET", f"{one}/properties", handlers.properties, gives=dict[str, str]),
         route("PUT", f"{one}/properties", handlers.set_properties, takes=_PROPERTIES),
         route("POST", f"{topic}/all_subscription/expireMessages/{{seconds:int}}", handlers.expire_all),
@@ -124,6 +133,17 @@ class _Subscriptions:
         data = await body(request, MESSAGE_ID)
         topic = self._context.single(request, "Expire message at position is not supported for partitioned-topic")
         await self._service.subscriptions.expire_through(topic, _name(request), data.position)
+
+    async def acknowledgements(self, request: Request) -> Response:
+        topic = self._context.single(request, "Acknowledgements of a partitioned topic are those of its partitions")
+        text = query_text(request, "after")
+        try:
+            after = EARLIEST if text is None else Position.parse(text)
+        except ValueError as error:
+            raise AdminError(HTTPStatus.BAD_REQUEST, f"after: {error}") from None
+        return await self._context.answer(
+            await self._service.subscriptions.acknowledgements(topic, _name(request), after)
+        )
 
     async def properties(self, request: Request) -> dict[str, str]:
         found: dict[str, str] = {}

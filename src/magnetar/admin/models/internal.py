@@ -66,6 +66,8 @@ class PersistentTopicInternalStats(Model):
     cursors: dict[str, CursorStats] = field(default_factory=dict)
     schema_ledgers: list[LedgerInfo] = field(default_factory=list)
     compacted_ledger: LedgerInfo = field(default_factory=LedgerInfo)
+    trimmed_origins: dict[str, Position] | None = None
+    """Ours. Newest trimmed entry of each cluster, in positions of the cluster that published it. None: none."""
     may_lack_entries: bool | None = None
     """True after a crash with journalSyncData=false: confirmed entries may be lost. None: no entry is lost."""
     entries_known_lost: int | None = None

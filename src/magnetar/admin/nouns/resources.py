@@ -309,6 +309,11 @@ class Subscriptions(Noun):
         """Start or stop the replication of a subscription."""
         self._http.post(f"{subscription_path(topic, subscription)}/replicatedSubscriptionStatus", replicated)
 
+    def acknowledgements(self, topic: TopicName, subscription: str, after: Position = EARLIEST) -> Json:
+        """Return a page of the AcknowledgementState after a position; the first page without it."""
+        place = {} if after == EARLIEST else {"after": str(after)}
+        return dict(self._http.get(f"{subscription_path(topic, subscription)}/acknowledgements", **place))
+
     def protection(self, owner: NamespaceName | TopicName) -> dict[str, dict[str, Json]]:
         """Return the SubscriptionProtection of subscriptions, by topic and name."""
         return dict(self._http.get(f"{owner_path(owner)}/subscriptionProtection"))

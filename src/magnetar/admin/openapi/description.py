@@ -54,6 +54,7 @@ class Description(TypedDict, total=False):
 
 
 QUERY: Mapping[str, Any] = {
+    "after": str,
     "applied": bool,
     "backlogQuotaType": BacklogQuotaType,
     "checkAllowAutoCreation": bool,

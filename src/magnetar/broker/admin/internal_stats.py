@@ -43,6 +43,7 @@ def internal_stats_steps(topic: Topic) -> Generator[None, None, PersistentTopicI
             LedgerInfo(ledger_id=each.ledger_id, entries=ledger.confirmed_in(each), size=each.size) for each in infos
         ],
     )
+    stats.trimmed_origins = topic.log.index.positions_at(topic.log.before_first()) or None
     if topic.log.termination.is_over:
         stats.state = "Terminated"
     if LOST_PROPERTY in ledger.properties:

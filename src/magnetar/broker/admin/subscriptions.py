@@ -15,6 +15,7 @@ from magnetar.admin.service import (
 from magnetar.base.errors import AdminError
 from magnetar.base.names import check_length
 from magnetar.base.position import EARLIEST
+from magnetar.broker.admin.acknowledgements import page_steps
 from magnetar.broker.admin.finding import Finder, refusals
 from magnetar.broker.environment import settle
 from magnetar.broker.settings.properties import check_properties
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
     import asyncio
     from collections.abc import Mapping
 
+    from magnetar.admin.models.acknowledgements import AcknowledgementState
     from magnetar.base.names import TopicName
     from magnetar.base.position import Position
     from magnetar.broker.environment import Environment
@@ -128,6 +130,11 @@ class SubscriptionOperations:
         with refusals(topic):
             found.expire_through(last, self._environment.clock.now())
         await found.flushes.durable()
+
+    async def acknowledgements(self, topic: TopicName, subscription: str, after: Position) -> AcknowledgementState:
+        """Return the acknowledgement state after a position, or the first page of it."""
+        found = await self._found.subscription(topic, subscription)
+        return await self._environment.slices.run(page_steps(found.cursor.state, after))
 
     async def properties(self, topic: TopicName, subscription: str) -> Mapping[str, str]:
         """Return the properties of a subscription."""

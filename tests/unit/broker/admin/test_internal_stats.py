@@ -8,6 +8,7 @@ import pytest
 
 from magnetar.broker.admin.internal_stats import internal_stats
 from magnetar.ledger.agreement import LOST_PROPERTY
+from magnetar.ledger.rollover import ManagedLedgerConfig
 from magnetar.sim.cluster import Cluster, Failover, Shared
 from magnetar.wire import commands
 
@@ -92,3 +93,16 @@ def test_a_topic_shows_how_many_entries_are_known_to_be_lost() -> None:
     cluster.do(lambda: topic.ledger.set_property(LOST_PROPERTY, "3"))
     stats = internal_stats(topic)
     assert (stats.may_lack_entries, stats.entries_known_lost) == (True, 3)
+
+
+def test_trimmed_entries_are_named_by_origin() -> None:
+    cluster = Cluster(ledger_config=ManagedLedgerConfig(max_entries_per_ledger=1, min_rollover_ms=0))
+    client = cluster.client()
+    client.produce()
+    client.send("a")
+    first = cluster.topic().ledger.last_confirmed_entry
+    client.send("b", first=1)
+    assert internal_stats(cluster.topic()).trimmed_origins is None
+    cluster.trim()
+    assert len(internal_stats(cluster.topic()).ledgers) == 1
+    assert internal_stats(cluster.topic()).trimmed_origins == {cluster.environment.cluster: first}
