@@ -16,6 +16,10 @@ if TYPE_CHECKING:
     from magnetar.base.world import Clock
     from magnetar.ledger.store import LedgerStore
 
+CLOCK_SET_MS = 100
+"""Milliseconds by which the wall clock may move against the monotonic one without being followed. By as much, entries
+seem younger after the machine has started again, because they could seem older otherwise."""
+
 
 @dataclass(slots=True)
 class RecoveredChain:
@@ -38,7 +42,11 @@ def recover_chain(store: LedgerStore, topic: str, stored: Mapping[str, Any], clo
     Raises DataLossError, naming two positions, if entries are missing that were once durable, and ValueError, KeyError,
     TypeError or AssertionError for a list that cannot be read.
     """
-    wall_offset_s = _wall_offset_s(stored.get("clock"), clock)
+    wall_offset_s, error_ms = clock.now() - clock.monotonic(), CLOCK_SET_MS
+    noted = stored.get("clock")
+    if noted is not None and clock.boot() and noted["boot"] == clock.boot():
+        # Until the machine starts again, the monotonic clock has the same start, also for other processes.
+        wall_offset_s, error_ms = float(noted["offset"]) / 1000, 0
     recovered = RecoveredChain(wall_offset_s, last_confirmed_entry=Position.parse(str(stored["lastPosition"])))
     listed = stored["ledgers"]
     assert isinstance(listed, list)
@@ -51,7 +59,7 @@ def recover_chain(store: LedgerStore, topic: str, stored: Mapping[str, Any], clo
             raise DataLossError(message)
         if entries:
             store.seal(ledger_id)
-            _add_closed(recovered, info, entries, store.size_bytes(ledger_id), clock.monotonic())
+            _add_closed(recovered, info, entries, store.size_bytes(ledger_id), clock.monotonic(), error_ms)
         else:
             store.delete(ledger_id)
     count = recovered.chain.entries
@@ -60,8 +68,13 @@ def recover_chain(store: LedgerStore, topic: str, stored: Mapping[str, Any], clo
     return recovered
 
 
-def _add_closed(recovered: RecoveredChain, info: Mapping[str, Any], entries: int, size: int, now: float) -> None:
-    """Add a ledger of an earlier run: its entries were appended before it was closed. ``now`` is monotonic."""
+def _add_closed(
+    recovered: RecoveredChain, info: Mapping[str, Any], entries: int, size: int, now: float, error_ms: int
+) -> None:
+    """Add a ledger of an earlier run: its entries were appended before it was closed.
+
+    ``now`` is monotonic; ``error_ms`` is by how much ages may be wrong.
+    """
     ledger_id, closed_ms, now_ms = info["ledgerId"], info["closedAt"], int((now + recovered.wall_offset_s) * 1000)
     # Entries that became durable after the list was written are not in it, nor is when that was.
     is_recovered = closed_ms is None or entries > info["entries"] or "recovered" in info
@@ -71,18 +84,8 @@ def _add_closed(recovered: RecoveredChain, info: Mapping[str, Any], entries: int
     appended_by_ms = info.get("appendedBy", closed_ms)
     if entries > info["entries"]:
         appended_by_ms, recovered.is_unsaved = now_ms, True
-    age_s = max(now_ms - appended_by_ms, 0) / 1000
+    age_s = max(now_ms - appended_by_ms - error_ms, 0) / 1000
     recovered.times.begin_window(Position(ledger_id, 0), now - age_s)
-
-
-def _wall_offset_s(stored: Mapping[str, Any] | None, clock: Clock) -> float:
-    """Return the lead of the wall clock when the list was written; the present one if that is not known.
-
-    It is known since the machine started: until then the monotonic clock has the same start, also for other processes.
-    """
-    if stored is None or not clock.boot() or stored["boot"] != clock.boot():
-        return clock.now() - clock.monotonic()
-    return float(stored["offset"]) / 1000
 
 
 def _stored_length(store: LedgerStore, topic: str, ledger_id: int) -> int:

@@ -110,6 +110,7 @@ class LedgerList:
         Raises ManagedLedgerFencedError if another writer has the topic now. A list that is not stored is written with
         the next one.
         """
+        log.follow_wall_clock()
         dropped, self._dropped = self._dropped, []
         noted = [note_deletion(dropped)] if dropped else []
 

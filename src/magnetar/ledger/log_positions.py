@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from magnetar.base.parts import Part
 from magnetar.base.position import Position
+from magnetar.ledger.chain_recovery import CLOCK_SET_MS
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -37,6 +38,18 @@ class LogPositions(Part):
     def wall_ms(self, monotonic_s: float | None = None) -> int:
         """Return a monotonic time, by default now, in milliseconds since the epoch by ``wall_offset_s``."""
         return int(((self._clock.monotonic() if monotonic_s is None else monotonic_s) + self.wall_offset_s) * 1000)
+
+    def follow_wall_clock(self) -> bool:
+        """If the wall clock was set, move the times of closing by as much; return whether it was set."""
+        offset_s = self._clock.now() - self._clock.monotonic()
+        moved_ms = round((offset_s - self.wall_offset_s) * 1000)
+        if abs(moved_ms) < CLOCK_SET_MS:
+            return False
+        self.wall_offset_s = offset_s
+        for ledger in self.chain.ledgers:
+            if ledger.closed_ms is not None:
+                ledger.closed_ms += moved_ms
+        return True
 
     @property
     def entries(self) -> int:

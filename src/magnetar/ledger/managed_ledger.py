@@ -25,8 +25,6 @@ if TYPE_CHECKING:
     from magnetar.ledger.rollover import ManagedLedgerConfig
     from magnetar.ledger.store import LedgerStore, OnDurable, Run
     from magnetar.metadata.store import Delete, MetadataStore, Put
-_CLOCK_SET_MS = 1000
-"""Milliseconds by which the wall clock may move against the monotonic one without being followed."""
 
 
 class ManagedLedger(LogPositions):
@@ -75,7 +73,7 @@ class ManagedLedger(LogPositions):
                 raise listed.unreadable(error) from error
             listed.is_unsaved = recovered.is_unsaved
         ledger = cls(store, listed, recovered, config, clock)
-        ledger._follow_wall_clock()
+        ledger._note_wall_clock()
         return ledger
 
     def observe_fencing(self, fenced: Callable[[StorageError], None]) -> None:
@@ -186,7 +184,7 @@ class ManagedLedger(LogPositions):
         """
         if self._listed.failure is not None:
             return None
-        self._follow_wall_clock()
+        self._note_wall_clock()
         self._rollover.close_if_old(now_ms)
         count = count_unneeded(self.chain, consumed_through, now_ms, retention)
         if not count:
@@ -243,7 +241,7 @@ class ManagedLedger(LogPositions):
     def close(self) -> None:
         """Take no more appends until opened again; those under way are still reported."""
         self._rollover.end()
-        self._follow_wall_clock()
+        self._note_wall_clock()
         if self._listed.is_unsaved and self._listed.failure is None:
             self._listed.commit(self)
 
@@ -253,7 +251,7 @@ class ManagedLedger(LogPositions):
         Entries of a ledger that was closed since then seem younger after a crash than they are. If the wall clock was
         set ahead since then, they seem older.
         """
-        self._follow_wall_clock()
+        self._note_wall_clock()
         if self._listed.is_unsaved:
             with suppress(ManagedLedgerFencedError):
                 self._listed.commit(self)
@@ -284,17 +282,10 @@ class ManagedLedger(LogPositions):
         if error is not None:
             self._listed.fail(error)
 
-    def _follow_wall_clock(self) -> None:
-        """If the wall clock was set, move the times of closing by as much, so that no ledger seems older than it is."""
-        offset_s = self._clock.now() - self._clock.monotonic()
-        moved_ms = round((offset_s - self.wall_offset_s) * 1000)
-        if abs(moved_ms) < _CLOCK_SET_MS:
-            return
-        self.wall_offset_s = offset_s
-        for ledger in self.chain.ledgers:
-            if ledger.closed_ms is not None:
-                ledger.closed_ms += moved_ms
-                self._listed.is_unsaved = True
+    def _note_wall_clock(self) -> None:
+        """If the wall clock was set, have the list written again, so that no ledger seems older than it is."""
+        if self.follow_wall_clock():
+            self._listed.is_unsaved = True
 
 
 def _with_positions(first: Position, entries: list[bytes]) -> list[tuple[Position, bytes]]:

@@ -207,6 +207,23 @@ def test_after_a_start_of_the_machine_ages_depend_on_the_wall_clock() -> None:
     assert stage.shown_age in (99, 100)
 
 
+def test_a_wall_clock_that_gains_slowly_makes_no_message_older_over_a_start_of_the_machine() -> None:
+    """Each step is too small to be followed when it happens; together they are nearly a second."""
+    stage = Stage()
+    for _ in range(10):
+        stage.publish()
+        stage.cluster.clock.jumped_s += 0.09
+        stage.advance(1)
+    stage.cluster.clock.boots += 1
+    stage.crash()
+    stage.advance(TTL_S - 7 - 0.5)  # the fourth message, the last one of its ledger, is half a second too young
+    stage.expire()
+    assert stage.backlog == 10
+    stage.advance(1)
+    stage.expire()
+    assert stage.backlog == 6
+
+
 def test_ages_survive_a_restart_to_the_length_of_a_ledger() -> None:
     stage = Stage()
     for _ in range(8):
