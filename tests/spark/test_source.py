@@ -9,10 +9,11 @@ from typing import TYPE_CHECKING, Any
 import pulsar
 import pytest
 from pyspark.errors import AnalysisException, PySparkException
+from pyspark.sql.streaming.datasource import ReadAllAvailable
 
 from magnetar.spark import MagnetarDataSource, columns
 from magnetar.spark.read.cluster import Cluster
-from tests.kit.messages import numbered, publish
+from tests.kit.messages import numbered, publish, publish_in_batches
 from tests.spark.queries import addresses, read, run_stream, stored, values
 
 if TYPE_CHECKING:
@@ -165,3 +166,32 @@ def test_an_offset_without_new_messages_is_unchanged(broker: Broker, client: pul
     reader = MagnetarDataSource(given).streamReader(columns.all_columns())
     end = reader.latestOffset(reader.initialOffset(), reader.getDefaultReadLimit())
     assert reader.latestOffset(end, reader.getDefaultReadLimit()) == end
+
+
+def test_a_batch_is_bounded_by_messages_and_no_entry_is_split(
+    broker: Broker, client: pulsar.Client, topic: str
+) -> None:
+    topics = {f"{topic}-large": 7, f"{topic}-small": 2}
+    for name, per_batch in topics.items():
+        publish_in_batches(client, name, numbered(70), per_batch)
+    given = {**addresses(broker), "topics": ",".join(topics), "maxMessagesPerTrigger": "44"}
+    reader = MagnetarDataSource(given).streamReader(columns.all_columns())
+    start, batches = stored(reader.initialOffset()), []
+    while (end := stored(reader.latestOffset(start, reader.getDefaultReadLimit()))) != start:
+        tasks = [rows for task in reader.partitions(start, end) for rows in reader.read(task)]
+        batches.append([row for rows in tasks for row in rows.to_pylist()])
+        start = end
+    # The shares of 10 of 45 and 35 of 45 entries are 9 and 34 messages, and those of the rest 14 and 29.
+    assert [len(batch) for batch in batches[:2]] == [7 + 34, 14 + 28]
+    for name in topics:
+        assert [row["value"] for batch in batches for row in batch if row["__topic"] == name] == numbered(70)
+
+
+def test_a_trigger_without_limit_takes_everything(broker: Broker, client: pulsar.Client, topic: str) -> None:
+    publish(client, topic, numbered(9), batching_enabled=False)
+    given = {**addresses(broker), "topic": topic, "maxMessagesPerTrigger": "4", "maxBytesPerTrigger": "1"}
+    reader = MagnetarDataSource(given).streamReader(columns.all_columns())
+    start = reader.initialOffset()
+    for limit, entries in ((ReadAllAvailable(), 9), (reader.getDefaultReadLimit(), 1)):
+        (task,) = reader.partitions(start, reader.latestOffset(start, limit))
+        assert sum(len(rows) for rows in reader.read(task)) == entries

@@ -14,7 +14,10 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 _OF_BATCHES: Final = {"ending_offsets": "endingOffsets", "ending_time": "endingTime"}
-_OF_STREAMS: Final = {"max_bytes_per_trigger": "maxBytesPerTrigger"}
+_OF_STREAMS: Final = {
+    "max_bytes_per_trigger": "maxBytesPerTrigger",
+    "max_messages_per_trigger": "maxMessagesPerTrigger",
+}
 
 
 class ReadOptions(Options):
@@ -36,6 +39,8 @@ class ReadOptions(Options):
     min_partitions: Annotated[int, Field(alias="minpartitions", ge=1)] = 1
     max_bytes_per_trigger: Annotated[int | None, Field(alias="maxbytespertrigger", ge=1)] = None
     """Bytes of entries, as stored, of one batch of a stream."""
+    max_messages_per_trigger: Annotated[int | None, Field(alias="maxmessagespertrigger", ge=1)] = None
+    """Messages of one batch of a stream."""
 
     @classmethod
     def of(cls, options: Mapping[str, str]) -> Self:

@@ -43,10 +43,14 @@ _GONE = (ServerError.TopicNotFound, ServerError.AuthorizationError, ServerError.
 class RangeReader:
     """Reads the entries of one range in order. A lost connection is opened again."""
 
-    def __init__(self, url: str, wanted: Range) -> None:
-        """Create a reader; it connects when it is iterated."""
+    def __init__(self, url: str, wanted: Range, at_once: int | None = None) -> None:
+        """Create a reader; it connects when it is iterated.
+
+        A chunk has at most ``at_once`` messages, unless one entry has more.
+        """
         self._url = url
         self._wanted = wanted
+        self._at_once = CHUNK_MESSAGES if at_once is None else min(at_once, CHUNK_MESSAGES)
         self._after = Position(wanted.start.ledger_id, max(-1, wanted.start.entry_id - 1))
         self._runner = asyncio.Runner()
         self._client: PulsarClient | None = None
@@ -91,13 +95,13 @@ class RangeReader:
         if self._consumer is None:
             self._client = self._client or PulsarClient(self._url, ClientOptions())
             self._consumer = await self._client.read(
-                self._wanted.topic, self._after, read_ahead=READ_AHEAD, creates_topic=False
+                self._wanted.topic, self._after, read_ahead=min(READ_AHEAD, self._at_once), creates_topic=False
             )
             self._last = await self._consumer.last_position()
         chunk: list[Stored] = []
         size = messages = 0
         at = self._after
-        while size < CHUNK_BYTES and messages < CHUNK_MESSAGES:
+        while size < CHUNK_BYTES and messages < self._at_once:
             if at >= self._last:
                 return chunk, True
             try:
@@ -110,9 +114,10 @@ class RangeReader:
             if received.position >= self._wanted.end:
                 return chunk, True
             at = received.position
-            chunk.append(Stored(at, received.metadata, received.entry))
-            size += len(received.entry)
-            messages += max(1, received.metadata.num_messages_in_batch)
+            stored = Stored(at, received.metadata, received.entry)
+            chunk.append(stored)
+            size += len(stored.entry)
+            messages += stored.messages
         return chunk, False
 
     async def _receive(self, consumer: Consumer) -> Received:

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import TYPE_CHECKING, NamedTuple
 
-from magnetar.base.position import EARLIEST, Position
+from magnetar.base.position import Position
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -97,33 +97,3 @@ def tasks(wanted: Mapping[Range, Sequence[Ledger]], at_least: int) -> list[Range
         parts = max(math.ceil(sizes[one] / TASK_BYTES), math.ceil(at_least * sizes[one] / total), 1)
         divisions += divided(one, ledgers, parts)
     return divisions
-
-
-def up_to_bytes(
-    starts: Mapping[str, Position],
-    ends: Mapping[str, Position],
-    logs: Mapping[str, Log],
-    bytes_max: int,
-) -> dict[str, Position]:
-    """Return ends such that all ranges have about ``bytes_max`` bytes, in proportion to what each topic has.
-
-    Each topic with entries gets at least one, so that every topic makes progress.
-    """
-    pieces = {
-        topic: list(clipped(logs[topic].ledgers, starts.get(topic, EARLIEST), end)) for topic, end in ends.items()
-    }
-    total = sum(size for parts in pieces.values() for _, _, size in parts)
-    if total <= bytes_max:
-        return dict(ends)
-    return {topic: _end_of_share(parts, bytes_max / total, ends[topic]) for topic, parts in pieces.items()}
-
-
-def _end_of_share(parts: Sequence[tuple[Position, Position, int]], share: float, end: Position) -> Position:
-    """Return the end of the first ``share`` of the bytes in ``parts``."""
-    left = share * sum(size for _, _, size in parts)
-    for number, (first, last, size) in enumerate(parts):
-        if size > left:
-            entries = int((last.entry_id - first.entry_id) * left / size)
-            return Position(first.ledger_id, first.entry_id + max(entries, 0 if number else 1))
-        left -= size
-    return end

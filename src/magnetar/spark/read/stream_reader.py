@@ -5,14 +5,20 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, cast
 
 from pyspark.sql.datasource import DataSourceStreamReader
-from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMaxBytes, SupportsTriggerAvailableNow
+from pyspark.sql.streaming.datasource import (
+    ReadAllAvailable,
+    ReadLimit,
+    ReadMaxBytes,
+    ReadMaxRows,
+    SupportsTriggerAvailableNow,
+)
 
 from magnetar.base.position import EARLIEST, Position
 from magnetar.spark.read.bounds import starts_of
 from magnetar.spark.read.cluster import Cluster
+from magnetar.spark.read.limits import up_to_bytes, up_to_messages
 from magnetar.spark.read.offsets import TopicOffset, decode_offsets, encode_offsets, offsets_of, ranges_between
 from magnetar.spark.read.planning import end_of, first_positions, last_before, ranges
-from magnetar.spark.read.ranges import up_to_bytes
 from magnetar.spark.read.subscription import acknowledge
 from magnetar.spark.read.tasks import RangePartition, rows_of
 
@@ -24,6 +30,7 @@ if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
     from magnetar.spark.read.options import ReadOptions
+    from magnetar.spark.read.ranges import Log
 
     Offsets = dict[str, Any]
 
@@ -53,9 +60,12 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return encode_offsets({topic: TopicOffset(start) for topic, start in first.items()})
 
     def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802 - Spark's name
-        """Return the limit of the options for one batch."""
-        limit = self._options.max_bytes_per_trigger
-        return ReadAllAvailable() if limit is None else ReadMaxBytes(limit)
+        """Return a limit of the options for one batch. Spark passes on one only; ``latestOffset`` applies both."""
+        if self._options.max_messages_per_trigger is not None:
+            return ReadMaxRows(self._options.max_messages_per_trigger)
+        if self._options.max_bytes_per_trigger is not None:
+            return ReadMaxBytes(self._options.max_bytes_per_trigger)
+        return ReadAllAvailable()
 
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802 - Spark's name
         """End at the positions that the topics have now."""
@@ -74,12 +84,12 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         starts = {topic: offset.next for topic, offset in before.items()}
         with Cluster(self._options) as cluster:
             logs = cluster.logs(cluster.topics())
-        ends = self._available
+        ends: Mapping[str, Position] | None = self._available
         if ends is None:
             ends = {topic: end_of(log) for topic, log in logs.items()}
         ends = {topic: end for topic, end in ends.items() if topic in logs and end > starts.get(topic, EARLIEST)}
-        if isinstance(limit, ReadMaxBytes):
-            ends = up_to_bytes(starts, ends, logs, limit.max_bytes)
+        if not isinstance(limit, ReadAllAvailable):
+            ends = self._limited(starts, ends, logs)
         if not ends:
             return start  # in its own words, so that Spark finds it unchanged
         return encode_offsets(before | offsets_of(ends, ranges(logs, self._options, starts, ends)))
@@ -91,6 +101,17 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Yield the rows of a range."""
         yield from rows_of(self._options, self._schema, cast("RangePartition", partition).wanted)
+
+    def _limited(
+        self, starts: Mapping[str, Position], ends: Mapping[str, Position], logs: Mapping[str, Log]
+    ) -> Mapping[str, Position]:
+        """Return the ends of a batch within the limits of the options."""
+        options = self._options
+        if options.max_bytes_per_trigger is not None:
+            ends = up_to_bytes(starts, ends, logs, options.max_bytes_per_trigger)
+        if options.max_messages_per_trigger is not None:
+            ends = up_to_messages(options.service_url, starts, ends, logs, options.max_messages_per_trigger)
+        return ends
 
     def _acknowledge(self, committed: Mapping[str, TopicOffset]) -> None:
         """Acknowledge the batch that ends at ``committed`` in the predefined subscription."""

@@ -28,7 +28,7 @@ from magnetar.spark.read.planning import (
     last_before,
     ranges,
 )
-from magnetar.spark.read.ranges import TASK_BYTES, Ledger, Log, Range, up_to_bytes
+from magnetar.spark.read.ranges import TASK_BYTES, Ledger, Log, Range
 
 if TYPE_CHECKING:
     from magnetar.spark.read.cluster import Cluster
@@ -140,15 +140,6 @@ def test_the_last_entry_before_a_position_is_in_the_same_ledger_or_in_an_earlier
 def test_the_end_of_a_topic_is_in_its_newest_ledger() -> None:
     """So entries of an earlier ledger may be deleted without a doubt that one of them was not read."""
     assert end_of(Log([Ledger(3, 10, 100), Ledger(5, 0, 0)])) == Position(5, 0)
-
-
-def test_a_batch_is_bounded_by_bytes_and_each_topic_makes_progress() -> None:
-    ends = {ORDERS: Position(5, 20), FLIGHTS: Position(4, 5)}
-    assert up_to_bytes({}, ends, LOGS, 350) == ends
-    assert up_to_bytes({}, ends, LOGS, 175) == {ORDERS: Position(5, 5), FLIGHTS: Position(4, 2)}
-    assert up_to_bytes({}, ends, LOGS, 1) == {ORDERS: Position(3, 1), FLIGHTS: Position(4, 1)}
-    started = {ORDERS: Position(5, 19), FLIGHTS: Position(4, 5)}
-    assert up_to_bytes(started, ends, LOGS, 1) == ends
 
 
 def test_an_offset_states_the_tasks_of_its_batch() -> None:

@@ -34,6 +34,11 @@ class Stored(NamedTuple):
     metadata: pb.MessageMetadata
     entry: bytes
 
+    @property
+    def messages(self) -> int:
+        """Number of messages in the entry."""
+        return max(1, self.metadata.num_messages_in_batch)
+
 
 @dataclass(frozen=True, slots=True)
 class Messages:
@@ -72,7 +77,7 @@ def _parse(entries: Sequence[Stored], payloads: Sequence[bytes]) -> Messages:
     ends = np.cumsum([len(payload) for payload in payloads], dtype=np.int64)
     starts = np.concatenate(([0], ends[:-1])).astype(np.int64)
     batched = np.array([stored.metadata.HasField("num_messages_in_batch") for stored in entries], np.bool_)
-    counts = np.array([max(1, stored.metadata.num_messages_in_batch) for stored in entries], np.int64)
+    counts = np.array([stored.messages for stored in entries], np.int64)
     counts[~batched] = 1
     places = boundaries(octets, starts, ends, counts)
     return Messages(entries, octets, places, fields(octets, places), batched)
@@ -109,7 +114,7 @@ def _in_usual_form(stored: Stored, payload: bytes, size_max: int) -> bytes:
 
     Raises RemoteProtocolError if the payload contradicts its metadata.
     """
-    plain = pb.MessageMetadata(num_messages_in_batch=max(1, stored.metadata.num_messages_in_batch))
+    plain = pb.MessageMetadata(num_messages_in_batch=stored.messages)
     try:
         messages = decode_batch(plain, payload, size_max=size_max)
     except RemoteProtocolError as error:
