@@ -13,6 +13,8 @@ from pyspark.sql.streaming.datasource import ReadAllAvailable
 
 from magnetar.spark import MagnetarDataSource, columns
 from magnetar.spark.read.cluster import Cluster
+from magnetar.wire.entries.batch import decompress
+from magnetar.wire.entries.entry import parse_metadata, payload_of
 from tests.kit.messages import numbered, publish, publish_in_batches
 from tests.spark.queries import addresses, read, run_stream, stored, values
 
@@ -76,6 +78,22 @@ def test_a_range_of_positions_includes_its_start_and_excludes_its_end(
     bounds = [json.dumps({topic: f"{ids[index].ledger_id()}:{ids[index].entry_id()}"}) for index in (15, 45)]
     frame = read(spark, broker, topic=topic, startingOffsets=bounds[0], endingOffsets=bounds[1])
     assert values(frame) == numbered(50)[15:45]
+
+
+def test_a_row_of_unit_entry_is_what_is_stored(
+    spark: SparkSession, broker: Broker, client: pulsar.Client, topic: str
+) -> None:
+    publish_in_batches(client, topic, numbered(5), 5)
+    large = bytes(200_000) + b"end"
+    publish(client, topic, [large], batching_enabled=False, compression_type=pulsar.CompressionType.ZLib)
+    batch, single = read(spark, broker, topic=topic, unit="entry").orderBy("__ledgerId", "__entryId").collect()
+    assert (batch["__messages"], batch["__isBatch"], batch["__compression"]) == (5, True, "NONE")
+    assert (single["__messages"], single["__isBatch"], single["__compression"]) == (1, False, "ZLIB")
+    assert single["__uncompressedSize"] == len(large)
+    assert single["__entrySize"] == len(single["value"]) < 1_000
+    metadata = parse_metadata(bytes(single["value"]))
+    assert decompress(metadata, payload_of(bytes(single["value"]))) == large
+    assert (single["__producerName"], single["__sequenceId"]) == (metadata.producer_name, metadata.sequence_id)
 
 
 def test_an_empty_topic_has_no_rows(spark: SparkSession, broker: Broker, client: pulsar.Client, topic: str) -> None:

@@ -27,14 +27,16 @@ class MagnetarDataSource(DataSource):
 
     def schema(self) -> StructType:
         """Return all columns; a query that needs few of them states them with ``schema``."""
-        return all_columns()
+        return all_columns(ReadOptions.of(self.options).unit)
 
     def reader(self, schema: StructType) -> BatchReader:
         """Return the reader of a batch query; raises ConfigurationError for unknown columns or options."""
-        check_columns(schema)
-        return BatchReader(ReadOptions.of_batch(self.options), schema)
+        options = ReadOptions.of_batch(self.options)
+        check_columns(schema, options.unit)
+        return BatchReader(options, schema)
 
     def streamReader(self, schema: StructType) -> StreamReader:  # noqa: N802 - Spark's name
         """Return the reader of a streaming query; raises as ``reader``."""
-        check_columns(schema)
-        return StreamReader(ReadOptions.of_stream(self.options), schema)
+        options = ReadOptions.of_stream(self.options)
+        check_columns(schema, options.unit)
+        return StreamReader(options, schema)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Final, Self
 from pydantic import Field, model_validator
 
 from magnetar.base.errors import ConfigurationError
+from magnetar.spark.columns import Unit
 from magnetar.spark.options import Options
 from magnetar.spark.read.option_values import parse_offsets, parse_times
 
@@ -28,6 +29,8 @@ class ReadOptions(Options):
     """Names of topics, separated by commas."""
     topics_pattern: Annotated[str, Field(alias="topicspattern")] = ""
     """A regular expression for names of topics in one namespace, as ``persistent://public/default/orders-.*``."""
+    unit: Unit = Unit.MESSAGE
+    """The thing that a row holds."""
     starting_offsets: Annotated[str, Field(alias="startingoffsets")] = "earliest"
     starting_time: Annotated[str, Field(alias="startingtime")] = ""
     """Instead of ``starting_offsets``: milliseconds since the epoch, also by topic."""

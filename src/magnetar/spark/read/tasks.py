@@ -9,6 +9,8 @@ from pyspark.sql.datasource import InputPartition
 from pyspark.sql.pandas.types import to_arrow_schema
 
 from magnetar.base.names import TopicName
+from magnetar.spark.columns import Unit
+from magnetar.spark.read.batches.entry_rows import entry_rows
 from magnetar.spark.read.batches.messages import parse
 from magnetar.spark.read.batches.rows import Rows
 from magnetar.spark.read.cluster import Cluster
@@ -38,7 +40,10 @@ def rows_of(options: ReadOptions, schema: StructType, wanted: Range) -> Iterator
     partition = TopicName.parse(wanted.topic).partition_index
     with RangeReader(options.service_url, wanted) as reader:
         for chunk in reader.chunks():
-            yield Rows(wanted.topic, partition, parse(chunk)).batch(arrow)
+            if options.unit is Unit.ENTRY:
+                yield entry_rows(wanted.topic, partition, chunk, arrow)
+            else:
+                yield Rows(wanted.topic, partition, parse(chunk)).batch(arrow)
         if reader.entries < wanted.entries and options.fail_on_data_loss:
             # Markers are not delivered, so a smaller number alone proves nothing.
             with Cluster(options) as cluster:
