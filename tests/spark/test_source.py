@@ -80,6 +80,21 @@ def test_a_range_of_positions_includes_its_start_and_excludes_its_end(
     assert values(frame) == numbered(50)[15:45]
 
 
+@pytest.mark.parametrize("tasks", [1, 3])
+def test_a_message_in_chunks_is_one_row(
+    spark: SparkSession, broker: Broker, client: pulsar.Client, topic: str, tasks: int
+) -> None:
+    """With three tasks, the chunks of one message lie in several ranges."""
+    large = [bytes([letter]) * 11_000_000 for letter in b"ab"]
+    sent = publish(client, topic, [large[0], b"small", large[1]], batching_enabled=False, chunking_enabled=True)
+    frame = read(spark, broker, topic=topic, minPartitions=tasks)
+    assert frame.rdd.getNumPartitions() == tasks
+    rows = frame.orderBy("__ledgerId", "__entryId").collect()
+    assert [bytes(row["value"]) for row in rows] == [large[0], b"small", large[1]]
+    ids = [pulsar.MessageId.deserialize(bytes(row["__messageId"])) for row in rows]
+    assert [str(one) for one in ids] == [str(one) for one in sent]
+
+
 def test_a_row_of_unit_entry_is_what_is_stored(
     spark: SparkSession, broker: Broker, client: pulsar.Client, topic: str
 ) -> None:

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import TYPE_CHECKING, NamedTuple
 
-from magnetar.base.position import Position
+from magnetar.base.position import EARLIEST, Position
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -51,10 +51,9 @@ class Range:
 def clipped(ledgers: Sequence[Ledger], start: Position, end: Position) -> Iterator[tuple[Position, Position, int]]:
     """Yield the part of each ledger in the range from ``start`` to ``end``: start, end and bytes; no empty parts."""
     for ledger in ledgers:
-        first = start.entry_id if start.ledger_id == ledger.ledger_id else 0
-        last = end.entry_id if end.ledger_id == ledger.ledger_id else ledger.entries
-        if start.ledger_id <= ledger.ledger_id <= end.ledger_id and first < min(last, ledger.entries):
-            first, last = max(0, first), min(last, ledger.entries)
+        first = max(0, start.entry_id) if start.ledger_id == ledger.ledger_id else 0
+        last = min(end.entry_id, ledger.entries) if end.ledger_id == ledger.ledger_id else ledger.entries
+        if start.ledger_id <= ledger.ledger_id <= end.ledger_id and first < last:
             size = ledger.size * (last - first) // ledger.entries
             yield Position(ledger.ledger_id, first), Position(ledger.ledger_id, last), size
 
@@ -86,6 +85,17 @@ def divided(wanted: Range, ledgers: Sequence[Ledger], parts: int) -> list[Range]
 def entries_in(ledgers: Sequence[Ledger], start: Position, end: Position) -> int:
     """Return the number of entries from ``start`` up to and without ``end``."""
     return sum(last.entry_id - first.entry_id for first, last, _ in clipped(ledgers, start, end))
+
+
+def steps_back(ledgers: Sequence[Ledger], position: Position, count: int) -> Position:
+    """Return the position ``count`` entries before ``position``, or that of the first entry."""
+    place = position
+    for first, last, _ in reversed(list(clipped(ledgers, EARLIEST, position))):
+        place = max(first, Position(last.ledger_id, last.entry_id - count))
+        count -= last.entry_id - place.entry_id
+        if count <= 0:
+            break
+    return place
 
 
 def tasks(wanted: Mapping[Range, Sequence[Ledger]], at_least: int) -> list[Range]:

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from magnetar.base.position import EARLIEST, LATEST, Position
-from magnetar.spark.read.ranges import TASK_BYTES, Ledger, Range, clipped, divided, tasks
+from magnetar.spark.read.ranges import TASK_BYTES, Ledger, Range, clipped, divided, steps_back, tasks
 
 TOPIC = "persistent://public/default/orders"
 
@@ -31,6 +31,13 @@ def test_the_clipped_parts_hold_the_entries_of_the_range(ledgers: list[Ledger], 
         for entry in range(first.entry_id, last.entry_id)
     ]
     assert found == held(ledgers, start, end)
+
+
+@given(ledger_lists, positions, st.integers(1, 200))
+def test_steps_back_pass_that_many_entries(ledgers: list[Ledger], position: Position, count: int) -> None:
+    before = held(ledgers, EARLIEST, position)
+    expected = before[-count:][0] if before else position
+    assert steps_back(ledgers, position, count) == expected
 
 
 @given(ledger_lists, positions, positions, st.integers(1, 10))

@@ -178,14 +178,8 @@ def test_an_entry_that_contradicts_its_metadata_is_named(payload: bytes) -> None
 def test_an_encrypted_entry_is_refused() -> None:
     metadata = pb.MessageMetadata(producer_name="shop", sequence_id=5, publish_time=1_000)
     metadata.encryption_keys.add(key="k", value=b"v")
-    with pytest.raises(RequestError, match=r"entry 7:0: .*encrypted"):
+    with pytest.raises(RequestError, match=r"entry 7:0: .*encrypted\nhint: unit=entry"):
         rows([stored(metadata, b"secret")])
-
-
-def test_a_chunk_of_a_message_is_refused() -> None:
-    metadata = pb.MessageMetadata(producer_name="shop", sequence_id=5, publish_time=1_000, num_chunks_from_msg=2)
-    with pytest.raises(RequestError, match="entry 7:0 is a chunk"):
-        rows([stored(metadata, b"part")])
 
 
 def test_only_the_columns_of_the_schema_are_built() -> None:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from magnetar.base.errors import RemoteProtocolError, RequestError, ServerError
+from magnetar.base.errors import RemoteProtocolError, RequestError
 from magnetar.base.limits import MAX_MESSAGE_SIZE
 from magnetar.spark.read.batches.boundaries import boundaries
 from magnetar.spark.read.batches.fields import fields
@@ -27,12 +27,18 @@ if TYPE_CHECKING:
     from magnetar.spark.read.batches.fields import Fields
 
 
+WHOLE_SIZE_MAX = 256 * 2**20
+"""Maximum bytes of a message that was put together from chunks, also before compression."""
+
+
 class Stored(NamedTuple):
     """An entry as received, with its metadata parsed."""
 
     position: Position
     metadata: pb.MessageMetadata
     entry: bytes
+    first_chunk: Position | None = None
+    """Of a message that was put together from chunks: the position of the first one."""
 
     @property
     def messages(self) -> int:
@@ -56,7 +62,7 @@ def parse(entries: Sequence[Stored], size_max: int = MAX_MESSAGE_SIZE) -> Messag
     """Parse the messages of ``entries``, each of at most ``size_max`` bytes before compression.
 
     Raises RemoteProtocolError with the position of an entry that contradicts its metadata, and RequestError with that
-    of one that is encrypted or a chunk.
+    of one that is encrypted.
     """
     payloads = [_as_batch(stored, size_max) for stored in entries]
     messages = _parse(entries, payloads)
@@ -86,13 +92,14 @@ def _parse(entries: Sequence[Stored], payloads: Sequence[bytes]) -> Messages:
 def _as_batch(stored: Stored, size_max: int) -> bytes:
     """Return the decompressed payload of an entry; an entry without a batch becomes a batch of one message."""
     metadata = stored.metadata
-    if metadata.num_chunks_from_msg > 1:
-        message = f"entry {stored.position} is a chunk of a message; messages in chunks are not supported"
-        raise RequestError(ServerError.NotAllowedError, message)
+    assert metadata.num_chunks_from_msg <= 1, "chunks are put together before"
+    if stored.first_chunk is not None:
+        size_max = WHOLE_SIZE_MAX
     try:
         payload = decompress(metadata, payload_of(stored.entry), size_max=size_max)
     except RequestError as error:
-        raise RequestError(error.code, f"entry {stored.position}: {error}") from error
+        text = f"entry {stored.position}: {error}\nhint: unit=entry reads encrypted entries as they are stored"
+        raise RequestError(error.code, text) from error
     except RemoteProtocolError as error:
         raise _wrong(stored, error) from error
     if metadata.HasField("num_messages_in_batch"):

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from magnetar.spark.read.batches.messages import Messages
+    from magnetar.spark.read.batches.messages import Messages, Stored
     from magnetar.wire.entries.origin import Origin
 
 _MICROSECONDS = 1000
@@ -79,9 +79,7 @@ class Rows:
 
     def message_id(self) -> pa.Array:
         """Return ``MessageIdData``, as ``MessageId.toByteArray`` of Pulsar's clients."""
-        entries = [
-            message_id(stored.position, partition=self._partition).SerializeToString() for stored in self._entries
-        ]
+        entries = [self._id_of(stored) for stored in self._entries]
         ids = repeated(entries, pa.binary(), self._of)
         batched = self._messages.batched
         if not batched.any():
@@ -94,6 +92,13 @@ class Rows:
         size = repeated([size.SerializePartialToString()[_POSITION_LENGTH:] for size in sizes], pa.binary(), self._of)
         full = pc.binary_join_element_wise(ids, index.take(pa.array(self._messages.places.indexes)), size, b"")
         return full if batched.all() else pc.if_else(pa.array(batched[self._of]), full, ids)
+
+    def _id_of(self, stored: Stored) -> bytes:
+        """Return the id of an entry; that of a message in chunks names the first chunk, too."""
+        entry = message_id(stored.position, partition=self._partition)
+        if stored.first_chunk is not None:
+            entry.first_chunk_message_id.CopyFrom(message_id(stored.first_chunk, partition=self._partition))
+        return entry.SerializeToString()
 
     def publish_time(self) -> pa.Array:
         """Return the producers' publish times."""
