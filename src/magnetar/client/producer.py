@@ -39,6 +39,8 @@ class Producer:
         """Create producer ``number`` of ``connection``; usable after the broker has accepted it."""
         self.name = ""
         self.last_origin: Position | None = None
+        self.last_sequence_id = -1
+        """Highest sequence id of this producer's name that the broker knew when it accepted the producer; -1: none."""
         self.failure: Exception | None = None
         self._connection = connection
         self._number = number
@@ -57,17 +59,26 @@ class Producer:
         The future raises RequestError if the broker rejects the entry, or the reason of the producer's end if that
         comes first. If the producer has ended already, this method raises that reason.
         """
-        if self.failure is not None:
-            raise self.failure
         sequence_id = next(self._sequence_ids)
-        receipt: asyncio.Future[Position] = asyncio.get_running_loop().create_future()
-        self._unacknowledged.append((sequence_id, receipt))
+        receipt = self._expect(sequence_id)
         frame = commands.send(
             producer_id=self._number,
             sequence_id=sequence_id,
             entry=entry,
             num_messages=num_messages,
             marker=marker,
+        )
+        self._connection.write(frame)
+        return receipt
+
+    def send_batch(self, entry: bytes, sequence_ids: tuple[int, int], num_messages: int) -> asyncio.Future[Position]:
+        """Publish a batch, whose first and last message have ``sequence_ids``; as ``send``.
+
+        A producer uses either this method or ``send``.
+        """
+        receipt = self._expect(sequence_ids[0])
+        frame = commands.send_batch(
+            producer_id=self._number, sequence_ids=sequence_ids, entry=entry, num_messages=num_messages
         )
         self._connection.write(frame)
         return receipt
@@ -88,6 +99,7 @@ class Producer:
     def admitted(self, success: pb.CommandProducerSuccess) -> None:
         """Apply the broker's answer to PRODUCER."""
         self.name = success.producer_name
+        self.last_sequence_id = success.last_sequence_id
         self._sequence_ids = itertools.count(success.last_sequence_id + 1)
         if success.HasField("last_origin_message_id"):
             self.last_origin = position_of(success.last_origin_message_id)
@@ -112,6 +124,14 @@ class Producer:
                 waiting.set_exception(failure)
         self._unacknowledged.clear()
         self._ended.set()
+
+    def _expect(self, sequence_id: int) -> asyncio.Future[Position]:
+        """Return a future for the receipt of an entry; raises the reason of the producer's end."""
+        if self.failure is not None:
+            raise self.failure
+        receipt: asyncio.Future[Position] = asyncio.get_running_loop().create_future()
+        self._unacknowledged.append((sequence_id, receipt))
+        return receipt
 
     def _oldest(self, sequence_id: int) -> asyncio.Future[Position]:
         """Remove and return the oldest send, which must have this sequence id."""

@@ -26,6 +26,8 @@ class _Prepared(threading.local):
     def __init__(self) -> None:
         command = pb.BaseCommand(type=pb.BaseCommand.SEND)
         self.send = command.SerializeToString, command.send
+        command = pb.BaseCommand(type=pb.BaseCommand.SEND)
+        self.send_batch = command.SerializeToString, command.send
         command = pb.BaseCommand(type=pb.BaseCommand.SEND_RECEIPT)
         self.send_receipt = command.SerializeToString, command.send_receipt, command.send_receipt.message_id
         command = pb.BaseCommand(type=pb.BaseCommand.MESSAGE)
@@ -140,6 +142,15 @@ def send(
     body.num_messages = num_messages
     body.marker = marker
     body.is_chunk = is_chunk
+    return frame_of(serialize(), entry)
+
+
+def send_batch(*, producer_id: int, sequence_ids: tuple[int, int], entry: bytes, num_messages: int) -> bytes:
+    """Build SEND for a batch with the sequence ids of its first and of its last message."""
+    serialize, body = _prepared.send_batch
+    body.producer_id = producer_id
+    body.sequence_id, body.highest_sequence_id = sequence_ids
+    body.num_messages = num_messages
     return frame_of(serialize(), entry)
 
 
