@@ -73,6 +73,8 @@ def spark(replication: Running) -> SparkSession:
     del replication
     session = SparkSession.builder.getOrCreate()
     session.dataSource.register(MagnetarDataSource)
+    # This makes the session the active one of this thread, where Spark looks for the format of a write.
+    session.createDataFrame([], "none int")
     return session
 
 

@@ -31,7 +31,7 @@ class Options(BaseModel):
             raise ConfigurationError("; ".join(map(_problem, error.errors()))) from None
 
 
-_OF_SPARK = ("path",)
+_OF_SPARK = ("path", "checkpointlocation", "queryname", "outputmode")
 
 
 def _problem(error: Any) -> str:  # noqa: ANN401 - pydantic's details

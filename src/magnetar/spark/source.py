@@ -10,6 +10,8 @@ from magnetar.spark.columns import all_columns, check_columns
 from magnetar.spark.read.batch_reader import BatchReader
 from magnetar.spark.read.options import ReadOptions
 from magnetar.spark.read.stream_reader import StreamReader
+from magnetar.spark.write.options import WriteOptions
+from magnetar.spark.write.writers import BatchWriter, StreamWriter
 
 if TYPE_CHECKING:
     from pyspark.sql.types import StructType
@@ -40,3 +42,12 @@ class MagnetarDataSource(DataSource):
         options = ReadOptions.of_stream(self.options)
         check_columns(schema, options.unit)
         return StreamReader(options, schema)
+
+    def writer(self, schema: StructType, overwrite: bool) -> BatchWriter:  # noqa: FBT001 - Spark's signature
+        """Return the writer of a batch query; raises ConfigurationError for wrong columns or options."""
+        return BatchWriter(WriteOptions.of(self.options), schema, overwrite=overwrite)
+
+    def streamWriter(self, schema: StructType, overwrite: bool) -> StreamWriter:  # noqa: N802, FBT001 - Spark's
+        """Return the writer of a streaming query; raises as ``writer``."""
+        del overwrite  # complete mode: each micro-batch has all rows of the result
+        return StreamWriter(WriteOptions.of(self.options), schema)

@@ -1,0 +1,97 @@
+"""Messages that an earlier attempt of a task has published, read back from the topic."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+
+from magnetar.admin.client import AdminClient
+from magnetar.base.names import TopicName
+from magnetar.base.position import Position
+from magnetar.spark import columns
+from magnetar.spark.read.batches.messages import parse
+from magnetar.spark.read.batches.rows import TIME, Rows
+from magnetar.spark.read.cluster import ledgers_in
+from magnetar.spark.read.range_reader import RangeReader
+from magnetar.spark.read.ranges import Range
+from magnetar.spark.write.rows import rows_of
+from magnetar.wire.entries.origin import origin_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from magnetar.spark.read.batches.messages import Stored
+    from magnetar.spark.read.ranges import Ledger
+    from magnetar.spark.write.options import WriteOptions
+
+FIRST_WINDOW = 1_000
+"""Entries that are read at first, from the end of the topic."""
+
+WINDOW_GROWTH = 8
+"""Each further part is so many times larger than the one before."""
+
+_SCHEMA = pa.schema(
+    {
+        columns.VALUE: pa.binary(),
+        columns.KEY: pa.binary(),
+        columns.EVENT_TIME: TIME,
+        columns.PROPERTIES: pa.map_(pa.string(), pa.string()),
+        columns.SEQUENCE_ID: pa.int64(),
+    }
+)
+
+
+def published(options: WriteOptions, topic: str, producer_name: str, first: int, last: int) -> dict[int, bytes]:
+    """Return the digests of a producer's messages with sequence ids from ``first`` to ``last``, both inclusive.
+
+    The topic is read from its end backwards until ``first`` is found; messages that were deleted are missing. Raises
+    as AdminClient and RangeReader.
+    """
+    admin = AdminClient(options.admin_url)
+    try:
+        ledgers = ledgers_in(admin.topics.internal_stats(TopicName.parse(topic)))
+    finally:
+        admin.close()
+    found: dict[int, bytes] = {}
+    for start, end in windows(ledgers):
+        with RangeReader(options.service_url, Range(topic, start, end)) as reader:
+            for chunk in reader.chunks():
+                mine = [stored for stored in chunk if _is_of(stored, producer_name)]
+                found.update(_digests(topic, mine, first, last))
+        if first in found:
+            break
+    return found
+
+
+def windows(ledgers: Sequence[Ledger]) -> Iterator[tuple[Position, Position]]:
+    """Yield parts of a topic, from its end backwards to its beginning: start, inclusive, and end, exclusive."""
+    if not ledgers:
+        return
+    end, size = Position(ledgers[-1].ledger_id, ledgers[-1].entries), FIRST_WINDOW
+    missing = size
+    for ledger in reversed(ledgers):
+        left = min(ledger.entries, end.entry_id) if ledger.ledger_id == end.ledger_id else ledger.entries
+        while left >= missing:
+            left -= missing
+            start = Position(ledger.ledger_id, left)
+            yield start, end
+            end, size = start, size * WINDOW_GROWTH
+            missing = size
+        missing -= left
+    first = Position(ledgers[0].ledger_id, 0)
+    if first < end:
+        yield first, end
+
+
+def _is_of(stored: Stored, producer_name: str) -> bool:
+    return stored.metadata.producer_name == producer_name and origin_of(stored.metadata) is None
+
+
+def _digests(topic: str, entries: Sequence[Stored], first: int, last: int) -> Iterator[tuple[int, bytes]]:
+    """Yield sequence id and digest of the messages in ``entries``."""
+    if entries:
+        batch = Rows(topic, -1, parse(entries)).batch(_SCHEMA)
+        for sequence_id, row in zip(batch.column(columns.SEQUENCE_ID).to_pylist(), rows_of(batch), strict=True):
+            if first <= sequence_id <= last:
+                yield sequence_id, row.digest()

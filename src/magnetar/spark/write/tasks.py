@@ -1,0 +1,108 @@
+"""The work of one task: its rows, published to their topics."""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import closing
+from dataclasses import dataclass
+from http import HTTPStatus
+from typing import TYPE_CHECKING
+
+from pyspark.sql.datasource import WriterCommitMessage
+
+from magnetar.admin.client import AdminClient
+from magnetar.base.errors import AdminError
+from magnetar.base.names import TopicName
+from magnetar.client.client import PulsarClient
+from magnetar.client.options import ClientOptions
+from magnetar.spark.write.routing import partition_of
+from magnetar.spark.write.rows import has_text_keys, key_text, rows_of
+from magnetar.spark.write.topic_writer import TopicWriter
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    import pyarrow as pa
+    from pyspark.sql.types import StructType
+
+    from magnetar.spark.write.attempt import Attempt
+    from magnetar.spark.write.options import WriteOptions
+    from magnetar.spark.write.rows import Row
+
+
+@dataclass(frozen=True)
+class Written(WriterCommitMessage):
+    """The result of a task."""
+
+    messages: int
+    """Number of messages that were published; those of an earlier attempt are not counted."""
+
+
+def write_rows(
+    options: WriteOptions, schema: StructType, attempt: Attempt, batches: Iterator[pa.RecordBatch]
+) -> Written:
+    """Publish the rows; return when all of them are durable. Raises as TopicWriter."""
+    return asyncio.run(_Task(options, schema, attempt).run(batches))
+
+
+class _Task:
+    """The writers of a task, by topic or partition."""
+
+    def __init__(self, options: WriteOptions, schema: StructType, attempt: Attempt) -> None:
+        self._options = options
+        self._attempt = attempt
+        self._has_text_keys = has_text_keys(schema)
+        self._client = PulsarClient(options.service_url, ClientOptions())
+        self._admin = AdminClient(options.admin_url)
+        self._partitions: dict[str, int] = {}
+        """Number of partitions by topic; 0: not partitioned."""
+        self._writers: dict[tuple[str, int], TopicWriter] = {}
+
+    async def run(self, batches: Iterator[pa.RecordBatch]) -> Written:
+        try:
+            with closing(self._admin):
+                # The loop goes on while Spark computes rows, so that connections stay alive.
+                while (batch := await asyncio.to_thread(next, batches, None)) is not None:
+                    await self._write(batch)
+                for writer in self._writers.values():
+                    await writer.finish()
+        finally:
+            self._client.close()
+            await asyncio.sleep(0)  # what was written is sent at the end of this turn
+        return Written(sum(writer.written for writer in self._writers.values()))
+
+    async def _write(self, batch: pa.RecordBatch) -> None:
+        for row in rows_of(batch):
+            topic = row.topic or self._options.topic
+            partitions = self._partitions.get(topic)
+            if partitions is None:
+                partitions = self._partitions[topic] = await asyncio.to_thread(self._count_partitions, topic)
+            place = topic, self._partition(row, partitions) if partitions else -1
+            writer = self._writers.get(place)
+            if writer is None:
+                writer = self._writers[place] = await self._open(*place)
+            complete = writer.add(row)
+            if complete:
+                await writer.send(complete)
+
+    def _partition(self, row: Row, partitions: int) -> int:
+        key = None if row.key is None else key_text(row.key, is_text=self._has_text_keys)
+        return partition_of(key, partitions, self._attempt.number)
+
+    async def _open(self, topic: str, partition: int) -> TopicWriter:
+        name = TopicName.parse(topic)
+        part = str(name.partition(partition) if partition >= 0 else name)
+        writer = TopicWriter(self._client, part, self._attempt, self._options, has_text_keys=self._has_text_keys)
+        await writer.open(self._admin)
+        return writer
+
+    def _count_partitions(self, topic: str) -> int:
+        name = TopicName.parse(topic)
+        if name.partition_index >= 0:
+            return 0
+        try:
+            return self._admin.topics.partitions(name)
+        except AdminError as error:
+            if error.status != HTTPStatus.NOT_FOUND:
+                raise
+            return 0  # the producer creates it
