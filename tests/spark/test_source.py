@@ -116,36 +116,6 @@ def test_an_empty_topic_has_no_rows(spark: SparkSession, broker: Broker, client:
     assert read(spark, broker, topic=topic).collect() == []
 
 
-PUSHDOWN = "spark.sql.python.filterPushdown.enabled"
-
-
-def test_filters_skip_entries_early(spark: SparkSession, broker: Broker, client: pulsar.Client, topic: str) -> None:
-    ids = publish(client, topic, numbered(70), batching_enabled=False)
-    publish(client, f"{topic}-other", numbered(5), batching_enabled=False)
-    ledger = ids[30].ledger_id()
-    spark.conf.set(PUSHDOWN, "true")
-    try:
-        frame = read(spark, broker, topicsPattern=f"{topic}.*", filterPushdown="true")
-        in_ledger = frame.where(f"__ledgerId = {ledger}").where("__entryId >= 15").where("value is not null")
-        one_topic = frame.where(f"__topic = '{topic}-other'").where("__publishTime > timestamp'2020-01-01'")
-        old = frame.where("__publishTime < timestamp'2020-01-01'").where(f"__topic = '{topic}-other'")
-        assert values(in_ledger) == [b"%d" % n for n, one in enumerate(ids) if one.ledger_id() == ledger][15:]
-        assert [one.rdd.getNumPartitions() for one in (frame, in_ledger, one_topic)] == [2, 1, 1]
-        assert values(one_topic) == numbered(5)
-        assert values(old) == []
-    finally:
-        spark.conf.unset(PUSHDOWN)
-
-
-def test_filters_are_used_only_if_the_session_allows_it(
-    spark: SparkSession, broker: Broker, client: pulsar.Client, topic: str
-) -> None:
-    publish(client, topic, numbered(5), batching_enabled=False)
-    assert values(read(spark, broker, topic=topic).where("__entryId = 3")) == [b"3"]
-    with pytest.raises(PySparkException, match=PUSHDOWN):
-        read(spark, broker, topic=topic, filterPushdown="true").where("__entryId = 3").collect()
-
-
 def test_only_the_columns_of_a_schema_are_built(
     spark: SparkSession, broker: Broker, client: pulsar.Client, topic: str
 ) -> None:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from pyspark.sql.datasource import DataSource
 
 from magnetar.spark.columns import all_columns, check_columns
-from magnetar.spark.read.batch_reader import BatchReader, FilteringReader
+from magnetar.spark.read.batch_reader import BatchReader
 from magnetar.spark.read.options import ReadOptions
 from magnetar.spark.read.stream_reader import StreamReader
 from magnetar.spark.write.options import WriteOptions
@@ -35,7 +35,7 @@ class MagnetarDataSource(DataSource):
         """Return the reader of a batch query; raises ConfigurationError for unknown columns or options."""
         options = ReadOptions.of_batch(self.options)
         check_columns(schema, options.unit)
-        return FilteringReader(options, schema) if options.filter_pushdown else BatchReader(options, schema)
+        return BatchReader(options, schema)
 
     def streamReader(self, schema: StructType) -> StreamReader:  # noqa: N802 - Spark's name
         """Return the reader of a streaming query; raises as ``reader``."""

@@ -8,7 +8,6 @@ from pyspark.sql.datasource import DataSourceReader
 
 from magnetar.spark.read.bounds import ends_of, starts_of
 from magnetar.spark.read.cluster import Cluster
-from magnetar.spark.read.filters import NO_CONDITIONS, conditions_of
 from magnetar.spark.read.planning import first_positions, ranges
 from magnetar.spark.read.tasks import RangePartition, rows_of
 
@@ -16,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     import pyarrow as pa
-    from pyspark.sql.datasource import Filter, InputPartition
+    from pyspark.sql.datasource import InputPartition
     from pyspark.sql.types import StructType
 
     from magnetar.spark.read.options import ReadOptions
@@ -29,27 +28,17 @@ class BatchReader(DataSourceReader):
         """Read the columns of ``schema``."""
         self._options = options
         self._schema = schema
-        self._conditions = NO_CONDITIONS
 
     def partitions(self) -> list[InputPartition]:
         """Return the ranges of the tasks, from the positions that the topics have now."""
         with Cluster(self._options) as cluster:
-            topics = self._conditions.topics(cluster.topics())
+            topics = cluster.topics()
             starts, ends = starts_of(cluster, self._options, topics), ends_of(cluster, self._options, topics)
             logs = cluster.logs(topics)
-        planned = ranges(logs, self._options, first_positions(starts, logs), ends, self._conditions.bounds())
+        planned = ranges(logs, self._options, first_positions(starts, logs), ends)
         return [RangePartition(wanted) for wanted in planned]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Yield the rows of a range."""
         if isinstance(partition, RangePartition):  # Spark passes another one if there is no range
-            yield from rows_of(self._options, self._schema, partition.wanted, self._conditions)
-
-
-class FilteringReader(BatchReader):
-    """A reader that uses the filters of the query. Spark refuses it unless the session allows that."""
-
-    def pushFilters(self, filters: list[Filter]) -> list[Filter]:  # noqa: N802 - Spark's name
-        """Skip entries that cannot match; all filters are to be evaluated again."""
-        self._conditions = conditions_of(filters)
-        return filters
+            yield from rows_of(self._options, self._schema, partition.wanted)

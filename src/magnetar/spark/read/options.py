@@ -14,11 +14,7 @@ from magnetar.spark.read.option_values import parse_offsets, parse_times
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-_OF_BATCHES: Final = {
-    "ending_offsets": "endingOffsets",
-    "ending_time": "endingTime",
-    "filter_pushdown": "filterPushdown",
-}
+_OF_BATCHES: Final = {"ending_offsets": "endingOffsets", "ending_time": "endingTime"}
 _OF_STREAMS: Final = {
     "max_bytes_per_trigger": "maxBytesPerTrigger",
     "max_messages_per_trigger": "maxMessagesPerTrigger",
@@ -42,8 +38,6 @@ class ReadOptions(Options):
     ending_time: Annotated[str, Field(alias="endingtime")] = ""
     predefined_subscription: Annotated[str, Field(alias="predefinedsubscription")] = ""
     """A subscription at whose position a query starts, and which a streaming query moves."""
-    filter_pushdown: Annotated[bool, Field(alias="filterpushdown")] = False
-    """Whether entries that cannot match the filters of a batch query are skipped early."""
     fail_on_data_loss: Annotated[bool, Field(alias="failondataloss")] = True
     min_partitions: Annotated[int, Field(alias="minpartitions", ge=1)] = 1
     max_bytes_per_trigger: Annotated[int | None, Field(alias="maxbytespertrigger", ge=1)] = None

@@ -27,15 +27,11 @@ def first_positions(starts: Mapping[str, Position], logs: Logs) -> dict[str, Pos
 
 
 def ranges(
-    logs: Logs,
-    options: ReadOptions,
-    starts: Mapping[str, Position],
-    ends: Mapping[str, Position],
-    within: tuple[Position, Position] = (EARLIEST, LATEST),
+    logs: Logs, options: ReadOptions, starts: Mapping[str, Position], ends: Mapping[str, Position]
 ) -> list[Range]:
     """Return the ranges from ``starts`` to ``ends``, one per task; a topic without a start begins with its first entry.
 
-    Entries that are not ``within`` a start and an end, exclusive, are left out. Raises DataLostError.
+    Raises DataLostError.
     """
     wanted: dict[Range, Sequence[Ledger]] = {}
     for topic, end in ends.items():
@@ -43,7 +39,7 @@ def ranges(
         if start < end:
             if options.fail_on_data_loss:
                 check_start(topic, start, logs[topic])
-            wanted[Range(topic, max(start, within[0]), min(end, within[1]))] = logs[topic].ledgers
+            wanted[Range(topic, start, end)] = logs[topic].ledgers
     return tasks(wanted, options.min_partitions)
 
 

@@ -16,7 +16,6 @@ from magnetar.spark.read.batches.entry_rows import entry_rows
 from magnetar.spark.read.batches.messages import parse
 from magnetar.spark.read.batches.rows import Rows
 from magnetar.spark.read.cluster import Cluster
-from magnetar.spark.read.filters import NO_CONDITIONS
 from magnetar.spark.read.look_back import look_back
 from magnetar.spark.read.planning import check_complete
 from magnetar.spark.read.range_reader import RangeReader
@@ -27,7 +26,6 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql.types import StructType
 
-    from magnetar.spark.read.filters import Conditions
     from magnetar.spark.read.options import ReadOptions
     from magnetar.spark.read.ranges import Range
 
@@ -39,10 +37,8 @@ class RangePartition(InputPartition):
     wanted: Range
 
 
-def rows_of(
-    options: ReadOptions, schema: StructType, wanted: Range, conditions: Conditions = NO_CONDITIONS
-) -> Iterator[pa.RecordBatch]:
-    """Yield the rows of a range in Arrow batches, without entries that ``conditions`` exclude."""
+def rows_of(options: ReadOptions, schema: StructType, wanted: Range) -> Iterator[pa.RecordBatch]:
+    """Yield the rows of a range in Arrow batches."""
     arrow = to_arrow_schema(schema, timezone="UTC")
     partition = TopicName.parse(wanted.topic).partition_index
     find = partial(look_back, options, wanted.topic)
@@ -50,10 +46,9 @@ def rows_of(
     with RangeReader(options.service_url, wanted) as reader:
         for chunk in reader.chunks():
             if options.unit is Unit.ENTRY:
-                yield entry_rows(wanted.topic, partition, conditions.select(chunk), arrow)
+                yield entry_rows(wanted.topic, partition, chunk, arrow)
             else:
-                messages = parse(conditions.select(assembly.whole(chunk)))
-                yield Rows(wanted.topic, partition, messages).batch(arrow)
+                yield Rows(wanted.topic, partition, parse(assembly.whole(chunk))).batch(arrow)
         if reader.entries < wanted.entries and options.fail_on_data_loss:
             # Markers are not delivered, so a smaller number alone proves nothing.
             with Cluster(options) as cluster:
