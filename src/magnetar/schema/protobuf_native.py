@@ -18,6 +18,8 @@ from magnetar.schema.definition import Definition
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    from google.protobuf.descriptor import Descriptor
+
     from magnetar.schema.strategy import SchemaCompatibilityStrategy
 
 _SET, _MESSAGE, _FILE = "fileDescriptorSet", "rootMessageTypeName", "rootFileDescriptorName"
@@ -32,13 +34,7 @@ class RootMessage(Definition):
     @classmethod
     def parse(cls, data: bytes) -> RootMessage:
         """Read a definition; raises InvalidSchemaError."""
-        try:
-            return cls(_root_message(json.loads(data)))
-        except KeyError as error:
-            message = f"the Protobuf definition lacks {error}"
-        except (ValueError, TypeError, AttributeError, RecursionError, binascii.Error, DecodeError) as error:
-            message = f"the Protobuf definition is invalid: {str(error)[:300]}"
-        raise InvalidSchemaError(message)
+        return cls(str(root_descriptor(data).full_name))
 
     def conflict(self, old: Definition, strategy: SchemaCompatibilityStrategy) -> str | None:
         """See Definition."""
@@ -47,7 +43,18 @@ class RootMessage(Definition):
         return None if old.name == self.name else f"the message changes from {old.name} to {self.name}"
 
 
-def _root_message(document: dict[str, str]) -> str:
+def root_descriptor(data: bytes) -> Descriptor:
+    """Return the descriptor of the message that a definition describes; raises InvalidSchemaError."""
+    try:
+        return _root_message(json.loads(data))
+    except KeyError as error:
+        message = f"the Protobuf definition lacks {error}"
+    except (ValueError, TypeError, AttributeError, RecursionError, binascii.Error, DecodeError) as error:
+        message = f"the Protobuf definition is invalid: {str(error)[:300]}"
+    raise InvalidSchemaError(message)
+
+
+def _root_message(document: dict[str, str]) -> Descriptor:
     files = FileDescriptorSet.FromString(base64.b64decode(document[_SET], validate=True)).file
     name = document[_MESSAGE]
     file = _pool(files).FindFileByName(document[_FILE])
@@ -55,7 +62,7 @@ def _root_message(document: dict[str, str]) -> str:
     descriptor = file.message_types_by_name[first]
     for each in nested:
         descriptor = descriptor.nested_types_by_name[each]
-    return str(descriptor.full_name)
+    return descriptor
 
 
 def _pool(files: Iterable[FileDescriptorProto]) -> DescriptorPool:

@@ -115,14 +115,15 @@ _REQUIRED: Final[Mapping[Unit, frozenset[str]]] = {
 """Columns that are never null."""
 
 
-def all_columns(unit: Unit = Unit.MESSAGE) -> StructType:
-    """Return the schema of rows with all columns."""
-    return StructType([StructField(name, kind, name not in _REQUIRED[unit]) for name, kind in TYPES[unit].items()])
+def all_columns(unit: Unit = Unit.MESSAGE, value: DataType = TYPES[Unit.MESSAGE][VALUE]) -> StructType:
+    """Return the schema of rows with all columns; ``value`` is the type of the values."""
+    types = {**TYPES[unit], VALUE: value}
+    return StructType([StructField(name, kind, name not in _REQUIRED[unit]) for name, kind in types.items()])
 
 
-def check_columns(schema: StructType, unit: Unit) -> None:
-    """Raise ConfigurationError if ``schema`` has a column that the source does not have, or with another type."""
-    types = TYPES[unit]
+def check_columns(schema: StructType, allowed: StructType) -> None:
+    """Raise ConfigurationError if ``schema`` has a column that is not ``allowed``, or with another type."""
+    types = {field.name: field.dataType for field in allowed.fields}
     for field in schema.fields:
         kind = types.get(field.name)
         if kind is None:

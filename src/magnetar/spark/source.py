@@ -6,10 +6,11 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql.datasource import DataSource
 
-from magnetar.spark.columns import all_columns, check_columns
+from magnetar.spark.columns import check_columns
 from magnetar.spark.read.batch_reader import BatchReader
 from magnetar.spark.read.options import ReadOptions
 from magnetar.spark.read.stream_reader import StreamReader
+from magnetar.spark.read.tasks import Task, columns_of
 from magnetar.spark.write.options import WriteOptions
 from magnetar.spark.write.writers import BatchWriter, StreamWriter
 
@@ -29,19 +30,21 @@ class MagnetarDataSource(DataSource):
 
     def schema(self) -> StructType:
         """Return all columns; a query that needs few of them states them with ``schema``."""
-        return all_columns(ReadOptions.of(self.options).unit)
+        return columns_of(ReadOptions.of(self.options))[0]
 
     def reader(self, schema: StructType) -> BatchReader:
         """Return the reader of a batch query; raises ConfigurationError for unknown columns or options."""
         options = ReadOptions.of_batch(self.options)
-        check_columns(schema, options.unit)
-        return BatchReader(options, schema)
+        allowed, schemas = columns_of(options)
+        check_columns(schema, allowed)
+        return BatchReader(Task(options, schema, schemas))
 
     def streamReader(self, schema: StructType) -> StreamReader:  # noqa: N802 - Spark's name
         """Return the reader of a streaming query; raises as ``reader``."""
         options = ReadOptions.of_stream(self.options)
-        check_columns(schema, options.unit)
-        return StreamReader(options, schema)
+        allowed, schemas = columns_of(options)
+        check_columns(schema, allowed)
+        return StreamReader(Task(options, schema, schemas))
 
     def writer(self, schema: StructType, overwrite: bool) -> BatchWriter:  # noqa: FBT001 - Spark's signature
         """Return the writer of a batch query; raises ConfigurationError for wrong columns or options."""

@@ -9,25 +9,24 @@ from pyspark.sql.datasource import DataSourceReader
 from magnetar.spark.read.bounds import ends_of, starts_of
 from magnetar.spark.read.cluster import Cluster
 from magnetar.spark.read.planning import first_positions, ranges
-from magnetar.spark.read.tasks import RangePartition, rows_of
+from magnetar.spark.read.tasks import RangePartition
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     import pyarrow as pa
     from pyspark.sql.datasource import InputPartition
-    from pyspark.sql.types import StructType
 
-    from magnetar.spark.read.options import ReadOptions
+    from magnetar.spark.read.tasks import Task
 
 
 class BatchReader(DataSourceReader):
     """Reads the ranges between two offsets."""
 
-    def __init__(self, options: ReadOptions, schema: StructType) -> None:
-        """Read the columns of ``schema``."""
-        self._options = options
-        self._schema = schema
+    def __init__(self, task: Task) -> None:
+        """Read ranges as ``task`` does."""
+        self._task = task
+        self._options = task.options
 
     def partitions(self) -> list[InputPartition]:
         """Return the ranges of the tasks, from the positions that the topics have now."""
@@ -41,4 +40,4 @@ class BatchReader(DataSourceReader):
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Yield the rows of a range."""
         if isinstance(partition, RangePartition):  # Spark passes another one if there is no range
-            yield from rows_of(self._options, self._schema, partition.wanted)
+            yield from self._task.rows(partition.wanted)

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import re
 from datetime import datetime
+from http import HTTPStatus
 from typing import TYPE_CHECKING, Any, Self
 from urllib.parse import quote_plus
 
 from magnetar.admin.client import AdminClient
-from magnetar.base.errors import ConfigurationError, InvalidTopicNameError
+from magnetar.base.errors import AdminError, ConfigurationError, InvalidTopicNameError
 from magnetar.base.names import NamespaceName, TopicName
 from magnetar.base.position import Position
+from magnetar.schema.info import SchemaInfo, SchemaType
 from magnetar.spark.read.ranges import Ledger, Log
 
 if TYPE_CHECKING:
@@ -52,6 +54,22 @@ class Cluster:
         subscription = self._options.predefined_subscription
         stats = {topic: self._admin.topics.internal_stats(TopicName.parse(topic)) for topic in topics}
         return {topic: Log(ledgers_in(one), mark_delete_in(one, subscription)) for topic, one in stats.items()}
+
+    def schemas(self) -> dict[str, SchemaInfo]:
+        """Return the current schemas of the topics, by name without the partition; raises as ``topics``."""
+        names = dict.fromkeys(str(TopicName.parse(topic).partitioned_topic) for topic in self.topics())
+        return {name: self.schema(name) for name in names}
+
+    def schema(self, topic: str, version: int | None = None) -> SchemaInfo:
+        """Return the current schema of a topic, of type NONE if it has none, or a version of the schema."""
+        name, schemas = TopicName.parse(topic).partitioned_topic, self._admin.schemas
+        try:
+            found = schemas.latest(name) if version is None else schemas.version(name, version)
+        except AdminError as error:
+            if version is None and error.status is HTTPStatus.NOT_FOUND:
+                return SchemaInfo(SchemaType.NONE)
+            raise
+        return SchemaInfo(SchemaType[found["type"]], found["data"].encode())
 
     def position_at(self, topic: str, time_ms: int) -> Position:
         """Return the position of the first entry in the log that was published at ``time_ms`` or later.

@@ -31,6 +31,8 @@ class ReadOptions(Options):
     """A regular expression for names of topics in one namespace, as ``persistent://public/default/orders-.*``."""
     unit: Unit = Unit.MESSAGE
     """The thing that a row holds."""
+    decode: bool = False
+    """Whether the values have the type of the topics' schema, instead of bytes."""
     starting_offsets: Annotated[str, Field(alias="startingoffsets")] = "earliest"
     starting_time: Annotated[str, Field(alias="startingtime")] = ""
     """Instead of ``starting_offsets``: milliseconds since the epoch, also by topic."""
@@ -71,6 +73,9 @@ class ReadOptions(Options):
     def _check_combination(self) -> Self:
         if sum(map(bool, (self.topic, self.topics, self.topics_pattern))) != 1:
             message = "set one of the options topic, topics and topicsPattern"
+            raise ValueError(message)
+        if self.decode and self.unit is not Unit.MESSAGE:
+            message = "decode=true needs unit=message"
             raise ValueError(message)
         for bound in ("starting", "ending"):
             if {f"{bound}_offsets", f"{bound}_time"} <= self.model_fields_set:

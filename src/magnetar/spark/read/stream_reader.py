@@ -20,17 +20,16 @@ from magnetar.spark.read.limits import up_to_bytes, up_to_messages
 from magnetar.spark.read.offsets import TopicOffset, decode_offsets, encode_offsets, offsets_of, ranges_between
 from magnetar.spark.read.planning import end_of, first_positions, last_before, ranges
 from magnetar.spark.read.subscription import acknowledge
-from magnetar.spark.read.tasks import RangePartition, rows_of
+from magnetar.spark.read.tasks import RangePartition
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     import pyarrow as pa
     from pyspark.sql.datasource import InputPartition
-    from pyspark.sql.types import StructType
 
-    from magnetar.spark.read.options import ReadOptions
     from magnetar.spark.read.ranges import Log
+    from magnetar.spark.read.tasks import Task
 
     Offsets = dict[str, Any]
 
@@ -38,10 +37,10 @@ if TYPE_CHECKING:
 class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     """The offsets of a stream: the next position of each topic or partition. Topics that appear later are added."""
 
-    def __init__(self, options: ReadOptions, schema: StructType) -> None:
-        """Read the columns of ``schema``."""
-        self._options = options
-        self._schema = schema
+    def __init__(self, task: Task) -> None:
+        """Read ranges as ``task`` does."""
+        self._task = task
+        self._options = task.options
         self._available: dict[str, Position] | None = None
         """The end of a query that processes what is available now; None for a query without an end."""
         self._acknowledged: dict[str, Position] = {}
@@ -100,7 +99,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Yield the rows of a range."""
-        yield from rows_of(self._options, self._schema, cast("RangePartition", partition).wanted)
+        yield from self._task.rows(cast("RangePartition", partition).wanted)
 
     def _limited(
         self, starts: Mapping[str, Position], ends: Mapping[str, Position], logs: Mapping[str, Log]

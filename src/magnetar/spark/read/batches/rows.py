@@ -11,6 +11,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from magnetar.base.errors import RemoteProtocolError
 from magnetar.base.position import Position
 from magnetar.spark import columns
 from magnetar.spark.read.batches import tags
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from magnetar.spark.read.batches.messages import Messages, Stored
+    from magnetar.spark.read.decoding.values import Decoder
     from magnetar.wire.entries.origin import Origin
 
 _MICROSECONDS = 1000
@@ -39,8 +41,12 @@ _POSITION_LENGTH = len(message_id(_NO_POSITION).SerializeToString())
 class Rows:
     """Columns of the messages of one topic. Each is built when it is asked for."""
 
-    def __init__(self, topic: str, partition: int, messages: Messages) -> None:
-        """Create the rows of ``messages``; ``partition`` is -1 for a topic that is not partitioned."""
+    def __init__(self, topic: str, partition: int, messages: Messages, decoder: Decoder | None = None) -> None:
+        """Create the rows of ``messages``; ``partition`` is -1 for a topic that is not partitioned.
+
+        With a ``decoder``, the values are decoded, otherwise they are bytes.
+        """
+        self._decoder = decoder
         self._topic = topic
         self._partition = partition
         self._messages = messages
@@ -51,7 +57,11 @@ class Rows:
         """Return the columns of ``schema``; messages that compaction has removed from their batches give no row."""
         if not schema.names:
             return pa.RecordBatch.from_pydict({}, schema)
-        rows = pa.RecordBatch.from_arrays([_BUILDERS[field.name](self) for field in schema], schema=schema)
+        arrays = [
+            self._decoded(field.type) if field.name == columns.VALUE and self._decoder else _BUILDERS[field.name](self)
+            for field in schema
+        ]
+        rows = pa.RecordBatch.from_arrays(arrays, schema=schema)
         removed = self._messages.fields.flag(tags.COMPACTED_OUT)
         return rows.filter(pa.array(~removed)) if removed.any() else rows
 
@@ -60,6 +70,25 @@ class Rows:
         places = self._messages.places
         values = cut(self._messages.octets, places.metadata_ends, places.payload_ends, pa.binary())
         return nullable(values, ~self._messages.fields.flag(tags.NULL_VALUE))
+
+    def _decoded(self, kind: pa.DataType) -> pa.Array:
+        """Return the decoded values; raises RemoteProtocolError with the position of the entry of a wrong one."""
+        assert self._decoder is not None
+        removed = self._messages.fields.flag(tags.COMPACTED_OUT)
+        payloads = nullable(self.value(), ~removed).to_pylist()
+        values = []
+        for number, payload in zip(self._of.tolist(), payloads, strict=True):
+            stored = self._entries[number]
+            try:
+                values.append(self._decoder.value(payload, stored.metadata.schema_version))
+            except RemoteProtocolError as error:
+                message = f"entry {stored.position}: {error}"
+                raise RemoteProtocolError(message) from error
+        try:
+            return pa.array(values, kind)
+        except (pa.ArrowException, TypeError, ValueError, OverflowError) as error:
+            message = f"a value after entry {self._entries[0].position} does not match the schema: {error}"
+            raise RemoteProtocolError(message) from error
 
     def key(self) -> pa.Array:
         """Return the keys, decoded if the producer's client encoded them in base64; null for none."""

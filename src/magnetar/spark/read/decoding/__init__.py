@@ -1,0 +1,1 @@
+"""Payloads as values of a type that follows from the schema of a topic."""
