@@ -209,6 +209,19 @@ def test_a_new_cursor_writes_once_its_record_is_durable(setup: Setup) -> None:
     assert setup.crash().state.mark_delete_position == setup.positions[5]
 
 
+def test_a_new_cursor_that_is_closed_before_its_record_is_durable_still_writes(setup: Setup) -> None:
+    outcomes: list[StorageError | None] = []
+    setup.metadata.holds = True
+    cursor = setup.cursors.create("worker", setup.start)
+    cursor.acknowledge_cumulative(setup.positions[9])
+    cursor.flush(outcomes.append)
+    cursor.close()
+    setup.metadata.release()
+    setup.store.settle()
+    assert outcomes == [None]
+    assert setup.crash().state.mark_delete_position == setup.positions[9]
+
+
 def test_a_new_cursor_whose_record_cannot_be_stored_says_so(setup: Setup) -> None:
     failures: list[StorageError] = []
     setup.cursors = CursorStore(setup.store, setup.metadata, TOPIC, setup.log, failed=failures.append)
