@@ -71,7 +71,7 @@ class Cursor(Part):
         self._checkpoint_due = True
         self._closed = False
         self._waiting: list[OnDurable] = []
-        """Told of the flush that follows when the cursor's record in the metadata store is durable."""
+        """Told of the first flush, which follows the cursor's record in the metadata store, even of a closed cursor."""
 
     @property
     def is_being_recorded(self) -> bool:
@@ -208,8 +208,12 @@ class Cursor(Part):
             on_durable(StorageError(f"cursor {self.name} was closed with its topic, which may be loaded anew"))
         elif not self._info.is_recorded:
             self._waiting.append(on_durable)
+        elif self.changed:
+            self._write(on_durable, checkpoint=self._checkpoint_due or self.sizes.is_outgrown)
         else:
-            self._write_changes(on_durable)
+            self._home.store.barrier(
+                lambda error: on_durable(None) if error is None else self._fallbacks.then(on_durable)
+            )
 
     def checkpoint(self, on_durable: OnDurable) -> None:
         """Write everything anew, so that older records need no space any more."""
@@ -220,14 +224,6 @@ class Cursor(Part):
         """Refuse to write any more: whoever opens the cursor next goes on from the last flush, alone."""
         self._closed = True
         self._info.forget()
-
-    def _write_changes(self, on_durable: OnDurable) -> None:
-        if self.changed:
-            self._write(on_durable, checkpoint=self._checkpoint_due or self.sizes.is_outgrown)
-        else:
-            self._home.store.barrier(
-                lambda error: on_durable(None) if error is None else self._fallbacks.then(on_durable)
-            )
 
     def _write(self, on_durable: OnDurable, *, checkpoint: bool) -> None:
         store, ledger_id = self._home.store, self.ledger_id
@@ -325,9 +321,7 @@ class Cursor(Part):
             for done in waiting:
                 done(error)
         elif waiting:
-            # Also if the cursor was closed since then: its state is that of the last flush, which waited for this, and
-            # a successor is opened behind a barrier. Others behind such a barrier take the flush for durable.
-            self._write_changes(partial(_tell_all, waiting))
+            self._write(partial(_tell_all, waiting), checkpoint=True)
 
     @classmethod
     def recover(cls, home: CursorHome, name: str, space: PositionSpace, value: Mapping[str, Any]) -> Cursor:

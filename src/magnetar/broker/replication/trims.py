@@ -1,7 +1,7 @@
-"""Waiting for trims to be durable, before something of another cluster is applied to a topic.
+"""Waiting for trims to be durable, because a crash brings back entries whose trim is not.
 
-Trimmed entries that a crash brings back must not lie before the position of a subscription that was created without
-them: they would count as acknowledged.
+Such entries must not lie before the position of a subscription that was created without them: they would count as
+acknowledged. They must not lie before the start of a link either: the target would lack them for ever.
 """
 
 from __future__ import annotations
@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING
 from magnetar.base.errors import StorageError
 
 if TYPE_CHECKING:
-    from magnetar.broker.replication.interfaces import TopicWithSubscriptions
+    from magnetar.broker.log.interfaces import LoggedTopic
     from magnetar.metadata.store import OnDurable
 
 
-def when_trims_are_stored(topic: TopicWithSubscriptions, done: OnDurable) -> None:
+def when_trims_are_stored(topic: LoggedTopic, done: OnDurable) -> None:
     """Call ``done`` when the changes of the metadata store until now are durable, with the list of ledgers.
 
     It gets the error if the list cannot be stored; it may be called before the function returns.

@@ -9,6 +9,7 @@ import structlog
 
 from magnetar.base.errors import RemoteProtocolError, RequestError, ServerError, StorageError
 from magnetar.broker.replication.outbound.replicator import Replicator
+from magnetar.broker.replication.trims import when_trims_are_stored
 from magnetar.broker.session.refusals import REFUSED, as_request_error
 from magnetar.broker.session.requests import check_room, start
 from magnetar.wire import commands, transactions
@@ -176,9 +177,7 @@ def seek(session: Session, command: pb.CommandSeek) -> None:
         session.answer_error(command.request_id, RequestError(ServerError.MetadataError, "Consumer not found"))
         return
     if isinstance(consumer.subscription, Replicator):
-        consumer.subscription.send_again_after(position_of(command.message_id))
-        session.write(commands.success(request_id=command.request_id))
-        consumer.subscription.dispatch()
+        _seek_on_link(session, command, consumer, consumer.subscription)
         return
     subscription = _subscription_of(consumer)
     if subscription is None or not (command.HasField("message_id") or command.HasField("message_publish_time")):
@@ -186,6 +185,26 @@ def seek(session: Session, command: pb.CommandSeek) -> None:
         session.answer_error(command.request_id, RequestError(ServerError.MetadataError, message))
         return
     start(session, command.request_id, _seek(session, command, subscription))
+
+
+def _seek_on_link(session: Session, command: pb.CommandSeek, holder: Consumer, link: Replicator) -> None:
+    """Let a link continue where its target ends, as soon as the trims of the topic are durable."""
+
+    def stored(error: StorageError | None) -> None:
+        if error is not None:
+            session.answer_error(command.request_id, as_request_error(error))
+        elif link.consumer is holder:
+            _seek_on_link(session, command, holder, link)
+        else:
+            message = f"link to {link.target} has another holder"
+            session.answer_error(command.request_id, RequestError(ServerError.ServiceNotReady, message))
+
+    if link.topic.ledger.is_trim_unstored:
+        when_trims_are_stored(link.topic, stored)
+        return
+    link.send_again_after(position_of(command.message_id))
+    session.write(commands.success(request_id=command.request_id))
+    link.dispatch()
 
 
 async def _seek(session: Session, command: pb.CommandSeek, subscription: ClientSubscription) -> None:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from structlog.testing import capture_logs
 
 from magnetar.admin.topic_service import StatsOptions
-from magnetar.base.errors import ServerError
+from magnetar.base.errors import DiskFullError, ServerError
 from magnetar.base.names import TopicName
 from magnetar.base.position import EARLIEST
 from magnetar.broker.admin.stats import topic_stats
@@ -19,6 +19,8 @@ from magnetar.sim.virtual.loop import HandLoop
 from magnetar.wire import commands
 
 if TYPE_CHECKING:
+    import pytest
+
     from magnetar.admin.models.topics import ReplicatorStats
     from magnetar.broker.replication.outbound.replicator import Replicator
 
@@ -88,6 +90,29 @@ def test_a_target_that_lost_its_disk_is_filled_without_new_traffic() -> None:
     scenario.carry()
     assert read_all(scenario.target) == ["a", "b", "c"]
     assert (scenario.link.lag.backlog, scenario.pipe.gaps) == (0, 1)
+
+
+def test_a_link_does_not_start_behind_entries_that_a_crash_would_bring_back(monkeypatch: pytest.MonkeyPatch) -> None:
+    scenario = RebuiltTargetScenario()
+    scenario.publish("a")
+    scenario.carry()
+    topic, metadata, reader = scenario.source.topic(), scenario.source.metadata, scenario.pipe.reader
+    topic.ledger._listed.drop([scenario.source.store.create()])
+
+    def seek() -> None:
+        reader.say(commands.seek(consumer_id=1, request_id=reader.request_id(), position=EARLIEST))
+        scenario.source.settle()
+
+    with monkeypatch.context() as disk_full:
+        error = DiskFullError("metadata store: database or disk is full")
+        disk_full.setattr(metadata, "_submit", lambda _transaction: metadata._failed(error))
+        seek()
+        assert [each.message for each in reader.take("ERROR")] == [f"{topic.name}: a trim is not durable"]
+        assert reader.take("MESSAGE") == []
+    assert topic.ledger.is_trim_unstored
+    seek()
+    assert not topic.ledger.is_trim_unstored
+    assert len(reader.take("SUCCESS")) == len(reader.take("MESSAGE")) == 1
 
 
 def test_a_target_that_holds_everything_answers_the_probe_and_stores_nothing() -> None:
