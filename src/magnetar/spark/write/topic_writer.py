@@ -60,19 +60,17 @@ class TopicWriter:
 
         Raises ConfigurationError if the topic has no deduplication, StaleBatchError, and as ``Publisher.open``.
         """
-        last = await self._publisher.open()
+        last, attempt = await self._publisher.open(), self._attempt
+        self._builder.start(max(attempt.first, last + 1))  # also for a topic that drops others as duplicates
         if not self._options.is_exactly_once:
-            self._builder.start(0)
             return
         await asyncio.to_thread(self._check_deduplication, admin)
-        attempt = self._attempt
         if last > attempt.last:
             message = (
                 f"{self._topic} has later messages of {attempt.producer_name} than those of this micro-batch: another "
                 "query uses the same checkpoint, or an earlier state of the checkpoint was restored"
             )
             raise StaleBatchError(message)
-        self._builder.start(max(attempt.first, last + 1))
         if last >= attempt.first:
             found = await asyncio.to_thread(
                 published, self._options, self._topic, attempt.producer_name, attempt.first, last
