@@ -74,6 +74,11 @@ class Cursor(Part):
         """Told of the first flush, which follows the cursor's record in the metadata store, even of a closed cursor."""
 
     @property
+    def info(self) -> CursorInfo:
+        """Its value in the metadata store."""
+        return self._info
+
+    @property
     def is_being_recorded(self) -> bool:
         """Whether the cursor is new, and its record is on its way to the disk."""
         return not self._info.is_recorded

@@ -80,8 +80,8 @@ class CursorStore:
         """
         self._limits = limits
         self._failed = failed
-        self._new: list[Cursor] = []
-        """Cursors whose record may not be durable yet."""
+        self._new: list[CursorInfo] = []
+        """Values of cursors that may not be durable yet. Recorded ones may be closed and cleared."""
         self._deletions = 0
         """Deletions that are neither durable nor failed."""
         self._store = store
@@ -92,7 +92,7 @@ class CursorStore:
     @property
     def is_recording(self) -> bool:
         """Whether a new cursor, or the deletion of one, is on its way to the disk."""
-        self._new = [cursor for cursor in self._new if cursor.is_being_recorded]
+        self._new = [info for info in self._new if not info.is_recorded]
         return bool(self._new or self._deletions)
 
     def create(
@@ -111,7 +111,7 @@ class CursorStore:
         home = self._home(self._path(name) if durable else None)
         cursor = Cursor(CursorInfo(home, mark_delete), name, CursorState(self._space, mark_delete))
         cursor.begin(subscription_properties or {})
-        self._new.append(cursor)
+        self._new.append(cursor.info)
         return cursor
 
     def _home(self, path: str | None) -> CursorHome:
@@ -134,7 +134,7 @@ class CursorStore:
         if cursor.ledger_id is None:  # never written to
             self._store.delete(value["cursorsLedgerId"])
             cursor.begin(value["cursorProperties"])
-            self._new.append(cursor)
+            self._new.append(cursor.info)
         return cursor
 
     def open_all(self, wanted: Callable[[str], bool] = lambda _name: True) -> Iterator[Cursor | None]:

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from magnetar.base.errors import CorruptionError, DiskFullError, StorageError
+from magnetar.base.parts import take_apart
 from magnetar.cursor.checkpoints import CHECKPOINT_AFTER_BYTES, SMALL_CHECKPOINT_AFTER_DELTAS
 from magnetar.cursor.store import CursorStore, release_segment, renewal_of_checkpoints
 from tests.unit.cursor.fakes import singly
@@ -220,6 +221,12 @@ def test_a_new_cursor_that_is_closed_before_its_record_is_durable_still_writes(s
     setup.store.settle()
     assert outcomes == [None]
     assert setup.crash().state.mark_delete_position == setup.positions[9]
+
+
+@pytest.mark.parametrize("durable", [True, False])
+def test_a_cursor_may_be_cleared_before_the_next_one_is_created(setup: Setup, durable: bool) -> None:
+    take_apart(setup.cursors.create("reader", setup.start, durable=durable))
+    assert not setup.cursors.is_recording
 
 
 def test_a_new_cursor_whose_record_cannot_be_stored_says_so(setup: Setup) -> None:
