@@ -19,6 +19,7 @@ class ExitCode(IntEnum):
     FAILED = 1
     USAGE = 2
     UNREACHABLE = 3
+    UNDECIDED = 4
 
 
 @dataclass(frozen=True, slots=True)

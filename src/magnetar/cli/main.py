@@ -33,7 +33,7 @@ app = typer.Typer(
     cls=Commands,
     name="magnetar",
     help="Geo-replicated publish/subscribe that keeps a consumer's place between clusters.",
-    epilog="Exit codes: 0 success, 1 failed or refused, 2 wrong usage, 3 no cluster answered.",
+    epilog="Exit codes: 0 success, 1 failed, refused or different, 2 wrong usage, 3 no cluster answered, 4 undecided.",
     no_args_is_help=True,
 )
 

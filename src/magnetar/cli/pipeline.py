@@ -1,4 +1,4 @@
-"""``magnetar pipeline``: replicate entries between clusters with Apache Spark."""
+"""``magnetar pipeline``: replicate entries between clusters, and compare them, with Apache Spark."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from rich.console import Group
 from rich.live import Live
 from rich.text import Text
 
-from magnetar.admin.credentials import NONE
 from magnetar.base.errors import ConfigurationError
 from magnetar.base.names import NamespaceName
+from magnetar.cli.cluster_urls import with_urls
 from magnetar.cli.global_options import noun
 from magnetar.cli.output import UNKNOWN, Output, say, table
-from magnetar.cli.profile_store import Profiles, load_profiles
+from magnetar.cli.pipeline_audit import audit
 from magnetar.cli.session import names
 from magnetar.cli.standard_output import OutputError
 from magnetar.ops.spark import require_spark
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from magnetar.pipeline.driver.metrics import ReplicationMetrics
     from magnetar.pipeline.driver.replicate import Event, Progress
 
-app = noun("Replicate entries between clusters with Apache Spark.")
+app = noun("Replicate and compare clusters with Apache Spark.")
 
 
 @app.command()
@@ -93,24 +93,6 @@ def _serve(metrics: ReplicationMetrics, port: int) -> None:
     except OSError as error:
         message = f"cannot use port {port} for the metrics: {error.strerror}\nhint: choose another --metrics-port"
         raise ConfigurationError(message) from error
-
-
-def with_urls(clusters: str) -> str:
-    """Return ``clusters`` with the admin URL of each name that is given alone, from its profile.
-
-    Raises ConfigurationError if there is no such profile, or if it has credentials, which the pipeline does not send.
-    """
-    parts = names(clusters)
-    profiles = load_profiles() if any("=" not in part for part in parts) else Profiles()
-    return ",".join(part if "=" in part else f"{part}={_url_of(part, profiles)}" for part in parts)
-
-
-def _url_of(name: str, profiles: Profiles) -> str:
-    profile = profiles.named(name)
-    if profile.credentials != NONE:
-        message = f"the profile {name} has credentials, and the pipeline sends none\nhint: give NAME=URL instead"
-        raise ConfigurationError(message)
-    return profile.admin_url
 
 
 def _json_lines() -> Callable[[Event], None]:
@@ -171,3 +153,6 @@ def progress_table(progress: Progress, width: int) -> RenderableType:
         for name, reason in sorted(reasons.items())
     ]
     return Group(*([table(rows, width)] if rows else []), *notes)
+
+
+app.command()(audit)

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
-from magnetar.pipeline.driver.session import _LOGGING, _output_to
+from magnetar.pipeline.driver.session import LOGGING, output_to
 from tests.kit.wait import wait_until
 
 if TYPE_CHECKING:
@@ -14,13 +14,13 @@ if TYPE_CHECKING:
 
 
 def test_the_configuration_of_sparks_log_is_there() -> None:
-    assert Path(urlsplit(_LOGGING).path).is_file()
+    assert Path(urlsplit(LOGGING).path).is_file()
 
 
 def test_processes_that_are_started_meanwhile_have_a_log(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     log = tmp_path / "logs" / "spark.log"
     program = "import sys; print('out', flush=True); print('err', file=sys.stderr); sys.stdin.read()"
-    with _output_to(log):
+    with output_to(log):
         process = subprocess.Popen([sys.executable, "-c", program], stdin=subprocess.PIPE)
     with process:
         sys.stdout.write("own\n")
@@ -31,6 +31,6 @@ def test_processes_that_are_started_meanwhile_have_a_log(tmp_path: Path, capfd: 
 
 
 def test_without_a_file_nothing_is_redirected(capfd: pytest.CaptureFixture[str]) -> None:
-    with _output_to(None):
+    with output_to(None):
         subprocess.run([sys.executable, "-c", "print('out')"], check=True)
     assert capfd.readouterr().out == "out\n"

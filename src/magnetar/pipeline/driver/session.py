@@ -37,7 +37,7 @@ _STANDARD = (1, 2)
 
 _JAVA_OPTIONS = "-XX:+UseSerialGC -XX:TieredStopAtLevel=1"
 
-_LOGGING = Path(__file__).with_name("log4j2.properties").as_uri()
+LOGGING = Path(__file__).with_name("log4j2.properties").as_uri()
 
 SETTINGS = {
     # One row per Arrow batch, because buffers smaller than a flushed row would delay rows.
@@ -69,13 +69,13 @@ def local_master(targets: int) -> str:
 def build_session(master: str, work_dir: Path, spark_log: Path | None = None) -> SparkSession:
     """Start Spark, or connect to ``master``. Spark's own output goes to ``spark_log``, or to that of this process."""
     warnings.filterwarnings("ignore", category=FutureWarning, module="pyspark")
-    os.environ |= _environment(work_dir, local=master.startswith("local"))
+    os.environ |= environment_of(work_dir, local=master.startswith("local"))
     builder = SparkSession.builder.master(master).appName("magnetar replicate")
     for key, value in SETTINGS.items():
         builder = builder.config(key, value)
     java_files = work_dir / "java"  # files that libraries leave after a kill are removed with the others
     java_files.mkdir()
-    java = f"{_JAVA_OPTIONS} -Dlog4j2.configurationFile={_LOGGING} -Djava.io.tmpdir={java_files}"
+    java = f"{_JAVA_OPTIONS} -Dlog4j2.configurationFile={LOGGING} -Djava.io.tmpdir={java_files}"
     sockets = socket_directory(work_dir)
     on_interrupt = signal.getsignal(signal.SIGINT)
     builder = (
@@ -84,7 +84,7 @@ def build_session(master: str, work_dir: Path, spark_log: Path | None = None) ->
         .config("spark.task.maxFailures", str(TASK_ATTEMPTS))
         .config("spark.sql.warehouse.dir", str(work_dir / "warehouse"))
     )
-    with _output_to(spark_log):
+    with output_to(spark_log):
         session = builder.getOrCreate()
     if threading.current_thread() is threading.main_thread():
         # Spark replaces the signal handler; restore the command's.
@@ -93,7 +93,7 @@ def build_session(master: str, work_dir: Path, spark_log: Path | None = None) ->
 
 
 @contextmanager
-def _output_to(log: Path | None) -> Iterator[None]:
+def output_to(log: Path | None) -> Iterator[None]:
     """Send the output of processes that are started in the block to ``log``, which is rotated."""
     if log is None:
         yield
@@ -117,7 +117,7 @@ def _output_to(log: Path | None) -> Iterator[None]:
             os.close(old)
 
 
-def _environment(work_dir: Path, *, local: bool) -> dict[str, str]:
+def environment_of(work_dir: Path, *, local: bool) -> dict[str, str]:
     """Return Spark's environment variables: the Python executable, the directories and the address."""
     environment = {
         "PYSPARK_PYTHON": sys.executable,

@@ -9,8 +9,8 @@ import numpy as np
 import pyarrow as pa
 
 from magnetar.base.position import EARLIEST, Position
+from magnetar.jobs.audit.comparing.windows import Held, Log
 from magnetar.jobs.audit.runs import Read, runs_of
-from magnetar.jobs.audit.windows import Held, Log
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

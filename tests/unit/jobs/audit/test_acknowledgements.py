@@ -5,14 +5,15 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from magnetar.base.position import EARLIEST, Position
-from magnetar.jobs.audit.acknowledgements import Acknowledged, differences, lasting
-from magnetar.jobs.audit.tables import Kind
-from tests.unit.jobs.audit.logs import Entry, local, published, runs_of_logs
+from magnetar.jobs.audit.comparing.acknowledgements import Acknowledged, differences, lasting
+from magnetar.jobs.audit.tables import FINDINGS, Kind
+from tests.unit.jobs.audit.logs import TOPIC, Entry, local, published, runs_of_logs
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -123,3 +124,10 @@ def test_only_differences_that_both_looks_show_last(later: list[tuple[int, int]]
 
     rows = lasting(table([(5, 10)]), table(later)).to_pylist()
     assert [(row["origin_entry"], row["count"]) for row in rows] == lasts
+
+
+def test_a_subscription_that_is_missing_at_both_looks_is_named_once() -> None:
+    row = {"kind": Kind.NO_SUBSCRIPTION.value, "topic": TOPIC, "subscription": "s", "cluster": "jfk", "other": "ewr"}
+    table = pa.Table.from_pylist([row], FINDINGS)
+    assert lasting(table, table).equals(table)
+    assert lasting(table.slice(0, 0), table).num_rows == 0

@@ -12,10 +12,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from magnetar.base.position import EARLIEST, Position
-from magnetar.jobs.audit.comparison import altered, compare
-from magnetar.jobs.audit.order import misplaced
+from magnetar.jobs.audit.comparing.entries import altered, compare
+from magnetar.jobs.audit.comparing.order import misplaced
+from magnetar.jobs.audit.comparing.windows import windows
 from magnetar.jobs.audit.tables import BUCKET, CHUNK, ENTRIES, Kind, Tally
-from magnetar.jobs.audit.windows import windows
 from tests.unit.jobs.audit.logs import (
     TOPIC,
     Entry,

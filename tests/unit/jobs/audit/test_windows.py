@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from magnetar.base.position import EARLIEST, Position
-from magnetar.jobs.audit.windows import EXPECTED, IN_FLIGHT, NOT_COMPARABLE, Gap, Held, Log, Window, windows
+from magnetar.jobs.audit.comparing.windows import EXPECTED, IN_FLIGHT, NOT_COMPARABLE, Gap, Held, Log, Window, windows
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pyarrow as pa
 
-from magnetar.jobs.audit.chunks import Chunk, stretches
+from magnetar.jobs.audit.comparing.chunks import Chunk, stretches
+from magnetar.jobs.audit.comparing.windows import EXPECTED, IN_FLIGHT, NOT_COMPARABLE
 from magnetar.jobs.audit.tables import BUCKET, FINDINGS, Kind, Tally
-from magnetar.jobs.audit.windows import EXPECTED, IN_FLIGHT, NOT_COMPARABLE
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -17,8 +17,8 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from magnetar.jobs.audit.chunks import RunArrays
-    from magnetar.jobs.audit.windows import Window
+    from magnetar.jobs.audit.comparing.chunks import RunArrays
+    from magnetar.jobs.audit.comparing.windows import Window
 
     Row = dict[str, Any]
     Longs = NDArray[np.int64]

@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 
 from magnetar.base.position import EARLIEST, Position
-from magnetar.jobs.audit.chunks import Chunk, covered, stretches
+from magnetar.jobs.audit.comparing.chunks import Chunk, covered, stretches
 from magnetar.jobs.audit.tables import FINDINGS, Kind
 
 if TYPE_CHECKING:
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from magnetar.jobs.audit.chunks import RunArrays
+    from magnetar.jobs.audit.comparing.chunks import RunArrays
 
     Row = dict[str, Any]
     Longs = NDArray[np.int64]
@@ -180,19 +180,26 @@ def _row(chunk: Chunk, kind: Kind, cluster: str, start: int, count: int, others:
 
 
 def lasting(first: pa.Table, second: pa.Table) -> pa.Table:
-    """Return the differences of ``first`` that ``second``, found later, still has; findings by single entries join."""
+    """Return the differences of ``first`` that ``second``, found later, still has."""
     before: dict[tuple[Any, ...], list[tuple[int, int]]] = {}
     for row in first.to_pylist():
-        before.setdefault(_subject(row), []).append((row["origin_entry"], row["origin_entry"] + row["count"]))
+        before.setdefault(_subject(row), []).append(_span(row))
     rows = []
     for row in second.to_pylist():
-        begin, end = row["origin_entry"], row["origin_entry"] + row["count"]
+        begin, end = _span(row)
         for start, stop in sorted(before.get(_subject(row), ())):
-            if start < end and begin < stop:
-                low = max(start, begin)
-                rows.append({**row, "origin_entry": low, "count": min(stop, end) - low})
+            low, high = max(start, begin), min(stop, end)
+            if low < high:
+                part = {"origin_entry": low, "count": high - low} if row["count"] is not None else {}
+                rows.append({**row, **part})
     return pa.Table.from_pylist(rows, FINDINGS)
 
 
 def _subject(row: Row) -> tuple[Any, ...]:
     return tuple(row[name] for name in ("kind", "topic", "subscription", "cluster", "origin", "origin_ledger"))
+
+
+def _span(row: Row) -> tuple[int, int]:
+    """Return the entries of a finding, without the last one; one that is not about entries counts as one."""
+    begin = row["origin_entry"] or 0
+    return begin, begin + (row["count"] or 1)

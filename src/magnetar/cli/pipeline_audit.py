@@ -1,0 +1,134 @@
+"""``magnetar pipeline audit``: compare the messages and acknowledgements of clusters."""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from magnetar.base.errors import ClusterUnreachableError, ConfigurationError, MagnetarError
+from magnetar.cli.cluster_urls import with_urls
+from magnetar.cli.failures import ExitCode, FailedError, Failure
+from magnetar.cli.global_options import OutputForm
+from magnetar.cli.output import Output, say, show_json, show_table
+from magnetar.cli.progress import progress
+from magnetar.cli.session import names
+from magnetar.ops.spark import require_spark
+from magnetar.pipeline.addresses import addresses
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from magnetar.jobs.audit.report import Report
+
+_SHOWN_MAX = 100
+"""Findings of the table."""
+
+
+def audit(
+    *,
+    clusters: Annotated[str, typer.Option(help="Clusters as name=admin URL or as profiles, separated by commas.")],
+    topics: Annotated[str, typer.Option(help="Topics, separated by commas.")] = "",
+    namespaces: Annotated[
+        str,
+        typer.Option(
+            help="Namespaces whose topics are compared, separated by commas; default: all that are replicated between "
+            "two of the clusters."
+        ),
+    ] = "",
+    state: Annotated[
+        Path | None,
+        typer.Option(
+            help="Directory with which an interrupted audit continues, and a later one reads new entries only."
+        ),
+    ] = None,
+    findings: Annotated[Path | None, typer.Option(help="New directory for all findings, as Parquet.")] = None,
+    settle_seconds: Annotated[
+        float, typer.Option(min=0, help="Seconds in which an acknowledgement arrives in all clusters.")
+    ] = 10.0,
+    master: Annotated[str | None, typer.Option(help="Spark master; default: Spark runs in this process.")] = None,
+    work_dir: Annotated[Path | None, typer.Option(help="Directory of Spark's temporary files.")] = None,
+    spark_log: Annotated[
+        Path | None, typer.Option(help="File of Spark's own output, which is rotated; default: stderr.")
+    ] = None,
+    output: OutputForm = Output.TEXT,
+) -> int:
+    """Compare the entries and the acknowledgement state of topics in two or more clusters.
+
+    Every lost, repeated, reordered or altered entry is named, and every disagreement about acknowledgements. Entries
+    that are on their way to a cluster are not lost. The exit code is 1 if there is a finding, and 4 if the comparison
+    could not be completed.
+    """
+    require_spark(os.environ)
+    from magnetar.jobs.audit.driver import audit as compare  # noqa: PLC0415 - Spark is heavy, and needs Java
+    from magnetar.jobs.audit.outcome import STEPS  # noqa: PLC0415
+    from magnetar.jobs.audit.settings import Settings  # noqa: PLC0415
+
+    settings = Settings(
+        clusters=addresses(with_urls(clusters)),
+        topics=tuple(names(topics)),
+        namespaces=tuple(names(namespaces)),
+        state=state,
+        findings=findings,
+        settle_seconds=settle_seconds,
+        master=master,
+        work_dir=work_dir,
+        spark_log=spark_log,
+    )
+    stop = threading.Event()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, lambda *_: stop.set())
+    try:
+        with progress("audit", STEPS) as tell:
+            report = compare(settings, tell, stop)
+    except (ClusterUnreachableError, ConfigurationError):
+        raise
+    except MagnetarError as error:
+        hint = f"run the same command again to continue from {state}" if state is not None and stop.is_set() else ""
+        raise FailedError(Failure.of_text(str(error), ExitCode.UNDECIDED, hint)) from error
+    _show(report, output)
+    return int(not report.is_clean)
+
+
+def _show(report: Report, output: Output) -> None:
+    if output is Output.JSON:
+        show_json(report.to_json())
+        return
+    show_table(
+        {
+            "topic": each.topic,
+            "cluster": each.cluster,
+            "compared": f"{each.compared:,}",
+            "in flight": f"{each.in_flight:,}",
+            "not comparable": f"{each.not_comparable:,}",
+            "findings": f"{each.findings:,}",
+        }
+        for each in report.counts
+    )
+    found = report.to_json()["findings"]
+    show_table(_row(each) for each in found[:_SHOWN_MAX])
+    total = sum(report.by_kind.values())
+    if total > _SHOWN_MAX:
+        say(f"{total - _SHOWN_MAX:,} further findings\nhint: --findings DIRECTORY writes all of them as Parquet")
+    for each in report.subscriptions_not_compared:
+        say(f"subscription {each.subscription} of {each.topic} was not compared: {each.reason}")
+    counts = ", ".join(f"{count:,} {kind}" for kind, count in report.by_kind.items())
+    compared = f"{report.subscriptions_compared:,} subscriptions were compared"
+    say(f"the clusters differ: {counts}; {compared}" if total else f"no difference was found; {compared}")
+
+
+def _row(finding: Mapping[str, Any]) -> dict[str, Any]:
+    return {
+        "finding": finding["kind"],
+        "topic": finding["topic"],
+        "subscription": finding.get("subscription", ""),
+        "cluster": finding["cluster"],
+        "entry": f"{finding['origin']} {finding['originPosition']}" if "originPosition" in finding else "",
+        "entries": finding.get("entries", ""),
+        "at": finding.get("position", ""),
+        "other": finding.get("other", ""),
+    }

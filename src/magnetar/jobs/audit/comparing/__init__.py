@@ -1,0 +1,1 @@
+"""The comparison of logs and acknowledgement states, as pure functions over tables."""

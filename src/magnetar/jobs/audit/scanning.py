@@ -1,0 +1,159 @@
+"""The tasks that read entries: as runs, or one by one in buckets that differ."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+
+from magnetar.base.errors import MagnetarError
+from magnetar.base.position import Position
+from magnetar.jobs.audit.content import digest, exact_digest
+from magnetar.jobs.audit.runs import Read, runs_of
+from magnetar.jobs.audit.tables import ENTRIES
+from magnetar.spark.read.range_reader import RangeReader
+from magnetar.spark.read.ranges import TASK_BYTES, Range, clipped, divided
+from magnetar.wire.entries.origin import LINK_START, SOURCE_POSITION
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+
+    from magnetar.spark.read.batches.messages import Stored
+    from magnetar.spark.read.ranges import Ledger
+    from magnetar.wire.proto import pulsar_api_pb2 as pb
+
+PIECES_PER_TASK = 200
+"""Pieces of a task; small topics share a task."""
+
+
+class UnknownOriginError(MagnetarError):
+    """A replicated entry without its position at the origin; the text names the topic and the position."""
+
+
+class Piece(NamedTuple):
+    """A range of entries of a topic in one cluster, up to and without ``end``."""
+
+    cluster: str
+    topic: str
+    start: Position
+    end: Position
+    entries: int
+    size: int
+    """Bytes of the entries, about."""
+
+
+def pieces(cluster: str, topic: str, start: Position, ledgers: Sequence[Ledger]) -> list[Piece]:
+    """Return the pieces of a log from ``start`` on, each of about TASK_BYTES."""
+    if not ledgers:
+        return []
+    wanted = Range(topic, start, Position(ledgers[-1].ledger_id, ledgers[-1].entries))
+    size = sum(part for _, _, part in clipped(ledgers, start, wanted.end))
+    parts = divided(wanted, ledgers, -(-size // TASK_BYTES))
+    entries = sum(part.entries for part in parts)
+    return [Piece(cluster, topic, part.start, part.end, part.entries, size * part.entries // entries) for part in parts]
+
+
+def tasks(wanted: Iterable[Piece]) -> list[list[Piece]]:
+    """Group pieces into tasks of about TASK_BYTES and at most PIECES_PER_TASK pieces."""
+    groups: list[list[Piece]] = []
+    size = 0
+    for piece in wanted:
+        if not groups or size + piece.size > TASK_BYTES or len(groups[-1]) >= PIECES_PER_TASK:
+            groups.append([])
+            size = 0
+        groups[-1].append(piece)
+        size += piece.size
+    return groups
+
+
+def read_runs(urls: Mapping[str, str], wanted: Iterable[Piece]) -> Iterator[pa.RecordBatch]:
+    """Yield the runs of pieces; ``urls`` are those of brokers, by cluster."""
+    for piece in wanted:
+        with RangeReader(urls[piece.cluster], Range(piece.topic, piece.start, piece.end)) as reader:
+            for chunk in reader.chunks():
+                yield runs_of(_read(piece, chunk, digest))
+
+
+def read_entries(urls: Mapping[str, str], wanted: Iterable[Piece]) -> Iterator[pa.RecordBatch]:
+    """Yield the entries of pieces one by one, with exact digests."""
+    for piece in wanted:
+        with RangeReader(urls[piece.cluster], Range(piece.topic, piece.start, piece.end)) as reader:
+            for chunk in reader.chunks():
+                read = _read(piece, chunk, exact_digest)
+                names = pa.array(read.names, pa.string())
+                columns = [
+                    pa.repeat(piece.topic, len(chunk)),
+                    pa.repeat(piece.cluster, len(chunk)),
+                    names.take(pa.array(read.origins)),
+                    *map(
+                        pa.array, (read.origin_ledgers, read.origin_entries, read.ledgers, read.entries, read.contents)
+                    ),
+                ]
+                yield pa.RecordBatch.from_arrays(columns, schema=ENTRIES)
+
+
+def _read(piece: Piece, chunk: Sequence[Stored], digest_of: Callable[[bytes], int]) -> Read:
+    """Return the columns of a chunk of entries."""
+    names = _Names()
+    own, everyone = names.index(piece.cluster), names.index("")
+    count = len(chunk)
+    numbers = np.empty((7, count), np.int64)
+    starts = np.zeros(count, np.bool_)
+    origins, origin_ledgers, origin_entries, ledgers, entries, contents, targets = numbers
+    for index, (position, metadata, entry, _) in enumerate(chunk):
+        ledgers[index], entries[index] = position
+        contents[index] = digest_of(entry)
+        if metadata.HasField("replicated_from"):
+            source, starts[index] = _stamp(piece, position, metadata)
+            origins[index] = names.index(metadata.replicated_from)
+            origin_ledgers[index], origin_entries[index] = source
+        else:
+            origins[index] = own
+            origin_ledgers[index], origin_entries[index] = position
+        clusters = metadata.replicate_to
+        targets[index] = names.index(",".join(sorted(clusters))) if clusters else everyone
+    return Read(
+        piece.topic,
+        piece.cluster,
+        names.all,
+        origins,
+        origin_ledgers,
+        origin_entries,
+        ledgers,
+        entries,
+        contents,
+        targets,
+        starts,
+    )
+
+
+def _stamp(piece: Piece, position: Position, metadata: pb.MessageMetadata) -> tuple[Position, bool]:
+    """Return the position at the origin, and whether the link starts with the entry."""
+    is_start = False
+    for prop in reversed(metadata.properties):
+        if prop.key == SOURCE_POSITION:
+            try:
+                return Position.parse(prop.value), is_start
+            except ValueError:
+                break
+        is_start = is_start or (prop.key == LINK_START and prop.value == "true")
+    message = (
+        f"{piece.topic} in {piece.cluster}: the entry {position} was replicated from {metadata.replicated_from} "
+        "without its position there\nhint: an audit needs the stamps of Magnetar's pipeline or of Apache Pulsar 4.0.2"
+    )
+    raise UnknownOriginError(message)
+
+
+class _Names:
+    """Indexes of names."""
+
+    def __init__(self) -> None:
+        self._indexes: dict[str, int] = {}
+
+    def index(self, name: str) -> int:
+        return self._indexes.setdefault(name, len(self._indexes))
+
+    @property
+    def all(self) -> list[str]:
+        return list(self._indexes)

@@ -1,0 +1,116 @@
+"""The Spark session of batch jobs, which has Spark's settings for batches and none of the relay's."""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+import warnings
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+from py4j.protocol import Py4JJavaError
+from pyspark.errors import PySparkException
+from pyspark.sql import SparkSession
+
+from magnetar.base.errors import MagnetarError
+from magnetar.pipeline.driver.session import LOGGING, environment_of, output_to
+from magnetar.pipeline.work_files import socket_directory
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from pathlib import Path
+
+LOCAL_MASTER = "local[*]"
+
+_POLL_SECONDS = 0.5
+"""Seconds between two looks at the progress of a job."""
+
+_DRIVER_MEMORY = "2g"
+"""Heap of the Java virtual machine; Spark writes what does not fit into it to its local directories."""
+
+_SETTINGS = {
+    "spark.driver.memory": _DRIVER_MEMORY,
+    "spark.python.unix.domain.socket.enabled": "true",
+    "spark.speculation": "false",
+    "spark.sql.session.timeZone": "UTC",
+    "spark.ui.enabled": "false",
+    "spark.ui.showConsoleProgress": "false",
+}
+
+
+class InterruptedJobError(MagnetarError):
+    """A job was stopped before its end."""
+
+
+class JobFailedError(MagnetarError):
+    """A job of Spark failed; the text has the reason."""
+
+
+@contextmanager
+def batch_session(name: str, master: str | None, work_dir: Path, spark_log: Path | None) -> Iterator[SparkSession]:
+    """Start Spark, or connect to ``master``, for the block. Spark's own output goes to ``spark_log``, or to stderr."""
+    master = master or LOCAL_MASTER
+    warnings.filterwarnings("ignore", category=FutureWarning, module="pyspark")
+    os.environ |= environment_of(work_dir, local=master.startswith("local"))
+    java_files = work_dir / "java"
+    java_files.mkdir()
+    builder = SparkSession.builder.master(master).appName(f"magnetar {name}")
+    for key, value in _SETTINGS.items():
+        builder = builder.config(key, value)
+    java = f"-Dlog4j2.configurationFile={LOGGING} -Djava.io.tmpdir={java_files}"
+    builder = (
+        builder.config("spark.driver.extraJavaOptions", java)
+        .config("spark.python.unix.domain.socket.dir", str(socket_directory(work_dir)))
+        .config("spark.sql.warehouse.dir", str(work_dir / "warehouse"))
+    )
+    on_interrupt = signal.getsignal(signal.SIGINT)
+    with output_to(spark_log):
+        session = builder.getOrCreate()
+    if threading.current_thread() is threading.main_thread():
+        signal.signal(signal.SIGINT, on_interrupt)  # Spark replaces it
+    try:
+        yield session
+    finally:
+        session.stop()
+
+
+@contextmanager
+def stoppable(
+    session: SparkSession, stop: threading.Event, done: Callable[[int], None] = lambda _: None
+) -> Iterator[None]:
+    """Cancel the Spark jobs of the block when ``stop`` is set, and report the number of completed tasks to ``done``.
+
+    Raises InterruptedJobError if they were cancelled, and JobFailedError with the reason if one failed.
+    """
+    context, group, ended = session.sparkContext, f"magnetar-{id(stop)}", threading.Event()
+    context.setJobGroup(group, "magnetar", interruptOnCancel=True)
+    tracker = context.statusTracker()
+
+    def watch() -> None:
+        while not ended.wait(_POLL_SECONDS):
+            if stop.is_set():
+                context.cancelJobGroup(group)
+            stages = (tracker.getStageInfo(number) for number in tracker.getActiveStageIds())
+            done(sum(stage.numCompletedTasks for stage in stages if stage is not None))
+
+    watcher = threading.Thread(target=watch, name="progress", daemon=True)
+    watcher.start()
+    try:
+        yield
+    except (PySparkException, Py4JJavaError) as error:
+        if stop.is_set():
+            raise InterruptedJobError("interrupted") from None  # noqa: EM101 - the whole text
+        raise JobFailedError(_reason(str(error))) from error
+    finally:
+        ended.set()
+        watcher.join()
+    if stop.is_set():
+        raise InterruptedJobError("interrupted")  # noqa: EM101
+
+
+def _reason(text: str) -> str:
+    """Return the error of a task in Python without the stacks of Java and Python around it."""
+    lines = [line.strip() for line in text.splitlines()]
+    ours = [line for line in lines if line.startswith("magnetar.") and "Error: " in line]
+    return ours[0].partition("Error: ")[2] if ours else (lines or ["Spark failed"])[0]

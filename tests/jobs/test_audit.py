@@ -1,0 +1,129 @@
+"""``magnetar pipeline audit`` on real brokers."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+from typing import TYPE_CHECKING
+
+import pyarrow.parquet as pq
+import pytest
+
+from tests.jobs.logs import (
+    PER_BATCH,
+    acknowledge,
+    audit,
+    audit_command,
+    entry,
+    publish,
+    stamped,
+)
+from tests.kit.broker import Broker
+from tests.kit.forging_broker import ForgingBroker
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+pytestmark = pytest.mark.timeout(400)
+
+COUNT = 3_000
+ALL = (1 << PER_BATCH) - 1
+
+
+@pytest.fixture
+def clusters(tmp_path: Path) -> Iterator[dict[str, Broker]]:
+    keep = {"defaultRetentionTimeInMinutes": -1, "defaultRetentionSizeInMB": -1}
+    with Broker(tmp_path / "ewr", "ewr", keep) as ewr, ForgingBroker(tmp_path / "jfk", "jfk", keep) as jfk:
+        yield {"ewr": ewr, "jfk": jfk}
+
+
+def test_every_fault_is_named_and_a_later_audit_reads_new_entries_only(
+    clusters: dict[str, Broker], topic: str, tmp_path: Path
+) -> None:
+    entries = [entry(number) for number in range(COUNT)]
+    places = publish(clusters["ewr"], topic, entries)
+    log = stamped(entries, places)
+    log[10] = stamped([entry(10, b"delays")], [places[10]])[0]
+    log[20], log[21] = log[21], log[20]
+    log.insert(2_000, log[30])
+    del log[40]
+    copied = publish(clusters["jfk"], topic, log[: COUNT - 5])
+    state, table = str(tmp_path / "state"), tmp_path / "findings"
+    found = audit(clusters, "--topics", topic, "--state", state, "--findings", str(table), work=tmp_path)
+    assert found.status == 1, found.log
+    assert found.findings() == [
+        ("altered", "jfk", str(places[10]), 1),
+        ("lost", "jfk", str(places[40]), 1),
+        ("reordered", "jfk", str(places[20]), 1),
+        ("reordered", "jfk", str(places[21]), 1),
+        ("repeated", "jfk", str(places[30]), 1),
+    ]
+    assert found.report["verdict"] == "different"
+    assert found.report["entriesRead"] == COUNT + len(copied)
+    assert found.counts("notComparable") == {"ewr": 0, "jfk": 5}, "without a link nothing is in flight"
+    (repeated,) = [each for each in found.report["findings"] if each["kind"] == "repeated"]
+    assert repeated["position"] == str(copied[1_999])
+    assert pq.read_table(table).num_rows == 5
+    publish(clusters["jfk"], topic, log[COUNT - 5 :])
+    later = audit(clusters, "--topics", topic, "--state", state, work=tmp_path)
+    assert (later.status, later.findings()) == (1, found.findings()), later.log
+    assert later.report["entriesRead"] == len(log) - len(copied)
+    assert later.counts("notComparable") == {"ewr": 0, "jfk": 0}
+
+
+def test_every_disagreement_about_acknowledgements_is_named(
+    clusters: dict[str, Broker], topic: str, tmp_path: Path
+) -> None:
+    entries = [entry(number) for number in range(COUNT)]
+    places = publish(clusters["ewr"], topic, entries)
+    copied = publish(clusters["jfk"], topic, stamped(entries, places))
+    done = [number for number in range(COUNT) if number % 3]
+    of_ewr = {number: 0 for number in done if number != 7} | {3: 0b0111, 6: 0b0011, 9: 0b0001}
+    of_jfk = {number: 0 for number in done if number != 2_000} | {3: 0b0111, 6: 0b1100, 12: 0b0001}
+    acknowledge(clusters["ewr"], topic, "s", [(places[number], bits) for number, bits in of_ewr.items()])
+    acknowledge(clusters["jfk"], topic, "s", [(copied[number], bits) for number, bits in of_jfk.items()])
+    acknowledge(clusters["ewr"], topic, "only-ewr", [])
+    found = audit(clusters, "--topics", topic, work=tmp_path)
+    assert found.status == 1, found.log
+    assert found.findings() == [
+        ("no subscription", "jfk", None, None),
+        ("partly acknowledged", "ewr", str(places[12]), 1),
+        ("partly acknowledged", "ewr", str(places[6]), 1),
+        ("partly acknowledged", "jfk", str(places[6]), 1),
+        ("partly acknowledged", "jfk", str(places[9]), 1),
+        ("unacknowledged", "ewr", str(places[7]), 1),
+        ("unacknowledged", "jfk", str(places[2_000]), 1),
+    ]
+
+
+def test_an_interrupted_audit_continues(clusters: dict[str, Broker], topic: str, tmp_path: Path) -> None:
+    entries = [entry(number) for number in range(COUNT)]
+    places = publish(clusters["ewr"], topic, entries)
+    publish(clusters["jfk"], topic, stamped(entries, places))
+    arguments = ("--topics", topic, "--state", str(tmp_path / "state"))
+    command = audit_command(clusters, *arguments, work=tmp_path)
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        assert process.stderr is not None
+        for line in process.stderr:
+            if '"audit"' in line:
+                os.kill(process.pid, signal.SIGINT)
+                break
+        _, rest = process.communicate(timeout=100)
+    said = json.loads(rest.splitlines()[-1])
+    assert (process.returncode, said["exitCode"], said["error"]) == (4, 4, "interrupted"), rest
+    found = audit(clusters, *arguments, work=tmp_path)
+    assert (found.status, found.report["verdict"], found.findings()) == (0, "equal", []), found.log
+    assert found.counts("compared") == {"ewr": COUNT, "jfk": COUNT}
+    assert list((tmp_path / "work").iterdir()) == []
+
+
+def test_the_directory_of_another_audit_is_refused(clusters: dict[str, Broker], topic: str, tmp_path: Path) -> None:
+    (tmp_path / "state").mkdir()
+    (tmp_path / "state" / "file").touch()
+    publish(clusters["ewr"], topic, [entry(0)])
+    found = audit(clusters, "--topics", topic, "--state", str(tmp_path / "state"), work=tmp_path)
+    assert (found.status, found.report) == (1, {})
+    assert "neither empty nor the directory of an audit" in found.log
