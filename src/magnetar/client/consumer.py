@@ -75,11 +75,17 @@ class Consumer:
 
     async def receive(self) -> Received:
         """Return the next entry; raises the reason of the consumer's end when the queue is empty."""
-        while not self._queue:
+        while (received := self.take()) is None:
             if self.failure is not None:
                 raise self.failure
             self._changed.clear()
             await self._changed.wait()
+        return received
+
+    def take(self) -> Received | None:
+        """Return the next entry of the queue; None if it is empty."""
+        if not self._queue:
+            return None
         received = self._queue.popleft()
         self._grant_again(received.metadata)
         return received

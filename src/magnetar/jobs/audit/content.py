@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 
 import mmh3
 
-from magnetar.wire.entries.entry import metadata_bytes, parse_metadata, payload_of
+from magnetar.wire.entries.entry import metadata_span, parse_metadata, payload_of
 from magnetar.wire.entries.origin import FLOOR_POSITION, LINK_START, PREVIOUS_POSITION, SOURCE_POSITION
 
 if TYPE_CHECKING:
@@ -35,16 +35,13 @@ def digest(entry: bytes) -> int:
     The bytes of the metadata are compared as they are. A replicator of Apache Pulsar writes them in another form; use
     ``exact_digest`` for entries whose digests differ. Raises RemoteProtocolError for an entry that cannot be parsed.
     """
-    metadata = metadata_bytes(entry)
-    stamps = metadata.count(_SOURCE)
-    if stamps:
-        start = _start_of_stamp(metadata) if stamps == 1 else None
-        if start is None:
-            return exact_digest(entry)
-        metadata = metadata[:start]
-    if _SCHEMA_VERSION in metadata:
+    start, end = metadata_span(entry)
+    source = entry.find(_SOURCE, start, end)
+    stamp = end if source < 0 else _start_of_stamp(entry, start, source, end)
+    if stamp is None or entry.find(_SCHEMA_VERSION, start, stamp) >= 0:
         return exact_digest(entry)
-    return _hash(metadata, payload_of(entry))
+    content = entry[start:] if stamp == end else entry[start:stamp] + entry[end:]
+    return _hash(content, stamp - start)
 
 
 def exact_digest(entry: bytes) -> int:
@@ -57,16 +54,23 @@ def exact_digest(entry: bytes) -> int:
     metadata.properties.extend(properties)
     metadata.ClearField("replicated_from")
     metadata.ClearField("schema_version")
-    return _hash(metadata.SerializePartialToString(), payload_of(entry))
+    own = metadata.SerializePartialToString()
+    return _hash(own + payload_of(entry), len(own))
 
 
-def _start_of_stamp(metadata: bytes) -> int | None:
-    """Return the place of ``replicated_from`` before the only stamp; None if the metadata has another form."""
-    end = start = metadata.index(_SOURCE) - _SOURCE_OFFSET
+def _start_of_stamp(entry: bytes, start: int, source: int, end: int) -> int | None:
+    """Return the place of ``replicated_from`` before the only stamp, at the end of the metadata from ``start`` on.
+
+    ``source`` is the place of its first name of a property. Returns None if the metadata has another form.
+    """
+    properties = source - _SOURCE_OFFSET
+    if entry.find(_SOURCE, source + 1, end) >= 0:
+        return None
+    place = properties
     for _ in range(2):  # a name of 42 bytes has a length that looks like the key
-        start = metadata.rfind(_REPLICATED_FROM, 0, max(0, start))
-        if start >= 0 and metadata[start + 1] == end - start - 2:
-            return start
+        place = entry.rfind(_REPLICATED_FROM, start, max(start, place))
+        if place >= 0 and entry[place + 1] == properties - place - 2:
+            return place
     return None
 
 
@@ -78,6 +82,6 @@ def _last_stamp(keys: Sequence[str]) -> int | None:
     return index if index >= 0 and keys[index] == SOURCE_POSITION else None
 
 
-def _hash(metadata: bytes, payload: memoryview) -> int:
-    low, high = mmh3.hash64(b"".join((metadata, payload)), len(metadata) & 0xFFFF_FFFF)
+def _hash(content: bytes, metadata_size: int) -> int:
+    low, high = mmh3.hash64(content, metadata_size & 0xFFFF_FFFF)
     return int(low ^ high)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -25,6 +26,10 @@ if TYPE_CHECKING:
 
 PIECES_PER_TASK = 200
 """Pieces of a task; small topics share a task."""
+
+
+AT_ONCE = 40_000
+"""Messages of a chunk, unless one entry has more."""
 
 
 class UnknownOriginError(MagnetarError):
@@ -69,28 +74,36 @@ def tasks(wanted: Iterable[Piece]) -> list[list[Piece]]:
 
 def read_runs(urls: Mapping[str, str], wanted: Iterable[Piece]) -> Iterator[pa.RecordBatch]:
     """Yield the runs of pieces; ``urls`` are those of brokers, by cluster."""
-    for piece in wanted:
-        with RangeReader(urls[piece.cluster], Range(piece.topic, piece.start, piece.end)) as reader:
-            for chunk in reader.chunks():
-                yield runs_of(_read(piece, chunk, digest))
+    for piece, chunk in _chunks(urls, wanted):
+        yield runs_of(_read(piece, chunk, digest))
 
 
 def read_entries(urls: Mapping[str, str], wanted: Iterable[Piece]) -> Iterator[pa.RecordBatch]:
     """Yield the entries of pieces one by one, with exact digests."""
-    for piece in wanted:
-        with RangeReader(urls[piece.cluster], Range(piece.topic, piece.start, piece.end)) as reader:
-            for chunk in reader.chunks():
-                read = _read(piece, chunk, exact_digest)
-                names = pa.array(read.names, pa.string())
-                columns = [
-                    pa.repeat(piece.topic, len(chunk)),
-                    pa.repeat(piece.cluster, len(chunk)),
-                    names.take(pa.array(read.origins)),
-                    *map(
-                        pa.array, (read.origin_ledgers, read.origin_entries, read.ledgers, read.entries, read.contents)
-                    ),
-                ]
-                yield pa.RecordBatch.from_arrays(columns, schema=ENTRIES)
+    for piece, chunk in _chunks(urls, wanted):
+        read = _read(piece, chunk, exact_digest)
+        names = pa.array(read.names, pa.string())
+        columns = [
+            pa.repeat(piece.topic, len(chunk)),
+            pa.repeat(piece.cluster, len(chunk)),
+            names.take(pa.array(read.origins)),
+            *map(pa.array, (read.origin_ledgers, read.origin_entries, read.ledgers, read.entries, read.contents)),
+        ]
+        yield pa.RecordBatch.from_arrays(columns, schema=ENTRIES)
+
+
+def _chunks(urls: Mapping[str, str], wanted: Iterable[Piece]) -> Iterator[tuple[Piece, Sequence[Stored]]]:
+    """Yield the entries of pieces in chunks."""
+    is_enabled = gc.isenabled()
+    gc.disable()  # entries are in no cycles; the collector would look at each of them several times
+    try:
+        for piece in wanted:
+            with RangeReader(urls[piece.cluster], Range(piece.topic, piece.start, piece.end), AT_ONCE) as reader:
+                for chunk in reader.chunks():
+                    yield piece, chunk
+    finally:
+        if is_enabled:
+            gc.enable()
 
 
 def _read(piece: Piece, chunk: Sequence[Stored], digest_of: Callable[[bytes], int]) -> Read:

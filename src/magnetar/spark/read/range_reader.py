@@ -105,7 +105,7 @@ class RangeReader:
             if at >= self._last:
                 return chunk, True
             try:
-                received = await self._receive(self._consumer)
+                received = self._consumer.take() or await self._receive(self._consumer)
             except (OSError, MagnetarError):
                 self._drop_consumer()
                 if not chunk:
@@ -122,8 +122,6 @@ class RangeReader:
 
     async def _receive(self, consumer: Consumer) -> Received:
         """Return the next entry; raises TimeoutError after ENTRY_TIMEOUT_SECONDS."""
-        if consumer.waiting:
-            return await consumer.receive()
         try:
             async with asyncio.timeout(ENTRY_TIMEOUT_SECONDS):
                 return await consumer.receive()

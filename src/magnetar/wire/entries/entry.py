@@ -154,18 +154,18 @@ def metadata_size(entry: bytes) -> int:
 
 def metadata_bytes(entry: bytes) -> bytes:
     """Return the serialized metadata as the producer wrote it; raises RemoteProtocolError if its size is wrong."""
-    start, end = _metadata_span(entry)
+    start, end = metadata_span(entry)
     return entry[start:end]
 
 
 def payload_of(entry: bytes) -> memoryview:
     """Return the payload as stored, compressed and encrypted; raises RemoteProtocolError as ``metadata_bytes``."""
-    return memoryview(entry)[_metadata_span(entry)[1] :]
+    return memoryview(entry)[metadata_span(entry)[1] :]
 
 
 def publish_time_ms(entry: bytes) -> int:
     """Return the producer's publish time, in milliseconds since the epoch."""
-    start, end = _metadata_span(entry)
+    start, end = metadata_span(entry)
     published_ms = publish_time_in_plain(entry, start, end)
     return parse_without_lists(entry).publish_time if published_ms is None else published_ms
 
@@ -202,7 +202,7 @@ def messages_delivery_and_key(entry: bytes) -> tuple[int, int, bytes, Chunk | No
     A Key_Shared subscription keeps messages with the same sticky key in order. The key is that of the whole entry: a
     batch is not opened, so its messages should have one key.
     """
-    start, end = _metadata_span(entry)
+    start, end = metadata_span(entry)
     plain = messages_and_key_in_plain(entry, start, end)
     if plain is not None:
         return plain[0], 0, plain[1], None
@@ -214,7 +214,7 @@ def messages_delivery_and_key(entry: bytes) -> tuple[int, int, bytes, Chunk | No
 
 def replicate_to(entry: bytes) -> Sequence[str]:
     """Return the clusters to which the entry is replicated; empty for all."""
-    start, end = _metadata_span(entry)
+    start, end = metadata_span(entry)
     return () if is_plain(entry, start, end) else _parsed(_read_clusters, entry).replicate_to
 
 
@@ -229,7 +229,7 @@ _SCHEMA_VERSION = b"\x82\x01"
 
 def schema_version(entry: bytes) -> bytes:
     """Return the version of the schema of an entry; empty if it has none."""
-    if entry.find(_SCHEMA_VERSION, *_metadata_span(entry)) < 0:
+    if entry.find(_SCHEMA_VERSION, *metadata_span(entry)) < 0:
         return b""
     return parse_metadata(entry).schema_version
 
@@ -240,8 +240,11 @@ def assemble(metadata: bytes, payload: bytes | memoryview) -> bytes:
     return b"".join((_MAGIC, _pack_size(google_crc32c.value(checksummed)), checksummed))
 
 
-def _metadata_span(entry: bytes) -> tuple[int, int]:
-    """Return the start (inclusive) and the end (exclusive) of the serialized metadata."""
+def metadata_span(entry: bytes) -> tuple[int, int]:
+    """Return the start (inclusive) and the end (exclusive) of the serialized metadata.
+
+    Raises RemoteProtocolError if its size is wrong.
+    """
     start = (_CHECKSUMMED_START if entry.startswith(_MAGIC) else 0) + _SIZE_LENGTH
     if start > len(entry):
         message = f"entry of {len(entry)} bytes has no metadata size"
