@@ -37,12 +37,17 @@ def trimming(topic: Topic, *, by_age: bool = True, is_retained: bool = True) -> 
         if subscription.flushes.is_unwritten:
             subscription.flushes.now()
         yield
+
+    def durable(error: StorageError | None) -> None:
+        if error is None:
+            _trim(topic, consumed, by_age=by_age, is_retained=is_retained)
+
+    topic.log.barrier(durable)
+
+
+def _trim(topic: Topic, consumed: Position, *, by_age: bool, is_retained: bool) -> None:
+    # A subscription may have been created or moved back, or retention set, in the meantime.
     retention = topic.policies.retention if is_retained else _NO_RETENTION
-    topic.log.barrier(lambda error: _trim(topic, consumed, retention, by_age=by_age) if error is None else None)
-
-
-def _trim(topic: Topic, consumed: Position, retention: RetentionPolicies, *, by_age: bool) -> None:
-    # A subscription may have been created, or moved back, in the meantime.
     consumed = min(consumed, topic.consumed_through(topic.all_cursors()))
     now_ms = int(topic.environment.clock.now() * 1000)
     before = [(each.ledger_id, each.entries) for each in topic.ledger.ledgers()]

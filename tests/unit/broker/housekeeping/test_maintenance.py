@@ -9,7 +9,9 @@ import pytest
 from magnetar.broker.housekeeping.maintenance import Maintenance
 from magnetar.broker.loop import slices
 from magnetar.cursor.cursor import Cursor
-from magnetar.sim.cluster import Cluster
+from magnetar.ledger.rollover import ManagedLedgerConfig
+from magnetar.metadata.policy.values import RetentionPolicies
+from magnetar.sim.cluster import NAMESPACE, Cluster
 from tests.unit.broker.loop.test_slices import turns_taken
 
 if TYPE_CHECKING:
@@ -104,3 +106,27 @@ def test_a_trim_writes_what_changed_and_nothing_else(monkeypatch: pytest.MonkeyP
     cluster.settle()
     assert flushed == ["s7"]
     assert [name for name, size in written().items() if size > before[name]] == ["s7"]
+
+
+def test_a_retention_that_is_set_during_a_trim_is_kept() -> None:
+    cluster = Cluster(ledger_config=ManagedLedgerConfig(max_entries_per_ledger=1, min_rollover_ms=0), prompt=False)
+    producer = cluster.client()
+    producer.produce(name="p")
+    cluster.commit()
+    for number in range(3):
+        producer.send(str(number), first=number)
+        cluster.commit()
+        cluster.commit()
+    first = cluster.topic().ledger.first_position
+    cluster.loop.create_task(Maintenance(cluster.environment, cluster.topics).trim())
+    cluster.loop.spin()
+    assert cluster.store.pending, "the trim waits until all claims on its entries are durable"
+    retained = RetentionPolicies(retentionTimeInMinutes=1, retentionSizeInMB=-1)
+    cluster.do(
+        lambda: cluster.resources.namespaces.update(
+            NAMESPACE, lambda old: old.model_copy(update={"retention_policies": retained})
+        )
+    )
+    while cluster.store.pending:
+        cluster.commit()
+    assert cluster.topic().ledger.first_position == first
