@@ -98,3 +98,4 @@ bench: java setup ## compare Magnetar with Apache Pulsar; 25 minutes (QUICK=1: t
 	@$(BIN)/python -m bench.replicated_cost $(if $(QUICK),--quick)
 	@$(BIN)/python -m bench.metadata_latency $(if $(QUICK),--quick)
 	@$(BIN)/python -m bench.spark_reads $(if $(QUICK),--quick)
+	@$(BIN)/python -m bench.audit $(if $(QUICK),--quick)

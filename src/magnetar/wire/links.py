@@ -33,6 +33,10 @@ LIFE_METADATA: Final = "magnetar.life"
 FOREIGN_LINK_PREFIX: Final = "magnetar.repl."
 """Prefix of the name of a link's subscription where the source is Apache Pulsar, which reserves REPLICATOR_PREFIX."""
 
+TARGET_PROPERTY: Final = "magnetar.target"
+"""Prefix of cursor properties of a link, before ``.ledger`` and ``.entry``: the newest entry of this cluster that the
+target has confirmed."""
+
 BOOKMARK_PREFIX: Final = "magnetar.bookmark."
 """Prefix of the name of a link's subscription in a target that is Apache Pulsar, before the source."""
 

@@ -12,7 +12,7 @@ from magnetar.base.errors import AdminError, ConfigurationError, InvalidTopicNam
 from magnetar.base.names import NamespaceName, TopicName
 from magnetar.base.position import EARLIEST, Position
 from magnetar.spark.read.cluster import ledgers_in
-from magnetar.wire.links import FOREIGN_LINK_PREFIX, REPLICATOR_PREFIX
+from magnetar.wire.links import FOREIGN_LINK_PREFIX, REPLICATOR_PREFIX, TARGET_PROPERTY
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -170,8 +170,15 @@ def _end(stats: Json) -> Position:
 
 
 def _delivered(stats: Json) -> dict[str, Position]:
+    """Return the newest entry that the target of each link has confirmed; EARLIEST if that is not known.
+
+    The mark-delete position of a link is not that: it also covers entries from before the link began.
+    """
     return {
-        name.removeprefix(prefix): Position.parse(cursor["markDeletePosition"])
+        name.removeprefix(prefix): Position(
+            cursor["properties"].get(f"{TARGET_PROPERTY}.ledger", EARLIEST.ledger_id),
+            cursor["properties"].get(f"{TARGET_PROPERTY}.entry", EARLIEST.entry_id),
+        )
         for name, cursor in stats["cursors"].items()
         for prefix in (REPLICATOR_PREFIX, FOREIGN_LINK_PREFIX)
         if name.startswith(prefix)

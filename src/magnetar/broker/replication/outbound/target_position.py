@@ -11,13 +11,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from magnetar.base.position import EARLIEST, Position
+from magnetar.wire.links import TARGET_PROPERTY
 
 if TYPE_CHECKING:
     from magnetar.base.world import Clock
     from magnetar.cursor.cursor import Cursor
-
-HELD = "magnetar.target"
-"""Cursor property: newest entry of this cluster that the target has confirmed."""
 
 UNFILLED = "magnetar.unfilled"
 """Cursor property: newest entry that the target lacks and that was trimmed here before it could be sent again."""
@@ -35,7 +33,7 @@ class TargetPosition:
         """Create it; unknown until ``confirm``."""
         self._cursor = cursor
         self._clock = clock
-        self.held = _read(cursor, HELD)
+        self.held = _read(cursor, TARGET_PROPERTY)
         """Newest entry that the target has confirmed, EARLIEST without one; None in data of an older release."""
         if self.held is None and cursor.state.mark_delete_position == cursor.began:
             self._set_held(EARLIEST)
@@ -97,7 +95,7 @@ class TargetPosition:
 
     def _set_held(self, position: Position) -> None:
         self.held = position
-        _write(self._cursor, HELD, position)
+        _write(self._cursor, TARGET_PROPERTY, position)
 
 
 def _read(cursor: Cursor, name: str) -> Position | None:
