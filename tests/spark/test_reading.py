@@ -9,10 +9,12 @@ import pytest
 from magnetar.base.errors import RequestError, ServerError
 from magnetar.base.position import Position
 from magnetar.spark.read import range_reader
+from magnetar.spark.read.options import ReadOptions
 from magnetar.spark.read.range_reader import RangeReader
 from magnetar.spark.read.ranges import Range
 from tests.kit.broker import Broker
 from tests.kit.messages import connect, numbered, publish
+from tests.spark.queries import addresses
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -30,6 +32,10 @@ def broker(tmp_path: Path) -> Iterator[Broker]:
         yield running
 
 
+def options(broker: Broker) -> ReadOptions:
+    return ReadOptions.of({**addresses(broker), "topic": TOPIC})
+
+
 def filled(broker: Broker, count: int) -> Range:
     """Publish messages, and return their range."""
     client = connect(broker.service_url)
@@ -44,7 +50,7 @@ def test_a_reader_continues_after_its_broker_was_killed(broker: Broker, monkeypa
     monkeypatch.setattr(range_reader, "ATTEMPTS", 100)
     wanted = filled(broker, 50)
     found = []
-    with RangeReader(broker.service_url, wanted) as reader:
+    with RangeReader(options(broker), wanted) as reader:
         for number, chunk in enumerate(reader.chunks()):
             found += [stored.position.entry_id for stored in chunk]
             if number == 1:
@@ -57,7 +63,7 @@ def test_a_reader_continues_after_its_broker_was_killed(broker: Broker, monkeypa
 def test_a_topic_that_was_deleted_meanwhile_is_an_error_and_is_not_created_again(broker: Broker) -> None:
     wanted = filled(broker, 3)
     broker.rest.delete("persistent/public/default/reading")
-    with RangeReader(broker.service_url, wanted) as reader, pytest.raises(RequestError) as raised:
+    with RangeReader(options(broker), wanted) as reader, pytest.raises(RequestError) as raised:
         list(reader.chunks())
     assert raised.value.code is ServerError.TopicNotFound
     assert broker.rest.get("persistent/public/default") == []

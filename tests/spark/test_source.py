@@ -80,11 +80,11 @@ def test_a_range_of_positions_includes_its_start_and_excludes_its_end(
     assert values(frame) == numbered(50)[15:45]
 
 
-@pytest.mark.parametrize("tasks", [1, 3])
+@pytest.mark.parametrize("tasks", [1, 7])
 def test_a_message_in_chunks_is_one_row(
     spark: SparkSession, broker: Broker, client: pulsar.Client, topic: str, tasks: int
 ) -> None:
-    """With three tasks, the chunks of one message lie in several ranges."""
+    """With seven tasks, each chunk lies in a range of its own."""
     large = [bytes([letter]) * 11_000_000 for letter in b"ab"]
     sent = publish(client, topic, [large[0], b"small", large[1]], batching_enabled=False, chunking_enabled=True)
     frame = read(spark, broker, topic=topic, minPartitions=tasks)

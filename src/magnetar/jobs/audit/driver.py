@@ -15,6 +15,7 @@ from magnetar.jobs.audit.scanning import pieces, tasks
 from magnetar.jobs.audit.survey import Survey
 from magnetar.jobs.session import batch_session, stoppable
 from magnetar.pipeline.work_files import WorkDirectory
+from magnetar.spark.options import Options
 
 if TYPE_CHECKING:
     import threading
@@ -38,7 +39,10 @@ def audit(settings: Settings, tell: Tell, stop: threading.Event) -> Report:
         message = f"--findings: {settings.findings} exists\nhint: name another directory"
         raise ConfigurationError(message)
     names = [cluster.name for cluster in settings.clusters]
-    urls = {cluster.name: cluster.broker_url for cluster in settings.clusters}
+    urls = {
+        cluster.name: Options(service_url=cluster.broker_url, admin_url=cluster.admin_url)
+        for cluster in settings.clusters
+    }
     with Survey(settings.clusters) as survey, WorkDirectory(settings.work_dir) as work:
         chosen = survey.topics(settings.topics, settings.namespaces)
         selection = {"topics": settings.topics, "namespaces": settings.namespaces}
@@ -82,7 +86,7 @@ def _check_growth(cluster: str, topic: str, before: Position, end: Position) -> 
         raise DataLossError(message)
 
 
-def _read(session: SparkSession, scan: Scan, urls: Mapping[str, str], tell: Tell, stop: threading.Event) -> None:
+def _read(session: SparkSession, scan: Scan, urls: Mapping[str, Options], tell: Tell, stop: threading.Event) -> None:
     """Read the entries of the plan that were not read yet."""
     planned = scan.plan.tasks
     total = sum(piece.entries for task in planned for piece in task)

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, GroupedData, SparkSession
 
     from magnetar.jobs.audit.comparing.windows import Log, Window
+    from magnetar.spark.options import Options
 
     Held_ = dict[tuple[str, str], dict[str, Held]]
 
@@ -38,7 +39,7 @@ FINDINGS_TYPE = from_arrow_schema(FINDINGS)
 _ENTRIES_TYPE = from_arrow_schema(ENTRIES)
 
 
-def runs_read(session: SparkSession, tasks: Sequence[Sequence[Piece]], urls: Mapping[str, str]) -> DataFrame:
+def runs_read(session: SparkSession, tasks: Sequence[Sequence[Piece]], urls: Mapping[str, Options]) -> DataFrame:
     """Return the runs that tasks read, one Spark task each."""
     context = session.sparkContext
     shared = context.broadcast([list(task) for task in tasks])
@@ -118,7 +119,7 @@ def signatures(runs: DataFrame) -> DataFrame:
     return runs.groupBy(*_BUCKET_KEY).agg(f.count("*").alias("runs"), signature)
 
 
-def contents(runs: DataFrame, urls: Mapping[str, str]) -> DataFrame:
+def contents(runs: DataFrame, urls: Mapping[str, Options]) -> DataFrame:
     """Return the findings about the contents of the entries in ``runs`` of buckets, which are read again."""
     ordered = runs.select("cluster", "topic", "ledger", "entry", "count")
     ordered = ordered.repartitionByRange("cluster", "topic", "ledger", "entry")
@@ -127,7 +128,7 @@ def contents(runs: DataFrame, urls: Mapping[str, str]) -> DataFrame:
     return entries.withColumn("bucket", _bucket()).groupBy(*_BUCKET_KEY).applyInArrow(altered, FINDINGS_TYPE)
 
 
-def _read_again(urls: Mapping[str, str], batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+def _read_again(urls: Mapping[str, Options], batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     yield from read_entries(urls, joined(row for batch in batches for row in batch.to_pylist()))
 
 

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from magnetar.jobs.audit.records import Records
     from magnetar.jobs.audit.settings import Settings
     from magnetar.jobs.audit.survey import Survey
+    from magnetar.spark.options import Options
 
     Tell = Callable[[str, int, int], None]
     """Called with a step of the work, and how much of it is done."""
@@ -52,7 +53,7 @@ class Conclusion:
         session: SparkSession,
         records: Records,
         logs: Mapping[str, Mapping[str, Log]],
-        urls: Mapping[str, str],
+        urls: Mapping[str, Options],
         work: Path,
     ) -> None:
         """Compare the ``logs``, by topic and cluster; temporary tables are written to ``work``."""

@@ -20,6 +20,7 @@ from magnetar.wire.entries.origin import LINK_START, SOURCE_POSITION
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
+    from magnetar.spark.options import Options
     from magnetar.spark.read.batches.messages import Stored
     from magnetar.spark.read.ranges import Ledger
     from magnetar.wire.proto import pulsar_api_pb2 as pb
@@ -72,13 +73,13 @@ def tasks(wanted: Iterable[Piece]) -> list[list[Piece]]:
     return groups
 
 
-def read_runs(urls: Mapping[str, str], wanted: Iterable[Piece]) -> Iterator[pa.RecordBatch]:
-    """Yield the runs of pieces; ``urls`` are those of brokers, by cluster."""
+def read_runs(urls: Mapping[str, Options], wanted: Iterable[Piece]) -> Iterator[pa.RecordBatch]:
+    """Yield the runs of pieces; ``urls`` are the addresses of the clusters."""
     for piece, chunk in _chunks(urls, wanted):
         yield runs_of(_read(piece, chunk, digest))
 
 
-def read_entries(urls: Mapping[str, str], wanted: Iterable[Piece]) -> Iterator[pa.RecordBatch]:
+def read_entries(urls: Mapping[str, Options], wanted: Iterable[Piece]) -> Iterator[pa.RecordBatch]:
     """Yield the entries of pieces one by one, with exact digests."""
     for piece, chunk in _chunks(urls, wanted):
         read = _read(piece, chunk, exact_digest)
@@ -92,7 +93,7 @@ def read_entries(urls: Mapping[str, str], wanted: Iterable[Piece]) -> Iterator[p
         yield pa.RecordBatch.from_arrays(columns, schema=ENTRIES)
 
 
-def _chunks(urls: Mapping[str, str], wanted: Iterable[Piece]) -> Iterator[tuple[Piece, Sequence[Stored]]]:
+def _chunks(urls: Mapping[str, Options], wanted: Iterable[Piece]) -> Iterator[tuple[Piece, Sequence[Stored]]]:
     """Yield the entries of pieces in chunks."""
     is_enabled = gc.isenabled()
     gc.disable()  # entries are in no cycles; the collector would look at each of them several times

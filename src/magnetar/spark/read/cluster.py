@@ -79,9 +79,10 @@ class Cluster:
         name = TopicName.parse(topic)
         found = self._admin.topics.message_id_by_time(name, time_ms)
         position = Position(found["ledgerId"], found["entryId"])
-        if position.entry_id < 0:  # the topic is empty
+        last = Position.parse(self._admin.topics.internal_stats(name)["lastConfirmedEntry"])
+        if position.entry_id < 0 or position > last:  # the topic is empty, or has no such entry
             return position
-        # If there is no such entry, the broker answers with the last one.
+        # Magnetar, and some versions of Apache Pulsar, answer with the last entry if there is no such entry.
         published = self._admin.topics.read_entry(name, position).publish_time
         is_last = published is not None and datetime.fromisoformat(published).timestamp() * 1000 < time_ms
         return Position(position.ledger_id, position.entry_id + is_last)
@@ -127,5 +128,11 @@ def ledgers_in(stats: Json) -> list[Ledger]:
 
 def mark_delete_in(stats: Json, subscription: str) -> Position | None:
     """Return the mark-delete position of a subscription; None if the topic does not have it."""
-    cursor = stats["cursors"].get(subscription) or stats["cursors"].get(quote_plus(subscription))
+    cursor = cursor_in(stats, subscription)
     return Position.parse(cursor["markDeletePosition"]) if cursor else None
+
+
+def cursor_in(stats: Json, subscription: str) -> Json | None:
+    """Return the cursor of a subscription; None if the topic does not have it."""
+    cursors: dict[str, Json] = stats["cursors"]
+    return cursors.get(subscription) or cursors.get(quote_plus(subscription))  # Apache Pulsar encodes names

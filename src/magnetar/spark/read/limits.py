@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from magnetar.spark.read.batches.messages import Stored
+    from magnetar.spark.read.options import ReadOptions
     from magnetar.spark.read.ranges import Log
 
     Positions = Mapping[str, Position]
@@ -47,7 +48,9 @@ def _end_of_share(parts: Sequence[tuple[Position, Position, int]], share: float,
     return end
 
 
-def up_to_messages(url: str, starts: Positions, ends: Positions, logs: Logs, messages_max: int) -> dict[str, Position]:
+def up_to_messages(
+    options: ReadOptions, starts: Positions, ends: Positions, logs: Logs, messages_max: int
+) -> dict[str, Position]:
     """Return ends such that all ranges have at most ``messages_max`` messages, in proportion to the entries of topics.
 
     The limit is exceeded if single entries have more messages, because each topic with entries gets at least one entry
@@ -57,15 +60,15 @@ def up_to_messages(url: str, starts: Positions, ends: Positions, logs: Logs, mes
     total = max(1, sum(entries.values()))
     return {
         topic: _end_of_messages(
-            url, Range(topic, starts.get(topic, EARLIEST), end), messages_max * entries[topic] // total
+            options, Range(topic, starts.get(topic, EARLIEST), end), messages_max * entries[topic] // total
         )
         for topic, end in ends.items()
     }
 
 
-def _end_of_messages(url: str, wanted: Range, messages_max: int) -> Position:
+def _end_of_messages(options: ReadOptions, wanted: Range, messages_max: int) -> Position:
     """Return the end of the first ``messages_max`` messages of a range, or the first entry; reads the entries."""
-    with RangeReader(url, wanted, at_once=messages_max + 1) as reader:
+    with RangeReader(options, wanted, at_once=messages_max + 1) as reader:
         return counted((stored for chunk in reader.chunks() for stored in chunk), messages_max) or wanted.end
 
 

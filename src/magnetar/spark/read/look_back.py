@@ -30,7 +30,7 @@ def look_back(options: ReadOptions, topic: str, last: Stored) -> Mapping[int, St
         if start == before:
             break
         before = start
-        with RangeReader(options.service_url, Range(topic, start, last.position)) as reader:
+        with RangeReader(options, Range(topic, start, last.position)) as reader:
             found = earlier_chunks(last, (stored for chunk in reader.chunks() for stored in chunk))
         if found is None or len(found) == last.metadata.num_chunks_from_msg - 1:
             break

@@ -4,18 +4,26 @@ from __future__ import annotations
 
 import asyncio
 import time
+import uuid
+from contextlib import closing, suppress
 from typing import TYPE_CHECKING, Self
 
+from magnetar.admin.client import AdminClient
 from magnetar.base.errors import MagnetarError, RequestError, ServerError
+from magnetar.base.names import TopicName
 from magnetar.base.position import EARLIEST, Position
 from magnetar.client.client import PulsarClient
 from magnetar.client.options import ClientOptions
 from magnetar.spark.read.batches.messages import Stored
+from magnetar.spark.read.cluster import cursor_in
+from magnetar.wire.message_id import message_id
+from magnetar.wire.proto import pulsar_api_pb2 as pb
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from magnetar.client.consumer import Consumer, Received
+    from magnetar.spark.options import Options
     from magnetar.spark.read.ranges import Range
 
 CHUNK_BYTES = 16 * 2**20
@@ -36,6 +44,9 @@ PAUSE_SECONDS = 0.5
 ENTRY_TIMEOUT_SECONDS = 30.0
 """Time to wait for the next entry of a range. Then the task asks again for the newest message of the topic."""
 
+CHECK_SECONDS = 1.0
+"""Time to wait for an entry before the first check whether the broker has passed the end of the range."""
+
 _GONE = (ServerError.TopicNotFound, ServerError.AuthorizationError, ServerError.AuthenticationError)
 """Refusals that do not change."""
 
@@ -43,12 +54,13 @@ _GONE = (ServerError.TopicNotFound, ServerError.AuthorizationError, ServerError.
 class RangeReader:
     """Reads the entries of one range in order. A lost connection is opened again."""
 
-    def __init__(self, url: str, wanted: Range, at_once: int | None = None) -> None:
+    def __init__(self, options: Options, wanted: Range, at_once: int | None = None) -> None:
         """Create a reader; it connects when it is iterated.
 
         A chunk has at most ``at_once`` messages, unless one entry has more.
         """
-        self._url = url
+        self._options = options
+        self._subscription = f"reader-{uuid.uuid4().hex[:10]}"
         self._wanted = wanted
         self._at_once = CHUNK_MESSAGES if at_once is None else min(at_once, CHUNK_MESSAGES)
         self._after = Position(wanted.start.ledger_id, max(-1, wanted.start.entry_id - 1))
@@ -93,10 +105,17 @@ class RangeReader:
     async def _next(self) -> tuple[list[Stored], bool]:
         """Return the next chunk, and whether the range has no more."""
         if self._consumer is None:
-            self._client = self._client or PulsarClient(self._url, ClientOptions())
-            self._consumer = await self._client.read(
-                self._wanted.topic, self._after, read_ahead=min(READ_AHEAD, self._at_once), creates_topic=False
+            self._client = self._client or PulsarClient(self._options.service_url, ClientOptions())
+            asked = pb.CommandSubscribe(
+                topic=self._wanted.topic,
+                subscription=self._subscription,
+                subType=pb.CommandSubscribe.Exclusive,
+                durable=False,
+                force_topic_creation=False,
+                start_message_id=message_id(self._after),
             )
+            broker = await self._client.owner(self._wanted.topic)
+            self._consumer = await broker.create_consumer(asked, min(READ_AHEAD, self._at_once))
             self._last = await self._consumer.last_position()
         chunk: list[Stored] = []
         size = messages = 0
@@ -111,7 +130,7 @@ class RangeReader:
                 if not chunk:
                     raise
                 break
-            if received.position >= self._wanted.end:
+            if received is None or received.position >= self._wanted.end:
                 return chunk, True
             at = received.position
             stored = Stored(at, received.metadata, received.entry)
@@ -120,14 +139,33 @@ class RangeReader:
             messages += stored.messages
         return chunk, False
 
-    async def _receive(self, consumer: Consumer) -> Received:
-        """Return the next entry; raises TimeoutError after ENTRY_TIMEOUT_SECONDS."""
-        try:
-            async with asyncio.timeout(ENTRY_TIMEOUT_SECONDS):
-                return await consumer.receive()
-        except TimeoutError:
-            message = f"no entry of {self._wanted.topic} after {self._after} within {ENTRY_TIMEOUT_SECONDS:g} s"
-            raise TimeoutError(message) from None
+    async def _receive(self, consumer: Consumer) -> Received | None:
+        """Return the next entry, or None if the rest of the range has markers only.
+
+        Raises TimeoutError after ENTRY_TIMEOUT_SECONDS.
+        """
+        waited, is_passed = 0.0, False
+        while waited < ENTRY_TIMEOUT_SECONDS:
+            with suppress(TimeoutError):
+                async with asyncio.timeout(CHECK_SECONDS):
+                    return await consumer.receive()
+            if is_passed:
+                return None
+            # An entry that the broker has read is sent within the next wait.
+            is_passed = self._is_passed()
+            waited += CHECK_SECONDS
+        message = f"no entry of {self._wanted.topic} after {self._after} within {ENTRY_TIMEOUT_SECONDS:g} s"
+        raise TimeoutError(message)
+
+    def _is_passed(self) -> bool:
+        """Return whether the broker has read all entries of the range.
+
+        A broker of Apache Pulsar keeps markers in the log, and does not send them.
+        """
+        with closing(AdminClient(self._options.admin_url)) as admin:
+            stats = admin.topics.internal_stats(TopicName.parse(self._wanted.topic))
+        cursor = cursor_in(stats, self._subscription)
+        return cursor is not None and Position.parse(cursor["readPosition"]) >= self._wanted.end
 
     def _drop_consumer(self) -> None:
         if self._consumer is not None:

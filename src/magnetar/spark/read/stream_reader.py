@@ -109,7 +109,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         if options.max_bytes_per_trigger is not None:
             ends = up_to_bytes(starts, ends, logs, options.max_bytes_per_trigger)
         if options.max_messages_per_trigger is not None:
-            ends = up_to_messages(options.service_url, starts, ends, logs, options.max_messages_per_trigger)
+            ends = up_to_messages(options, starts, ends, logs, options.max_messages_per_trigger)
         return ends
 
     def _acknowledge(self, committed: Mapping[str, TopicOffset]) -> None:

@@ -68,12 +68,12 @@ class Task:
         partition = TopicName.parse(wanted.topic).partition_index
         assembly = Assembly(partial(look_back, options, wanted.topic), fail_on_data_loss=options.fail_on_data_loss)
         decoder = self._decoder(wanted.topic)
-        with RangeReader(options.service_url, wanted) as reader:
+        with RangeReader(options, wanted) as reader:
             for chunk in reader.chunks():
                 if options.unit is Unit.ENTRY:
                     yield entry_rows(wanted.topic, partition, chunk, arrow)
-                else:
-                    yield Rows(wanted.topic, partition, parse(assembly.whole(chunk)), decoder).batch(arrow)
+                elif whole := assembly.whole(chunk):
+                    yield Rows(wanted.topic, partition, parse(whole), decoder).batch(arrow)
             if reader.entries < wanted.entries and options.fail_on_data_loss:
                 # Markers are not delivered, so a smaller number alone proves nothing.
                 with Cluster(options) as cluster:

@@ -55,7 +55,7 @@ def published(options: WriteOptions, topic: str, producer_name: str, first: int,
         admin.close()
     found: dict[int, bytes] = {}
     for start, end in windows(ledgers):
-        with RangeReader(options.service_url, Range(topic, start, end)) as reader:
+        with RangeReader(options, Range(topic, start, end)) as reader:
             for chunk in reader.chunks():
                 mine = [stored for stored in chunk if _is_of(stored, producer_name)]
                 found.update(_digests(topic, mine, first, last))
