@@ -10,6 +10,7 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, Final
 
 from pyspark.sql.types import (
+    ArrayType,
     BinaryType,
     BooleanType,
     DataType,
@@ -42,6 +43,10 @@ SEQUENCE_ID: Final = "__sequenceId"
 ORIGIN_CLUSTER: Final = "__originCluster"
 ORIGIN_LEDGER_ID: Final = "__originLedgerId"
 ORIGIN_ENTRY_ID: Final = "__originEntryId"
+HAS_BASE64_KEY: Final = "__hasBase64EncodedKey"
+ORDERING_KEY: Final = "__orderingKey"
+DELIVER_AT_TIME: Final = "__deliverAtTime"
+REPLICATE_TO: Final = "__replicateTo"
 MESSAGES: Final = "__messages"
 IS_BATCH: Final = "__isBatch"
 ENTRY_SIZE: Final = "__entrySize"
@@ -74,6 +79,11 @@ _MESSAGE_TYPES: Final[Mapping[str, DataType]] = {
     BATCH_INDEX: IntegerType(),
     PRODUCER_NAME: StringType(),
     SEQUENCE_ID: LongType(),
+    HAS_BASE64_KEY: BooleanType(),
+    ORDERING_KEY: BinaryType(),
+    DELIVER_AT_TIME: TimestampType(),
+    REPLICATE_TO: ArrayType(StringType()),
+    SCHEMA_VERSION: BinaryType(),
     ORIGIN_CLUSTER: StringType(),
     ORIGIN_LEDGER_ID: LongType(),
     ORIGIN_ENTRY_ID: LongType(),
@@ -109,7 +119,7 @@ TYPES: Final[Mapping[Unit, Mapping[str, DataType]]] = {Unit.MESSAGE: _MESSAGE_TY
 
 _IDENTITY: Final = frozenset({TOPIC, MESSAGE_ID, PUBLISH_TIME, LEDGER_ID, ENTRY_ID, PRODUCER_NAME, SEQUENCE_ID})
 _REQUIRED: Final[Mapping[Unit, frozenset[str]]] = {
-    Unit.MESSAGE: _IDENTITY,
+    Unit.MESSAGE: _IDENTITY | {HAS_BASE64_KEY},
     Unit.ENTRY: _IDENTITY | {VALUE, MESSAGES, IS_BATCH, ENTRY_SIZE, COMPRESSION, IS_ENCRYPTED},
 }
 """Columns that are never null."""
@@ -128,9 +138,6 @@ def check_columns(schema: StructType, allowed: StructType) -> None:
         kind = types.get(field.name)
         if kind is None:
             message = f"there is no column {field.name}; the columns are {', '.join(types)}"
-            raise ConfigurationError(message)
-        if field.dataType != kind:
-            message = f"column {field.name} has the type {kind.simpleString()}, not {field.dataType.simpleString()}"
             raise ConfigurationError(message)
         if field.dataType != kind:
             message = f"column {field.name} has the type {kind.simpleString()}, not {field.dataType.simpleString()}"

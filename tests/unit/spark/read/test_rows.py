@@ -55,6 +55,10 @@ def entries(draw: st.DrawFn, entry_id: int) -> Stored:
     metadata = pb.MessageMetadata(
         producer_name=draw(texts), sequence_id=draw(st.integers(0, 10**6)), publish_time=draw(st.integers(1, 2**40))
     )
+    if draw(st.booleans()):
+        metadata.deliver_at_time = draw(st.integers(1, 2**40))
+        metadata.replicate_to[:] = draw(st.lists(texts, max_size=2))
+        metadata.schema_version = draw(st.binary(max_size=8))
     messages = draw(st.lists(batched_messages(), min_size=1, max_size=5))
     payload = encode_batch(messages)
     metadata.num_messages_in_batch = len(messages)
@@ -101,6 +105,15 @@ def naive(one: Stored) -> list[dict[str, Any]]:
                 columns.SEQUENCE_ID: own.sequence_id
                 if own.HasField("sequence_id")
                 else one.metadata.sequence_id + index,
+                columns.HAS_BASE64_KEY: False,
+                columns.ORDERING_KEY: own.ordering_key if own.HasField("ordering_key") else None,
+                columns.DELIVER_AT_TIME: datetime.fromtimestamp(one.metadata.deliver_at_time / 1000, UTC)
+                if one.metadata.deliver_at_time
+                else None,
+                columns.REPLICATE_TO: list(one.metadata.replicate_to) or None,
+                columns.SCHEMA_VERSION: one.metadata.schema_version
+                if one.metadata.HasField("schema_version")
+                else None,
                 columns.ORIGIN_CLUSTER: None,
                 columns.ORIGIN_LEDGER_ID: None,
                 columns.ORIGIN_ENTRY_ID: None,
@@ -127,12 +140,13 @@ def test_an_entry_without_a_batch_is_one_row() -> None:
         publish_time=1_000,
         partition_key=base64.b64encode(b"\xff\x00").decode(),
         partition_key_b64_encoded=True,
+        ordering_key=b"o",
         event_time=2_000,
     )
     metadata.properties.add(key="colour", value="red")
     (row,) = rows([stored(metadata, b"hello", 3)], partition=2)
     assert row[columns.VALUE] == b"hello"
-    assert row[columns.KEY] == b"\xff\x00"
+    assert (row[columns.KEY], row[columns.HAS_BASE64_KEY], row[columns.ORDERING_KEY]) == (b"\xff\x00", True, b"o")
     assert row[columns.PROPERTIES] == [("colour", "red")]
     assert row[columns.EVENT_TIME] == datetime.fromtimestamp(2, UTC)
     assert row[columns.SEQUENCE_ID] == 5

@@ -40,6 +40,7 @@ class Fields:
     """Fields by message. A number that a message does not have is 0."""
 
     key: Spans
+    ordering_key: Spans
     properties: Spans
     """All properties, each with its tag."""
     numbers: dict[int, Numbers]
@@ -62,8 +63,9 @@ class _Parse:
         self.at = messages.metadata_starts.copy()
         self._ends = messages.metadata_ends
         count = len(self.at)
-        self.key = Spans(self.at.copy(), self.at.copy(), np.zeros(count, np.bool_))
-        self.properties = Spans(self.at.copy(), self.at.copy(), np.zeros(count, np.bool_))
+        self.key, self.ordering_key, self.properties = (
+            Spans(self.at.copy(), self.at.copy(), np.zeros(count, np.bool_)) for _ in range(3)
+        )
         self.numbers = {tag: np.zeros(count, np.uint64) for tag in _NUMBERS}
         self.has_sequence_id = np.zeros(count, np.bool_)
         self.strange = np.zeros(count, np.bool_)
@@ -91,6 +93,8 @@ class _Parse:
         self.at[messages] = ends
         if tag == tags.KEY:
             _set(self.key, messages, starts, ends)
+        elif tag == tags.ORDERING_KEY:
+            _set(self.ordering_key, messages, starts, ends)
         elif tag == tags.PROPERTIES:
             again = self.properties.present[messages]
             self.strange[messages] |= again & (self.properties.ends[messages] != places)
@@ -112,4 +116,4 @@ def fields(octets: Octets, messages: Boundaries) -> Fields:
     """Parse the metadata of ``messages``."""
     parse = _Parse(octets, messages)
     parse.run()
-    return Fields(parse.key, parse.properties, parse.numbers, parse.has_sequence_id, parse.strange)
+    return Fields(parse.key, parse.ordering_key, parse.properties, parse.numbers, parse.has_sequence_id, parse.strange)

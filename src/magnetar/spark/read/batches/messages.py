@@ -107,6 +107,7 @@ def _as_batch(stored: Stored, size_max: int) -> bytes:
     own = pb.SingleMessageMetadata(
         properties=own_properties(metadata),
         partition_key=metadata.partition_key if metadata.HasField("partition_key") else None,
+        ordering_key=metadata.ordering_key if metadata.HasField("ordering_key") else None,
         event_time=metadata.event_time,
         partition_key_b64_encoded=metadata.partition_key_b64_encoded,
         sequence_id=metadata.sequence_id,

@@ -167,6 +167,37 @@ class Rows:
         counted = firsts[self._of] + self._messages.places.indexes.astype(np.uint64)
         return pa.array(np.where(fields.has_sequence_id, fields.numbers[tags.SEQUENCE_ID], counted).astype(np.int64))
 
+    def has_base64_key(self) -> pa.Array:
+        """Return whether the producer's client encoded the keys in base64, as it does with bytes."""
+        return pa.array(self._messages.fields.flag(tags.KEY_IS_BASE64))
+
+    def ordering_key(self) -> pa.Array:
+        """Return the ordering keys; null for none."""
+        spans = self._messages.fields.ordering_key
+        if not spans.present.any():
+            return pa.nulls(len(self._of), pa.binary())
+        return nullable(cut(self._messages.octets, spans.starts, spans.ends, pa.binary()), spans.present)
+
+    def deliver_at_time(self) -> pa.Array:
+        """Return the times before which consumers do not get the messages; null for none."""
+        times = np.array([stored.metadata.deliver_at_time for stored in self._entries], np.int64)
+        if not times.any():
+            return pa.nulls(len(self._of), TIME)
+        return nullable(_times(times[self._of]), times[self._of] != 0)
+
+    def replicate_to(self) -> pa.Array:
+        """Return the only clusters to which the messages are replicated; null for no restriction."""
+        clusters = [list(stored.metadata.replicate_to) or None for stored in self._entries]
+        return pa.array(clusters, pa.list_(pa.string())).take(pa.array(self._of))
+
+    def schema_version(self) -> pa.Array:
+        """Return the versions of the schema that the producer used; null for none."""
+        versions = [
+            stored.metadata.schema_version if stored.metadata.HasField("schema_version") else None
+            for stored in self._entries
+        ]
+        return repeated(versions, pa.binary(), self._of)
+
     def origin_cluster(self) -> pa.Array:
         """Return the clusters from which messages were replicated; null for a message that was published here."""
         clusters = [origin.cluster if origin else None for origin in self._origins]
@@ -201,6 +232,11 @@ _BUILDERS: Mapping[str, Callable[[Rows], pa.Array]] = {
     columns.BATCH_INDEX: Rows.batch_index,
     columns.PRODUCER_NAME: Rows.producer_name,
     columns.SEQUENCE_ID: Rows.sequence_id,
+    columns.HAS_BASE64_KEY: Rows.has_base64_key,
+    columns.ORDERING_KEY: Rows.ordering_key,
+    columns.DELIVER_AT_TIME: Rows.deliver_at_time,
+    columns.REPLICATE_TO: Rows.replicate_to,
+    columns.SCHEMA_VERSION: Rows.schema_version,
     columns.ORIGIN_CLUSTER: Rows.origin_cluster,
     columns.ORIGIN_LEDGER_ID: Rows.origin_ledger_id,
     columns.ORIGIN_ENTRY_ID: Rows.origin_entry_id,
