@@ -1,4 +1,4 @@
-"""``magnetar pipeline``: replicate entries between clusters, and compare them, with Apache Spark."""
+"""``magnetar pipeline``: replicate entries between clusters, compare and archive them, with Apache Spark."""
 
 from __future__ import annotations
 
@@ -22,6 +22,7 @@ from magnetar.base.names import NamespaceName
 from magnetar.cli.cluster_urls import with_urls
 from magnetar.cli.global_options import noun
 from magnetar.cli.output import UNKNOWN, Output, say, table
+from magnetar.cli.pipeline_archive import archive
 from magnetar.cli.pipeline_audit import audit
 from magnetar.cli.session import names
 from magnetar.cli.standard_output import OutputError
@@ -37,7 +38,7 @@ if TYPE_CHECKING:
     from magnetar.pipeline.driver.metrics import ReplicationMetrics
     from magnetar.pipeline.driver.replicate import Event, Progress
 
-app = noun("Replicate and compare clusters with Apache Spark.")
+app = noun("Replicate, compare and archive topics with Apache Spark.")
 
 
 @app.command()
@@ -156,3 +157,4 @@ def progress_table(progress: Progress, width: int) -> RenderableType:
 
 
 app.command()(audit)
+app.command()(archive)

@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
 
+    from pyspark.sql.streaming.query import StreamingQuery
+
 LOCAL_MASTER = "local[*]"
 
 _POLL_SECONDS = 0.5
@@ -109,8 +111,31 @@ def stoppable(
         raise InterruptedJobError("interrupted")  # noqa: EM101
 
 
+def followed(query: StreamingQuery, stop: threading.Event, look: Callable[[], None], *, is_endless: bool) -> None:
+    """Return at the end of a streaming query, which is stopped when ``stop`` is set; call ``look`` in between.
+
+    Raises JobFailedError with the reason if it failed, and InterruptedJobError if one that has an end was stopped.
+    """
+    try:
+        while query.isActive:
+            look()
+            if stop.wait(_POLL_SECONDS):
+                query.stop()
+                break
+        else:
+            query.awaitTermination()
+    except PySparkException as error:
+        raise JobFailedError(_reason(str(error))) from error
+    look()
+    if stop.is_set() and not is_endless:
+        raise InterruptedJobError("interrupted")  # noqa: EM101 - the whole text
+
+
 def _reason(text: str) -> str:
-    """Return the error of a task in Python without the stacks of Java and Python around it."""
+    """Return the error of a task in Python, with its hint, without the stacks of Java and Python around it."""
     lines = [line.strip() for line in text.splitlines()]
-    ours = [line for line in lines if line.startswith("magnetar.") and "Error: " in line]
-    return ours[0].partition("Error: ")[2] if ours else (lines or ["Spark failed"])[0]
+    for number, line in enumerate(lines):
+        if line.startswith("magnetar.") and "Error: " in line:
+            hint = [following for following in lines[number + 1 : number + 2] if following.startswith("hint: ")]
+            return "\n".join([line.partition("Error: ")[2], *hint])
+    return (lines or ["Spark failed"])[0]

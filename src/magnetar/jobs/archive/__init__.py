@@ -1,0 +1,1 @@
+"""The archive of topics as Parquet, and its restoration."""

@@ -1,0 +1,32 @@
+"""Settings of the jobs."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from magnetar.pipeline.options import ClusterAddress
+
+
+@dataclass(frozen=True, slots=True)
+class ArchiveSettings:
+    """What is archived, and how."""
+
+    cluster: ClusterAddress
+    directory: Path
+    """The archive; a new one is created."""
+    topics: tuple[str, ...] = ()
+    topics_pattern: str = ""
+    """Instead of ``topics``: a regular expression for the topics of one namespace."""
+    interval_seconds: float | None = None
+    """Time between two batches of a job that goes on until it is stopped; None: it ends with the newest message."""
+    subscription: str = ""
+    """A subscription that follows the archive, so that brokers keep messages until they are archived."""
+    fail_on_data_loss: bool = True
+    """Whether the job fails if messages were deleted before they were archived."""
+    master: str | None = None
+    work_dir: Path | None = None
+    spark_log: Path | None = None

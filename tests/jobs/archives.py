@@ -1,0 +1,53 @@
+"""The commands of archives, run on a broker."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import pyarrow.dataset as ds
+
+from tests.kit.clusters import MAGNETAR
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from tests.kit.broker import Broker
+
+TIMEOUT_S = 200.0
+
+
+@dataclass(frozen=True)
+class Done:
+    """The result of a command."""
+
+    status: int
+    report: dict[str, Any]
+    log: str
+
+
+def run(broker: Broker, *arguments: str, work: Path) -> Done:
+    """Run ``magnetar pipeline`` with ``arguments``."""
+    done = subprocess.run(
+        command(broker, *arguments, work=work), capture_output=True, check=False, text=True, timeout=TIMEOUT_S
+    )
+    return Done(done.returncode, json.loads(done.stdout) if done.stdout else {}, done.stderr)
+
+
+def command(broker: Broker, *arguments: str, work: Path) -> list[str]:
+    """Return the command line."""
+    verb, *rest = arguments
+    options = ["--cluster", f"{broker.cluster}={broker.admin_url}", "--master", "local[2]", "--output", "json"]
+    return [*MAGNETAR, "pipeline", verb, *options, "--work-dir", str(work / "work"), *rest]
+
+
+def rows(directory: Path) -> list[dict[str, Any]]:
+    """Return the rows of an archive as another reader of Parquet finds them, in the order of the log."""
+    if not list(directory.glob("topic=*")):
+        return []
+    found = ds.dataset(directory, format="parquet", partitioning="hive").to_table()
+    order = [("topic", "ascending"), ("__topic", "ascending"), ("__ledgerId", "ascending"), ("__entryId", "ascending")]
+    sorted_rows: list[dict[str, Any]] = found.sort_by([*order, ("__batchIndex", "ascending")]).to_pylist()
+    return sorted_rows
