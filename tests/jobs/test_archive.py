@@ -72,7 +72,7 @@ def test_a_continuous_archive_that_was_killed_continues(
     line = command(broker, *arguments, "--continuous", "--interval-seconds", "1", work=tmp_path)
     topics = [f"{topic}-a", f"{topic}-b"]
     publish(client, topics[0], numbered(100), batching_enabled=False)
-    with subprocess.Popen(line, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as process:
+    with subprocess.Popen(line, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, text=True) as process:
         wait_until(lambda: len(rows(place)) == 100, START_TIMEOUT_S, what="the first files")
         publish(client, topics[1], numbered(100), batching_enabled=False)
         publish(client, topics[0], numbered(200, first=100), batching_enabled=False)
