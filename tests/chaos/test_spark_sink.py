@@ -16,14 +16,13 @@ from collections import Counter
 from functools import partial
 from typing import TYPE_CHECKING
 
-import pulsar
 import pytest
 
 from tests.chaos.mesh import SEED, say
 from tests.kit.background import Background
 from tests.kit.broker import Broker
 from tests.kit.child import ChildProcess
-from tests.kit.messages import close_after_kill, connect
+from tests.kit.messages import close_after_kill, connect, read_log
 from tests.kit.processes import find
 from tests.kit.wait import wait_until
 
@@ -137,11 +136,9 @@ class Target:
     def numbers(self) -> list[int]:
         """Return all messages."""
         client = connect(self._broker.service_url)
-        found = []
+        found: list[int] = []
         for index in range(PARTITIONS):
-            reader = client.create_reader(f"{TARGET}-partition-{index}", pulsar.MessageId.earliest)
-            while reader.has_message_available():
-                found.append(int(reader.read_next(10_000).data()))
+            found += [int(message.data()) for message in read_log(client, f"{TARGET}-partition-{index}")]
         client.close()
         return found
 

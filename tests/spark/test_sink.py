@@ -7,24 +7,23 @@ import signal
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
-import pulsar
 import pyarrow as pa
 import pytest
 from pyspark.errors import AnalysisException, PySparkException
 from pyspark.sql import functions as f
 
 from tests.kit.broker import Broker
-from tests.kit.messages import connect, numbered, publish
+from tests.kit.messages import connect, numbered, publish, read_log
+from tests.spark.queries import addresses
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
+    import pulsar
     from pyspark.sql import DataFrame, SparkSession
 
 pytestmark = pytest.mark.timeout(240)
-
-RECEIVE_TIMEOUT_MS = 1_000
 
 
 @pytest.fixture(scope="module")
@@ -43,25 +42,12 @@ def client(broker: Broker) -> Iterator[pulsar.Client]:
     connected.close()
 
 
-def options(broker: Broker, **others: str) -> dict[str, str]:
-    return {"service.url": broker.service_url, "admin.url": broker.admin_url, **others}
-
-
 def write(frame: DataFrame, broker: Broker, **others: str) -> None:
-    frame.write.format("magnetar").options(**options(broker, **others)).mode("append").save()
-
-
-def messages(client: pulsar.Client, topic: str) -> list[pulsar.Message]:
-    reader = client.create_reader(topic, pulsar.MessageId.earliest)
-    found = []
-    while reader.has_message_available():
-        found.append(reader.read_next(RECEIVE_TIMEOUT_MS))
-    reader.close()
-    return found
+    frame.write.format("magnetar").options(**addresses(broker), **others).mode("append").save()
 
 
 def values(client: pulsar.Client, topic: str) -> list[bytes]:
-    return [message.data() for message in messages(client, topic)]
+    return [message.data() for message in read_log(client, topic)]
 
 
 def test_rows_become_messages_with_all_their_columns(
@@ -71,7 +57,7 @@ def test_rows_become_messages_with_all_their_columns(
     rows = [("hello", "k", time, {"colour": "red"}), ("again", None, None, None)]
     columns = "value string, __key string, __eventTime timestamp, __messageProperties map<string,string>"
     write(spark.createDataFrame(rows, columns).coalesce(1), broker, topic=topic)
-    first, second = messages(client, topic)
+    first, second = read_log(client, topic)
     assert (first.data(), first.partition_key(), first.properties()) == (b"hello", "k", {"colour": "red"})
     assert first.event_timestamp() == time.timestamp() * 1000
     assert (second.data(), second.partition_key(), second.properties()) == (b"again", "", {})
@@ -85,7 +71,7 @@ def test_rows_go_to_the_topics_of_their_column_and_to_partitions_by_key(
     rows = [(plain if number % 2 else parted, str(number), f"key-{number % 10}") for number in range(100)]
     write(spark.createDataFrame(rows, "__topic string, value string, __key string").repartition(2), broker)
     assert sorted(map(int, values(client, plain))) == list(range(1, 100, 2))
-    by_partition = [messages(client, f"{parted}-partition-{index}") for index in range(3)]
+    by_partition = [read_log(client, f"{parted}-partition-{index}") for index in range(3)]
     assert sorted(int(each.data()) for part in by_partition for each in part) == list(range(0, 100, 2))
     keys = [{each.partition_key() for each in part} for part in by_partition]
     assert sum(map(len, keys)) == len(set.union(*keys)), "a key has one partition"
@@ -181,8 +167,8 @@ def test_a_stream_is_published_across_restarts(
 
     def run() -> None:
         frame = spark.readStream.format("magnetar").schema("value binary, __key binary")
-        query = frame.options(**options(broker, topic=topic, maxBytesPerTrigger="2000")).load().writeStream
-        query = query.format("magnetar").options(**options(broker, topic=copy, deliveryGuarantee=guarantee))
+        query = frame.options(**addresses(broker), topic=topic, maxBytesPerTrigger="2000").load().writeStream
+        query = query.format("magnetar").options(**addresses(broker), topic=copy, deliveryGuarantee=guarantee)
         query.option("checkpointLocation", str(tmp_path)).trigger(availableNow=True).start().awaitTermination()
 
     publish(client, topic, numbered(60), batching_enabled=False)
