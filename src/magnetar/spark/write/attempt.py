@@ -21,6 +21,8 @@ class Attempt:
     """Sequence id of the first message in each topic."""
     number: int
     """Number by which messages without a key are spread over partitions; the same in each attempt."""
+    has_same_order: bool = False
+    """Whether each attempt has the rows in the same order, so that those that are published are the first ones."""
 
     @classmethod
     def of_stream(cls, query_id: str, batch_id: int, task: int) -> Attempt:

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from magnetar.spark.write.options import WriteOptions
-    from magnetar.spark.write.rows import Row
+    from magnetar.spark.write.rows import EntryFields, Row
 
 _OVERHEAD = 32
 """Bytes of a batched message besides its value, key and properties, at most."""
@@ -33,14 +33,11 @@ class Entry(NamedTuple):
 class EntryBuilder:
     """Gathers the messages of one producer to entries. Sequence ids are consecutive, across entries as well."""
 
-    def __init__(
-        self, options: WriteOptions, producer_name: str, now_ms: Callable[[], int], *, has_text_keys: bool
-    ) -> None:
-        """Create a builder for entries of ``producer_name``; ``now_ms`` gives publish times."""
+    def __init__(self, options: WriteOptions, producer_name: str, now_ms: Callable[[], int]) -> None:
+        """Create a builder for entries of ``producer_name``; ``now_ms`` gives publish times of rows without one."""
         self._options = options
         self._producer_name = producer_name
         self._now_ms = now_ms
-        self._has_text_keys = has_text_keys
         self._next = 0
         self._rows: list[Row] = []
         self._size = 0
@@ -53,7 +50,9 @@ class EntryBuilder:
         """Add a message; return the entries that are complete now."""
         size = _size_of(row)
         complete = []
-        if self._rows and self._size + size > self._options.batching_max_bytes:
+        if self._rows and (
+            self._size + size > self._options.batching_max_bytes or row.entry_fields != self._rows[0].entry_fields
+        ):
             complete += self.finish()
         self._rows.append(row)
         self._size += size
@@ -79,7 +78,7 @@ class EntryBuilder:
             self._describe(own, row)
             messages.append(BatchedMessage(own, row.value or b""))
         payload = encode_batch(messages)
-        metadata = self._metadata(first, payload)
+        metadata = self._metadata(first, payload, rows[0].entry_fields)
         metadata.num_messages_in_batch = len(rows)
         if last > first:
             metadata.highest_sequence_id = last
@@ -89,14 +88,19 @@ class EntryBuilder:
         del last
         (row,) = rows
         payload = row.value or b""
-        metadata = self._metadata(first, payload)
+        metadata = self._metadata(first, payload, row.entry_fields)
         self._describe(metadata, row)
         return build_entry(metadata, compress(payload, self._options.compression))
 
-    def _metadata(self, sequence_id: int, payload: bytes) -> pb.MessageMetadata:
+    def _metadata(self, sequence_id: int, payload: bytes, fields: EntryFields) -> pb.MessageMetadata:
         metadata = pb.MessageMetadata(
-            producer_name=self._producer_name, sequence_id=sequence_id, publish_time=self._now_ms()
+            producer_name=self._producer_name,
+            sequence_id=sequence_id,
+            publish_time=self._now_ms() if fields.publish_time is None else fields.publish_time,
+            replicate_to=fields.replicate_to,
         )
+        if fields.deliver_at_time:
+            metadata.deliver_at_time = fields.deliver_at_time
         if self._options.compression != pb.NONE:
             metadata.compression = self._options.compression
             metadata.uncompressed_size = len(payload)
@@ -105,9 +109,11 @@ class EntryBuilder:
     def _describe(self, metadata: pb.SingleMessageMetadata | pb.MessageMetadata, row: Row) -> None:
         """Set what both kinds of metadata have."""
         if row.key is not None:
-            metadata.partition_key = key_text(row.key, is_text=self._has_text_keys)
-            if not self._has_text_keys:
+            metadata.partition_key = key_text(row.key, is_text=row.has_text_key)
+            if not row.has_text_key:
                 metadata.partition_key_b64_encoded = True
+        if row.ordering_key is not None:
+            metadata.ordering_key = row.ordering_key
         if row.event_time:
             metadata.event_time = row.event_time
         if row.value is None:
@@ -129,4 +135,4 @@ def check_size(entry: Entry, topic: str, size_max: int) -> None:
 
 def _size_of(row: Row) -> int:
     properties = sum(len(key) + len(value) + _OVERHEAD for key, value in row.properties)
-    return len(row.value or b"") + len(row.key or b"") + properties + _OVERHEAD
+    return len(row.value or b"") + len(row.key or b"") + len(row.ordering_key or b"") + properties + _OVERHEAD

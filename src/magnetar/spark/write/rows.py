@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import base64
 import hashlib
-from typing import TYPE_CHECKING, Final, NamedTuple
+from itertools import repeat
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -14,7 +15,7 @@ from magnetar.base.errors import ConfigurationError, MagnetarError
 from magnetar.spark import columns
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from pyspark.sql.types import DataType, StructType
 
@@ -38,6 +39,20 @@ class UnwritableRowError(MagnetarError):
     """A row is no valid message; the text says why."""
 
 
+class EntryFields(NamedTuple):
+    """Metadata that all messages of an entry share."""
+
+    publish_time: int | None = None
+    """Milliseconds since 1970; None: the time at which the entry is built."""
+    deliver_at_time: int = 0
+    """Milliseconds since 1970; 0 for none."""
+    replicate_to: tuple[str, ...] = ()
+    """The only clusters to which the messages are replicated; empty for no restriction."""
+
+
+_DEFAULT_FIELDS: Final = EntryFields()
+
+
 class Row(NamedTuple):
     """A row to publish."""
 
@@ -47,6 +62,10 @@ class Row(NamedTuple):
     event_time: int
     """Milliseconds since 1970; 0 for none."""
     properties: Sequence[tuple[str, str]]
+    has_text_key: bool = False
+    """Whether the key is text. Others are bytes, which Pulsar's clients encode in base64."""
+    ordering_key: bytes | None = None
+    entry_fields: EntryFields = _DEFAULT_FIELDS
 
     def digest(self) -> bytes:
         """Return a digest of the message, which does not depend on the order of its properties or on the topic."""
@@ -84,20 +103,23 @@ def check_columns(schema: StructType, topic: str) -> None:
         raise ConfigurationError(message)
 
 
-def has_text_keys(schema: StructType) -> bool:
-    """Return whether keys are strings. Others are bytes, which Pulsar's clients encode in base64."""
-    return columns.KEY in schema.fieldNames() and isinstance(schema[columns.KEY].dataType, StringType)
-
-
 def rows_of(batch: pa.RecordBatch) -> Iterator[Row]:
-    """Yield the rows of a record batch of a schema that ``check_columns`` has accepted.
+    """Yield the rows of a record batch of a schema that ``check_columns`` has accepted, or of one with all metadata.
 
     Raises UnwritableRowError for an event time or a property that a message cannot have.
     """
-    count = batch.num_rows
     values, keys = (_bytes(batch, name) for name in (columns.VALUE, columns.KEY))
-    topics = batch.column(columns.TOPIC).to_pylist() if columns.TOPIC in batch.schema.names else [None] * count
-    return map(Row, topics, values, keys, _event_times(batch), _properties(batch))
+    return map(
+        Row,
+        _values(batch, columns.TOPIC),
+        values,
+        keys,
+        _times(batch, columns.EVENT_TIME),
+        _properties(batch),
+        _have_text_keys(batch),
+        _values(batch, columns.ORDERING_KEY),
+        _entry_fields(batch),
+    )
 
 
 def key_text(key: bytes, *, is_text: bool) -> str:
@@ -122,13 +144,35 @@ def _bytes(batch: pa.RecordBatch, name: str) -> Sequence[bytes | None]:
     return found
 
 
-def _event_times(batch: pa.RecordBatch) -> Sequence[int]:
-    if columns.EVENT_TIME not in batch.schema.names:
+def _values(batch: pa.RecordBatch, name: str) -> Iterable[Any]:
+    return batch.column(name).to_pylist() if name in batch.schema.names else repeat(None)
+
+
+def _have_text_keys(batch: pa.RecordBatch) -> Iterable[bool]:
+    """Return whether keys are text: as a column states it, or because they are strings."""
+    names = batch.schema.names
+    if columns.HAS_BASE64_KEY in names:
+        return [not encoded for encoded in batch.column(columns.HAS_BASE64_KEY).to_pylist()]
+    kind = batch.schema.field(columns.KEY).type if columns.KEY in names else pa.binary()
+    return repeat(pa.types.is_string(kind) or pa.types.is_large_string(kind))
+
+
+def _entry_fields(batch: pa.RecordBatch) -> Iterable[EntryFields]:
+    names = batch.schema.names
+    if columns.PUBLISH_TIME not in names:
+        return repeat(_DEFAULT_FIELDS)
+    clusters = (tuple(found or ()) for found in _values(batch, columns.REPLICATE_TO))
+    return map(EntryFields, _times(batch, columns.PUBLISH_TIME), _times(batch, columns.DELIVER_AT_TIME), clusters)
+
+
+def _times(batch: pa.RecordBatch, name: str) -> Sequence[int]:
+    """Return times in milliseconds since 1970; 0 for none."""
+    if name not in batch.schema.names:
         return [0] * batch.num_rows
-    times = pc.floor_temporal(batch.column(columns.EVENT_TIME), unit="millisecond").cast(pa.timestamp("ms", "UTC"))
+    times = pc.floor_temporal(batch.column(name), unit="millisecond").cast(pa.timestamp("ms", "UTC"))
     numbers = times.cast(pa.int64()).fill_null(0)
     if batch.num_rows and pc.min(numbers).as_py() < 0:
-        message = f"column {columns.EVENT_TIME} has a time before 1970, which Pulsar's protocol cannot express"
+        message = f"column {name} has a time before 1970, which Pulsar's protocol cannot express"
         raise UnwritableRowError(message)
     found: list[int] = numbers.to_pylist()
     return found

@@ -16,14 +16,13 @@ from magnetar.base.names import TopicName
 from magnetar.client.client import PulsarClient
 from magnetar.client.options import ClientOptions
 from magnetar.spark.write.routing import partition_of
-from magnetar.spark.write.rows import has_text_keys, key_text, rows_of
+from magnetar.spark.write.rows import key_text, rows_of
 from magnetar.spark.write.topic_writer import TopicWriter
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     import pyarrow as pa
-    from pyspark.sql.types import StructType
 
     from magnetar.spark.write.attempt import Attempt
     from magnetar.spark.write.options import WriteOptions
@@ -38,20 +37,17 @@ class Written(WriterCommitMessage):
     """Number of messages that were published; those of an earlier attempt are not counted."""
 
 
-def write_rows(
-    options: WriteOptions, schema: StructType, attempt: Attempt, batches: Iterator[pa.RecordBatch]
-) -> Written:
+def write_rows(options: WriteOptions, attempt: Attempt, batches: Iterator[pa.RecordBatch]) -> Written:
     """Publish the rows; return when all of them are durable. Raises as TopicWriter."""
-    return asyncio.run(_Task(options, schema, attempt).run(batches))
+    return asyncio.run(_Task(options, attempt).run(batches))
 
 
 class _Task:
     """The writers of a task, by topic or partition."""
 
-    def __init__(self, options: WriteOptions, schema: StructType, attempt: Attempt) -> None:
+    def __init__(self, options: WriteOptions, attempt: Attempt) -> None:
         self._options = options
         self._attempt = attempt
-        self._has_text_keys = has_text_keys(schema)
         self._client = PulsarClient(options.service_url, ClientOptions())
         self._admin = AdminClient(options.admin_url)
         self._partitions: dict[str, int] = {}
@@ -86,13 +82,13 @@ class _Task:
                 await writer.send(complete)
 
     def _partition(self, row: Row, partitions: int) -> int:
-        key = None if row.key is None else key_text(row.key, is_text=self._has_text_keys)
+        key = None if row.key is None else key_text(row.key, is_text=row.has_text_key)
         return partition_of(key, partitions, self._attempt.number)
 
     async def _open(self, topic: str, partition: int) -> TopicWriter:
         name = TopicName.parse(topic)
         part = str(name.partition(partition) if partition >= 0 else name)
-        writer = TopicWriter(self._client, part, self._attempt, self._options, has_text_keys=self._has_text_keys)
+        writer = TopicWriter(self._client, part, self._attempt, self._options)
         await writer.open(self._admin)
         return writer
 

@@ -39,19 +39,17 @@ class StaleBatchError(MagnetarError):
 class TopicWriter:
     """Builds and publishes entries; rows that an earlier attempt of the task has published are left out."""
 
-    def __init__(
-        self, client: PulsarClient, topic: str, attempt: Attempt, options: WriteOptions, *, has_text_keys: bool
-    ) -> None:
+    def __init__(self, client: PulsarClient, topic: str, attempt: Attempt, options: WriteOptions) -> None:
         """Create the writer of ``topic``; ``open`` connects."""
         self._topic = topic
         self._attempt = attempt
         self._options = options
         self._publisher = Publisher(client, topic, attempt, options)
-        self._builder = EntryBuilder(options, attempt.producer_name, _now_ms, has_text_keys=has_text_keys)
+        self._builder = EntryBuilder(options, attempt.producer_name, _now_ms)
         self._earlier: Counter[bytes] = Counter()
         """Digests of messages of an earlier attempt that are not among the rows yet."""
-        self._deleted = 0
-        """Messages of an earlier attempt that the topic has no more, and that are not among the rows yet."""
+        self._first_rows = 0
+        """Messages of an earlier attempt that are the first rows, and are not among them yet."""
         self.written = 0
         """Number of messages that this attempt published."""
 
@@ -71,22 +69,24 @@ class TopicWriter:
                 "query uses the same checkpoint, or an earlier state of the checkpoint was restored"
             )
             raise StaleBatchError(message)
-        if last >= attempt.first:
+        if last >= attempt.first and attempt.has_same_order:
+            self._first_rows = last + 1 - attempt.first
+        elif last >= attempt.first:
             found = await asyncio.to_thread(
                 published, self._options, self._topic, attempt.producer_name, attempt.first, last
             )
             self._earlier = Counter(found.values())
-            self._deleted = min(found, default=last + 1) - attempt.first
+            # The digests of deleted ones are unknown. They were published first, so they are the first rows.
+            self._first_rows = min(found, default=last + 1) - attempt.first
             _log.info(
                 "earlier attempt: topic=%s producer=%s messages=%d deleted=%d",
-                self._topic, attempt.producer_name, last + 1 - attempt.first, self._deleted,
+                self._topic, attempt.producer_name, last + 1 - attempt.first, self._first_rows,
             )  # fmt: skip
 
     def add(self, row: Row) -> list[Entry]:
         """Add a row; return the entries that are complete now, for ``send``."""
-        if self._deleted:
-            # Their digests are unknown. They were published first, so they are the first rows.
-            self._deleted -= 1
+        if self._first_rows:
+            self._first_rows -= 1
             return []
         if self._earlier:
             digest = row.digest()
@@ -106,7 +106,7 @@ class TopicWriter:
         await self.send(self._builder.finish())
         await self._publisher.flush()
         await self._publisher.close()
-        missing = self._deleted + self._earlier.total()
+        missing = self._first_rows + self._earlier.total()
         if missing:
             message = (
                 f"{missing} messages that {self._attempt.producer_name} published to {self._topic} before are not "

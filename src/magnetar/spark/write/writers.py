@@ -37,13 +37,12 @@ class BatchWriter(DataSourceArrowWriter):
             raise ConfigurationError(message)
         check_columns(schema, options.topic)
         self._options = options
-        self._schema = schema
         self._id = str(uuid.uuid4())
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> Written:
         """Publish the rows of a task."""
         attempt = Attempt.of_write(self._id, _context().partitionId())
-        return write_rows(self._options, self._schema, attempt, iterator)
+        return write_rows(self._options, attempt, iterator)
 
 
 class StreamWriter(DataSourceStreamArrowWriter):
@@ -53,7 +52,6 @@ class StreamWriter(DataSourceStreamArrowWriter):
         """Write rows of ``schema``; raises ConfigurationError if that is impossible."""
         check_columns(schema, options.topic)
         self._options = options
-        self._schema = schema
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> Written:
         """Publish the rows of a task of a micro-batch."""
@@ -63,7 +61,7 @@ class StreamWriter(DataSourceStreamArrowWriter):
             message = f"Spark does not tell the task {_QUERY_ID} and {_BATCH_ID}"
             raise ConfigurationError(message)
         attempt = Attempt.of_stream(query_id, int(batch_id), context.partitionId())
-        return write_rows(self._options, self._schema, attempt, iterator)
+        return write_rows(self._options, attempt, iterator)
 
 
 def _context() -> TaskContext:

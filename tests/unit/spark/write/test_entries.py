@@ -8,7 +8,7 @@ import pytest
 
 from magnetar.spark.write.entries import EntryBuilder, check_size
 from magnetar.spark.write.options import WriteOptions
-from magnetar.spark.write.rows import Row, UnwritableRowError
+from magnetar.spark.write.rows import EntryFields, Row, UnwritableRowError
 from magnetar.wire.entries.batch import decode_batch, decompress
 from magnetar.wire.entries.entry import parse_metadata, payload_of
 from magnetar.wire.proto import pulsar_api_pb2 as pb
@@ -16,10 +16,10 @@ from magnetar.wire.proto import pulsar_api_pb2 as pb
 NOW_MS = 1_700_000_000_000
 
 
-def builder(*, has_text_keys: bool = True, **options: str) -> EntryBuilder:
+def builder(**options: str) -> EntryBuilder:
     given = {f"pulsar.producer.{name}": value for name, value in options.items()}
     parsed = WriteOptions.of({"service.url": "pulsar://a", "admin.url": "http://a", "topic": "t", **given})
-    return EntryBuilder(parsed, "p", lambda: NOW_MS, has_text_keys=has_text_keys)
+    return EntryBuilder(parsed, "p", lambda: NOW_MS)
 
 
 def row(value: bytes | None, key: bytes | None = None) -> Row:
@@ -64,16 +64,29 @@ def test_messages_are_compressed(compression: str, batching: str) -> None:
 @pytest.mark.parametrize("batching", ["true", "false"])
 def test_keys_times_properties_and_null_values_are_in_the_metadata(batching: str) -> None:
     made = builder(batchingEnabled=batching)
-    full = Row(None, None, b"k", 7, [("a", "1")])
+    full = Row(None, None, b"k", 7, [("a", "1")], has_text_key=True, ordering_key=b"o")
     (entry,) = made.add(full) + made.finish()
     metadata = parse_metadata(entry.data)
     own = decode_batch(metadata, payload_of(entry.data))[0].metadata if batching == "true" else metadata
     assert (own.partition_key, own.partition_key_b64_encoded, own.event_time, own.null_value) == ("k", False, 7, True)
+    assert own.ordering_key == b"o"
     assert [(pair.key, pair.value) for pair in own.properties] == [("a", "1")]
 
 
+def test_messages_of_one_entry_have_the_same_times_and_targets() -> None:
+    made = builder()
+    fields = [EntryFields(5), EntryFields(5), EntryFields(6, 90, ("jfk",)), EntryFields(6)]
+    rows = [Row(None, b"v", None, 0, (), entry_fields=each) for each in fields]
+    entries = [entry for each in rows for entry in made.add(each)] + made.finish()
+    assert [len(entry.rows) for entry in entries] == [2, 1, 1]
+    found = [parse_metadata(entry.data) for entry in entries]
+    assert [metadata.publish_time for metadata in found] == [5, 6, 6]
+    assert [metadata.HasField("deliver_at_time") for metadata in found] == [False, True, False]
+    assert (found[1].deliver_at_time, list(found[1].replicate_to)) == (90, ["jfk"])
+
+
 def test_keys_of_bytes_are_encoded() -> None:
-    (entry,) = builder(has_text_keys=False, batchingEnabled="false").add(row(b"", b"\xff\x00"))
+    (entry,) = builder(batchingEnabled="false").add(row(b"", b"\xff\x00"))
     metadata = parse_metadata(entry.data)
     assert base64.b64decode(metadata.partition_key) == b"\xff\x00"
     assert metadata.partition_key_b64_encoded

@@ -18,7 +18,7 @@ from pyspark.sql.types import (
 )
 
 from magnetar.base.errors import ConfigurationError
-from magnetar.spark.write.rows import Row, UnwritableRowError, check_columns, key_text, rows_of
+from magnetar.spark.write.rows import EntryFields, Row, UnwritableRowError, check_columns, key_text, rows_of
 
 TEXT, BYTES = StringType(), BinaryType()
 
@@ -70,6 +70,30 @@ def test_rows_have_the_values_of_their_columns() -> None:
         Row(None, b"x", b"\xff", millis, [("b", "2"), ("a", "1")]),
         Row(None, None, None, 0, ()),
     ]
+
+
+def test_keys_are_text_or_bytes_by_type_or_by_a_column() -> None:
+    values, keys = pa.array([b"", b""]), pa.array([b"a", b"b"])
+    assert [row.has_text_key for row in rows_of(pa.record_batch({"value": values, "__key": keys}))] == [False] * 2
+    texts = pa.record_batch({"value": values, "__key": keys.cast(pa.string())})
+    assert [row.has_text_key for row in rows_of(texts)] == [True] * 2
+    stated = {"value": values, "__key": keys, "__hasBase64EncodedKey": pa.array([True, False])}
+    assert [row.has_text_key for row in rows_of(pa.record_batch(stated))] == [False, True]
+
+
+def test_rows_with_all_metadata_have_it() -> None:
+    times = pa.array([datetime(1970, 1, 1, 0, 0, 1, tzinfo=UTC), None], pa.timestamp("us", "UTC"))
+    published = times.fill_null(datetime(1970, 1, 1, 0, 0, 2, tzinfo=UTC))
+    stated = {
+        "value": pa.array([b"", b""]),
+        "__publishTime": published,
+        "__deliverAtTime": times,
+        "__replicateTo": pa.array([["jfk"], None]),
+        "__orderingKey": pa.array([b"o", None]),
+    }
+    found = list(rows_of(pa.record_batch(stated)))
+    assert [row.entry_fields for row in found] == [EntryFields(1000, 1000, ("jfk",)), EntryFields(2000)]
+    assert [row.ordering_key for row in found] == [b"o", None]
 
 
 def test_a_time_before_1970_is_refused() -> None:
