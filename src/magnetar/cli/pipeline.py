@@ -1,4 +1,4 @@
-"""``magnetar pipeline``: replicate entries between clusters, compare and archive them, with Apache Spark."""
+"""``magnetar pipeline``: replicate, compare, archive and restore topics with Apache Spark."""
 
 from __future__ import annotations
 
@@ -24,6 +24,7 @@ from magnetar.cli.global_options import noun
 from magnetar.cli.output import UNKNOWN, Output, say, table
 from magnetar.cli.pipeline_archive import archive
 from magnetar.cli.pipeline_audit import audit
+from magnetar.cli.pipeline_restore import restore
 from magnetar.cli.session import names
 from magnetar.cli.standard_output import OutputError
 from magnetar.ops.spark import require_spark
@@ -38,7 +39,7 @@ if TYPE_CHECKING:
     from magnetar.pipeline.driver.metrics import ReplicationMetrics
     from magnetar.pipeline.driver.replicate import Event, Progress
 
-app = noun("Replicate, compare and archive topics with Apache Spark.")
+app = noun("Replicate, compare, archive and restore topics with Apache Spark.")
 
 
 @app.command()
@@ -158,3 +159,4 @@ def progress_table(progress: Progress, width: int) -> RenderableType:
 
 app.command()(audit)
 app.command()(archive)
+app.command()(restore)

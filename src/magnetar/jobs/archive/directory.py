@@ -21,13 +21,14 @@ import re
 import shutil
 import uuid
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple, Self
+from typing import TYPE_CHECKING, Any, Self
 from urllib.parse import unquote
 
 from magnetar.base.durable import write_again
 from magnetar.base.errors import ConfigurationError, StorageError
 from magnetar.base.lock import DirectoryLock
 from magnetar.base.real import SystemFiles
+from magnetar.jobs.archive.contents import ArchivedFile, Contents
 from magnetar.spark.read.offsets import decode_offsets
 
 if TYPE_CHECKING:
@@ -40,22 +41,6 @@ _VERSION = 1
 _STAGED = re.compile(r"part-(?P<task>\d+)-.+?[.-]c(?P<file>\d+)\..*parquet")
 """A file as Spark names it."""
 _FINAL = re.compile(r"(?P<batch>\d+)-\d+-\d+\.parquet")
-
-
-class ArchivedFile(NamedTuple):
-    """A file with messages of one topic and day."""
-
-    topic: str
-    day: str
-    """As ``2026-11-27``."""
-    path: Path
-
-
-class Contents(NamedTuple):
-    """The committed messages of an archive."""
-
-    archive_id: str
-    files: list[ArchivedFile]
 
 
 @dataclass(frozen=True, slots=True)

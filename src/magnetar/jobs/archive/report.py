@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Self
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
     from pathlib import Path
 
     from magnetar.jobs.archive.advance import Advance
@@ -39,5 +39,42 @@ class ArchiveReport:
             "topics": [
                 {"topic": topic, "entries": entries, "next": self.ends[topic]}
                 for topic, entries in self.entries.items()
+            ],
+        }
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Restored:
+    """A topic or partition of the archive that was restored."""
+
+    topic: str
+    target: str
+    messages: int
+    """Number of selected messages, all of which are published now."""
+    before: int
+    """Number of those that were published before this run."""
+
+
+@dataclass(frozen=True, slots=True)
+class RestoreReport:
+    """What one run has published."""
+
+    directory: Path
+    messages: int
+    topics: Sequence[Restored]
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the report as JSON."""
+        return {
+            "directory": str(self.directory),
+            "messages": self.messages,
+            "topics": [
+                {
+                    "topic": each.topic,
+                    "target": each.target,
+                    "messages": each.messages,
+                    "restoredBefore": each.before,
+                }
+                for each in self.topics
             ],
         }

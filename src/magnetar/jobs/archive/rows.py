@@ -34,6 +34,6 @@ ARCHIVED: Final = StructType([*MESSAGES.fields, StructField(TOPIC, StringType())
 def with_partitions(messages: DataFrame) -> DataFrame:
     """Return rows of ARCHIVED; in each task, the rows of a file follow each other in the order of the log."""
     day = f.to_date(columns.PUBLISH_TIME)
-    topic = f.regexp_replace(columns.TOPIC, "-partition-[0-9]+$", "")
+    topic = f.regexp_replace(columns.TOPIC, "-partition-(0|[1-9][0-9]{0,9})$", "")
     found = messages.withColumn(TOPIC, topic).withColumn(DAY, day)
     return found.sortWithinPartitions(TOPIC, DAY, columns.TOPIC, *ORDER)

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from datetime import datetime
     from pathlib import Path
 
     from magnetar.pipeline.options import ClusterAddress
@@ -27,6 +28,29 @@ class ArchiveSettings:
     """A subscription that follows the archive, so that brokers keep messages until they are archived."""
     fail_on_data_loss: bool = True
     """Whether the job fails if messages were deleted before they were archived."""
+    master: str | None = None
+    work_dir: Path | None = None
+    spark_log: Path | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class RestoreSettings:
+    """What is restored, and where."""
+
+    cluster: ClusterAddress
+    directory: Path
+    """The archive."""
+    topics: tuple[str, ...] = ()
+    """Topics of the archive; empty: all."""
+    to: str = ""
+    """The target of a single topic, or ``source=target`` for several, separated by commas. Others keep their names."""
+    start_time: datetime | None = None
+    """Earliest publish time, inclusive."""
+    end_time: datetime | None = None
+    """Latest publish time, exclusive."""
+    is_append: bool = False
+    """Whether topics that have messages already are accepted."""
+    compression: str = "NONE"
     master: str | None = None
     work_dir: Path | None = None
     spark_log: Path | None = None

@@ -1,0 +1,138 @@
+"""``restore``: publish archived messages in the order of their log, each once."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+from pyspark.sql import functions as f
+
+from magnetar.admin.client import AdminClient
+from magnetar.base.errors import MagnetarError
+from magnetar.jobs.archive.directory import contents
+from magnetar.jobs.archive.publishing import Publication, Targets
+from magnetar.jobs.archive.report import Restored, RestoreReport
+from magnetar.jobs.archive.rows import ARCHIVED, ORDER, TOPIC
+from magnetar.jobs.archive.selection import Selection, targets_of
+from magnetar.jobs.session import batch_session, stoppable
+from magnetar.pipeline.work_files import WorkDirectory
+from magnetar.spark import columns
+from magnetar.spark.write.options import WriteOptions
+
+if TYPE_CHECKING:
+    import threading
+    from collections.abc import Iterable, Iterator, Mapping
+    from pathlib import Path
+
+    from pyspark.sql import DataFrame, SparkSession
+
+    from magnetar.jobs.archive.settings import RestoreSettings
+    from magnetar.jobs.archive.writing import Tell
+
+STEP = "messages restored"
+
+_TASKS_MAX = 10_000
+
+_SETTINGS = {
+    # Rows may be large. These are the units in which Spark reads them and passes them on.
+    "spark.sql.parquet.columnarReaderBatchSize": "256",
+    "spark.sql.execution.arrow.maxBytesPerBatch": str(8 * 2**20),
+}
+
+_PUBLISHED = (
+    columns.TOPIC,
+    columns.VALUE,
+    columns.KEY,
+    columns.HAS_BASE64_KEY,
+    columns.ORDERING_KEY,
+    columns.PROPERTIES,
+    columns.EVENT_TIME,
+    columns.PUBLISH_TIME,
+    columns.DELIVER_AT_TIME,
+    columns.REPLICATE_TO,
+)
+"""The columns that a restored message has."""
+
+
+def restore(settings: RestoreSettings, tell: Tell, stop: threading.Event) -> RestoreReport:
+    """Publish the messages that are not published yet.
+
+    Raises MagnetarError, InterruptedJobError among them when ``stop`` is set.
+    """
+    found = contents(settings.directory)
+    targets = targets_of(found, settings.topics, settings.to)
+    selection = Selection(found.archive_id, targets, settings.start_time, settings.end_time)
+    options = WriteOptions(
+        service_url=settings.cluster.broker_url,
+        admin_url=settings.cluster.admin_url,
+        compression_type=settings.compression,
+    )
+    paths = [str(one.path) for one in selection.files(found.files)]
+    with (
+        WorkDirectory(settings.work_dir) as work,
+        AdminClient(options.admin_url) as admin,
+        batch_session("restore", settings.master, work.path, settings.spark_log) as session,
+    ):
+        for key, value in _SETTINGS.items():
+            session.conf.set(key, value)
+        messages = _selected(session, settings.directory, paths, selection)
+        with stoppable(session, stop):
+            counts = _counts(messages)
+        places = {archived: selection.target(archived) for archived in counts}
+        names = {target: selection.producer_name(archived) for archived, target in places.items()}
+        publication = Publication(options, names)
+        checked = Targets(admin, list(names))
+        checked.check_partitions()
+        before = publication.published()
+        checked.check_state(before, is_append=settings.is_append)
+        total, done = sum(counts.values()), sum(before.values())
+
+        def look(_completed: int) -> None:
+            with suppress(MagnetarError):  # a broker that does not answer concerns the tasks
+                tell(STEP, min(total, done + checked.received()), total)
+
+        with stoppable(session, stop, look):
+            published = _publish(_targeted(messages, places), publication)
+        tell(STEP, total, total)
+    rows = [
+        Restored(topic=archived, target=places[archived], messages=count, before=before[places[archived]])
+        for archived, count in sorted(counts.items())
+    ]
+    return RestoreReport(settings.directory, published, rows)
+
+
+def _selected(session: SparkSession, directory: Path, paths: list[str], selection: Selection) -> DataFrame:
+    """Return the messages of the selection."""
+    if not paths:
+        return session.createDataFrame([], ARCHIVED)
+    found = session.read.schema(ARCHIVED).option("basePath", str(directory)).parquet(*paths)
+    if selection.start_time is not None:
+        found = found.where(f.col(columns.PUBLISH_TIME) >= f.lit(selection.start_time))
+    if selection.end_time is not None:
+        found = found.where(f.col(columns.PUBLISH_TIME) < f.lit(selection.end_time))
+    return found
+
+
+def _counts(messages: DataFrame) -> dict[str, int]:
+    """Return the number of messages by topic or partition."""
+    rows = messages.groupBy(columns.TOPIC).count().collect()
+    return {row[columns.TOPIC]: row["count"] for row in sorted(rows)}
+
+
+def _targeted(messages: DataFrame, places: Mapping[str, str]) -> DataFrame:
+    """Return the messages with their targets, each target in one task and in the order of the log."""
+    named = messages.sparkSession.createDataFrame(list(places.items()), f"{columns.TOPIC} string, target string")
+    found = messages.drop(TOPIC).join(f.broadcast(named), columns.TOPIC).withColumn(columns.TOPIC, f.col("target"))
+    tasks = max(1, min(len(places), _TASKS_MAX))
+    divided = found.select(*_PUBLISHED, *ORDER).repartition(tasks, columns.TOPIC)
+    return divided.sortWithinPartitions(columns.TOPIC, *ORDER)
+
+
+def _publish(messages: DataFrame, publication: Publication) -> int:
+    """Return the number of messages that were published."""
+
+    def publish(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        yield pa.RecordBatch.from_pydict({"published": [publication.publish(iter(batches))]})
+
+    return sum(row["published"] for row in messages.mapInArrow(publish, "published long").collect())

@@ -1,0 +1,170 @@
+"""``magnetar pipeline restore`` on a real broker."""
+
+from __future__ import annotations
+
+import base64
+import subprocess
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from magnetar.base.position import Position
+from magnetar.spark import MagnetarDataSource, columns
+from magnetar.wire.entries.batch import BatchedMessage, encode_batch
+from magnetar.wire.entries.entry import build_entry
+from magnetar.wire.entries.origin import Origin, stamp
+from magnetar.wire.proto import pulsar_api_pb2 as pb
+from tests.jobs.archives import command, run
+from tests.kit.forging_broker import ForgingBroker
+from tests.kit.messages import connect, numbered, publish_in_batches
+from tests.kit.wait import wait_until
+from tests.spark.queries import addresses, publish_entries
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    import pulsar
+
+    from tests.kit.broker import Broker
+
+pytestmark = pytest.mark.timeout(500)
+
+PUBLISHED_MS = 1_700_000_000_000
+COUNT = 200_000
+START_TIMEOUT_S = 150.0
+
+RESTORED = (
+    columns.VALUE,
+    columns.KEY,
+    columns.HAS_BASE64_KEY,
+    columns.ORDERING_KEY,
+    columns.PROPERTIES,
+    columns.EVENT_TIME,
+    columns.PUBLISH_TIME,
+    columns.DELIVER_AT_TIME,
+    columns.REPLICATE_TO,
+)
+
+
+@pytest.fixture(scope="module")
+def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
+    settings = {"defaultRetentionTimeInMinutes": -1, "defaultRetentionSizeInMB": -1, "brokerDeduplicationEnabled": True}
+    with ForgingBroker(tmp_path_factory.mktemp("restore"), settings=settings) as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
+def client(broker: Broker) -> Iterator[pulsar.Client]:
+    connected = connect(broker.service_url)
+    yield connected
+    connected.close()
+
+
+def log(broker: Broker, topic: str, *names: str) -> list[dict[str, Any]]:
+    """Return columns of the messages of a topic, in the order of its log."""
+    reader = MagnetarDataSource({**addresses(broker), "topic": topic}).reader(columns.all_columns())
+    batches = [batch for part in reader.partitions() for batch in reader.read(part)]
+    return [row for batch in batches for row in batch.select(list(names)).to_pylist()]
+
+
+def values(broker: Broker, topic: str) -> list[bytes]:
+    return [row[columns.VALUE] for row in log(broker, topic, columns.VALUE)]
+
+
+def entries() -> list[bytes]:
+    """Return entries with all metadata that a message can have."""
+    plain = pb.MessageMetadata(producer_name="p", sequence_id=0, publish_time=PUBLISHED_MS, partition_key="text")
+    bytes_key = pb.MessageMetadata(
+        producer_name="p",
+        sequence_id=1,
+        publish_time=PUBLISHED_MS - 5_000,
+        partition_key=base64.b64encode(b"\xff\x00").decode(),
+        partition_key_b64_encoded=True,
+        ordering_key=b"order",
+        event_time=PUBLISHED_MS - 1,
+        deliver_at_time=PUBLISHED_MS + 1,
+        replicate_to=["elsewhere"],
+        null_value=True,
+    )
+    bytes_key.properties.add(key="colour", value="red")
+    batch = pb.MessageMetadata(producer_name="p", sequence_id=2, publish_time=PUBLISHED_MS + 1, num_messages_in_batch=2)
+    own = [pb.SingleMessageMetadata(partition_key="a", event_time=7), pb.SingleMessageMetadata(null_value=True)]
+    payload = encode_batch([BatchedMessage(own[0], b"first"), BatchedMessage(own[1], b"")])
+    copied = build_entry(pb.MessageMetadata(producer_name="p", sequence_id=4, publish_time=PUBLISHED_MS), b"copied")
+    return [
+        build_entry(plain, b"plain"),
+        build_entry(bytes_key, b""),
+        build_entry(batch, payload),
+        stamp(copied, Origin("jfk", Position(3, 4))),
+    ]
+
+
+def test_restored_messages_have_the_metadata_and_the_order_of_the_archived_ones(
+    broker: Broker, client: pulsar.Client, topic: str, tmp_path: Path
+) -> None:
+    place, copy = str(tmp_path / "archive"), f"{topic}-copy"
+    publish_entries(broker, topic, entries())
+    parts = f"{topic}-parts"
+    for name in (parts, f"{parts}-copy"):
+        broker.rest.put(f"persistent/{name.partition('://')[2]}/partitions", 2)
+    for index in range(2):
+        publish_in_batches(client, f"{parts}-partition-{index}", numbered(500, first=1_000 * index), 50)
+    archived = run(broker, "archive", "--topics", f"{topic},{parts}", "--directory", place, work=tmp_path)
+    assert archived.status == 0, archived.log
+    to = f"{topic}={copy},{parts}={parts}-copy"
+    arguments = ("restore", "--directory", place, "--to", to)
+    done = run(broker, *arguments, work=tmp_path)
+    assert (done.status, done.report.get("messages")) == (0, 1_005), done.log
+    found = log(broker, copy, *RESTORED)
+    assert found == log(broker, topic, *RESTORED)
+    assert [row[columns.KEY] for row in found] == [b"text", b"\xff\x00", b"a", None, None]
+    assert {row[columns.ORIGIN_CLUSTER] for row in log(broker, copy, columns.ORIGIN_CLUSTER)} == {None}
+    for index in range(2):
+        assert values(broker, f"{parts}-copy-partition-{index}") == numbered(500, first=1_000 * index)
+    again = run(broker, *arguments, work=tmp_path)
+    assert (again.status, again.report.get("messages")) == (0, 0), again.log
+    assert [each["restoredBefore"] for each in again.report["topics"]] == [5, 500, 500]
+    other = run(broker, *arguments, "--start-time", "2023-01-01", work=tmp_path)
+    assert (other.status, other.report) == (1, {})
+    assert f"{copy} has messages" in other.log
+    assert list((tmp_path / "work").iterdir()) == []
+
+
+def test_a_restoration_that_was_killed_continues(
+    broker: Broker, client: pulsar.Client, topic: str, tmp_path: Path
+) -> None:
+    place, copy = str(tmp_path / "archive"), f"{topic}-copy"
+    publish_in_batches(client, topic, numbered(COUNT), 1_000)
+    archived = run(broker, "archive", "--topics", topic, "--directory", place, work=tmp_path)
+    assert (archived.status, archived.report.get("messages")) == (0, COUNT), archived.log
+    client.create_producer(copy).close()
+    arguments = ("restore", "--directory", place, "--to", copy)
+
+    def restored() -> int:
+        return int(broker.rest.get(f"persistent/{copy.partition('://')[2]}/stats")["msgInCounter"])
+
+    line = command(broker, *arguments, work=tmp_path)
+    with subprocess.Popen(line, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as process:
+        wait_until(lambda: restored() > 0, START_TIMEOUT_S, what="the first messages")
+        process.kill()
+    done = run(broker, *arguments, work=tmp_path)
+    assert done.status == 0, done.log
+    (each,) = done.report["topics"]
+    assert 0 < each["restoredBefore"] < COUNT, "the first run was killed in between"
+    assert each["restoredBefore"] + done.report["messages"] == COUNT
+    assert values(broker, copy) == numbered(COUNT)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "reason"),
+    [
+        (("--start-time", "yesterday"), "--start-time: 'yesterday' is not a time"),
+        (("--compression", "RAR"), "--compression: 'RAR' is not one of NONE, LZ4"),
+        ((), "is no archive"),
+    ],
+)
+def test_a_wrong_argument_is_named(broker: Broker, tmp_path: Path, arguments: tuple[str, ...], reason: str) -> None:
+    found = run(broker, "restore", "--directory", str(tmp_path / "none"), *arguments, work=tmp_path)
+    assert (found.status, found.report) == (1, {})
+    assert reason in found.log
