@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import base64
+import json
 import subprocess
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from pulsar.schema import AvroSchema, Integer, Record, String
 
 from magnetar.base.position import Position
 from magnetar.spark import MagnetarDataSource, columns
@@ -47,6 +49,22 @@ RESTORED = (
 )
 
 
+class Flight(Record):  # type: ignore[misc]  # the client is published without types
+    """A record."""
+
+    number = Integer(required=True)
+
+
+class FlightWithGate(Record):  # type: ignore[misc]
+    """The record with one more field."""
+
+    number = Integer(required=True)
+    gate = String(required_default=True)
+
+
+FlightWithGate.__name__ = "Flight"  # the name in its definition
+
+
 @pytest.fixture(scope="module")
 def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
     settings = {"defaultRetentionTimeInMinutes": -1, "defaultRetentionSizeInMB": -1, "brokerDeduplicationEnabled": True}
@@ -70,6 +88,13 @@ def log(broker: Broker, topic: str, *names: str) -> list[dict[str, Any]]:
 
 def values(broker: Broker, topic: str) -> list[bytes]:
     return [row[columns.VALUE] for row in log(broker, topic, columns.VALUE)]
+
+
+def schemas(broker: Broker, topic: str) -> list[Any]:
+    """Return the definition of the schema of each message, in the order of the log."""
+    path = topic.replace("persistent://", "schemas/")
+    known = [json.loads(each["data"]) for each in broker.rest.get(f"{path}/schemas")["getSchemaResponses"]]
+    return [known[row[columns.SCHEMA_VERSION][-1]] for row in log(broker, topic, columns.SCHEMA_VERSION)]
 
 
 def entries() -> list[bytes]:
@@ -110,21 +135,27 @@ def test_restored_messages_have_the_metadata_and_the_order_of_the_archived_ones(
         broker.rest.put(f"persistent/{name.partition('://')[2]}/partitions", 2)
     for index in range(2):
         publish_in_batches(client, f"{parts}-partition-{index}", numbered(500, first=1_000 * index), 50)
-    archived = run(broker, "archive", "--topics", f"{topic},{parts}", "--directory", place, work=tmp_path)
+    typed = f"{topic}-typed"
+    for flight in (Flight(number=1), FlightWithGate(number=2, gate="B7")):
+        client.create_producer(typed, schema=AvroSchema(type(flight))).send(flight)
+    archived = run(broker, "archive", "--topics", f"{topic},{parts},{typed}", "--directory", place, work=tmp_path)
     assert archived.status == 0, archived.log
-    to = f"{topic}={copy},{parts}={parts}-copy"
+    # The target gives other versions to the schemas.
+    client.create_producer(f"{typed}-copy", schema=AvroSchema(FlightWithGate)).close()
+    to = f"{topic}={copy},{parts}={parts}-copy,{typed}={typed}-copy"
     arguments = ("restore", "--directory", place, "--to", to)
     done = run(broker, *arguments, work=tmp_path)
-    assert (done.status, done.report.get("messages")) == (0, 1_005), done.log
+    assert (done.status, done.report.get("messages")) == (0, 1_007), done.log
     found = log(broker, copy, *RESTORED)
     assert found == log(broker, topic, *RESTORED)
     assert [row[columns.KEY] for row in found] == [b"text", b"\xff\x00", b"a", None, None]
     assert {row[columns.ORIGIN_CLUSTER] for row in log(broker, copy, columns.ORIGIN_CLUSTER)} == {None}
     for index in range(2):
         assert values(broker, f"{parts}-copy-partition-{index}") == numbered(500, first=1_000 * index)
+    assert schemas(broker, f"{typed}-copy") == schemas(broker, typed) == [Flight.schema(), FlightWithGate.schema()]
     again = run(broker, *arguments, work=tmp_path)
     assert (again.status, again.report.get("messages")) == (0, 0), again.log
-    assert [each["restoredBefore"] for each in again.report["topics"]] == [5, 500, 500]
+    assert [each["restoredBefore"] for each in again.report["topics"]] == [5, 500, 500, 2]
     other = run(broker, *arguments, "--start-time", "2023-01-01", work=tmp_path)
     assert (other.status, other.report) == (1, {})
     assert f"{copy} has messages" in other.log

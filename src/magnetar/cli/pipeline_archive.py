@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import threading
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -12,6 +13,7 @@ import typer
 
 from magnetar.base.errors import ConfigurationError
 from magnetar.cli.cluster_urls import with_urls
+from magnetar.cli.failures import ExitCode, FailedError, Failure
 from magnetar.cli.global_options import OutputForm
 from magnetar.cli.output import Output, say, show_json, show_table
 from magnetar.cli.progress import progress
@@ -20,6 +22,8 @@ from magnetar.ops.spark import require_spark
 from magnetar.pipeline.addresses import addresses
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from magnetar.jobs.archive.report import ArchiveReport
     from magnetar.pipeline.options import ClusterAddress
 
@@ -83,7 +87,7 @@ def archive(
         work_dir=work_dir,
         spark_log=spark_log,
     )
-    with progress("archive", (STEP,)) as tell:
+    with progress("archive", (STEP,)) as tell, continued():
         report = write(settings, tell, stop_of_signals())
     _show(report, output)
 
@@ -95,6 +99,18 @@ def address(cluster: str) -> ClusterAddress:
         message = f"--cluster: {cluster!r} is not one cluster"
         raise ConfigurationError(message)
     return found[0]
+
+
+@contextmanager
+def continued() -> Iterator[None]:
+    """Add a hint to the error of a job that was stopped."""
+    from magnetar.jobs.session import InterruptedJobError  # noqa: PLC0415 - Spark is heavy
+
+    try:
+        yield
+    except InterruptedJobError as error:
+        failure = Failure(ExitCode.FAILED, str(error), "run the same command again to continue")
+        raise FailedError(failure) from error
 
 
 def stop_of_signals() -> threading.Event:

@@ -12,7 +12,7 @@ import typer
 from magnetar.base.errors import ConfigurationError
 from magnetar.cli.global_options import OutputForm
 from magnetar.cli.output import Output, say, show_json, show_table
-from magnetar.cli.pipeline_archive import address, stop_of_signals
+from magnetar.cli.pipeline_archive import address, continued, stop_of_signals
 from magnetar.cli.progress import progress
 from magnetar.cli.session import names
 from magnetar.ops.spark import require_spark
@@ -68,7 +68,7 @@ def restore(
         work_dir=work_dir,
         spark_log=spark_log,
     )
-    with progress("restore", (STEP,)) as tell:
+    with progress("restore", (STEP,)) as tell, continued():
         report = publish(settings, tell, stop_of_signals())
     _show(report, output)
 

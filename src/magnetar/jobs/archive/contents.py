@@ -5,7 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
     from pathlib import Path
+
+    Definitions = Mapping[str, Mapping[bytes, bytes]]
 
 
 class ArchivedFile(NamedTuple):
@@ -22,3 +25,5 @@ class Contents(NamedTuple):
 
     archive_id: str
     files: list[ArchivedFile]
+    schemas: Definitions
+    """The schemas of messages, by topic and version; empty for one that was unknown."""

@@ -4,6 +4,7 @@
 
 * ``archive.json``: the identity of the archive;
 * ``checkpoint``: Spark's checkpoint of the query that writes the archive;
+* ``schemas.json``: the schemas of the messages;
 * ``staging``: the files of a batch that is not committed yet, or that are being moved;
 * ``commit.json``: the newest committed batch and its files. It replaces that of the batch before, which commits the
   batch. Then the files are moved to their places. A process that opens the archive for writing moves those that a
@@ -15,6 +16,7 @@ are moved, a part of the newest batch is missing; ``contents`` leaves out such a
 
 from __future__ import annotations
 
+import base64
 import json
 import os
 import re
@@ -32,9 +34,11 @@ from magnetar.jobs.archive.contents import ArchivedFile, Contents
 from magnetar.spark.read.offsets import decode_offsets
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
     from pathlib import Path
 
     from magnetar.base.position import Position
+    from magnetar.jobs.archive.contents import Definitions
 
 _OWN = "_magnetar"
 _VERSION = 1
@@ -113,10 +117,30 @@ class Archive:
         self._stage = self._staging / uuid.uuid4().hex
         return self._stage
 
+    def staged(self) -> list[Path]:
+        """Return the files in the newest place of ``stage``."""
+        return sorted(self._stage.rglob("part-*.parquet"))
+
+    def keep_schemas(self, further: Definitions) -> None:
+        """Add schemas of messages, durably, before the messages are committed."""
+        known = _read_schemas(self._own)
+        merged = {topic: {**known.get(topic, {}), **further.get(topic, {})} for topic in sorted({*known, *further})}
+        fields = {
+            topic: {version.hex(): base64.b64encode(schema).decode() for version, schema in by_version.items()}
+            for topic, by_version in merged.items()
+        }
+        write_again(SystemFiles(), self._own / "schemas.json", json.dumps(fields).encode())
+
+    def unknown(self, versions: Mapping[str, set[bytes]]) -> dict[str, set[bytes]]:
+        """Return the versions of schemas that the archive does not have, by topic."""
+        known = _read_schemas(self._own)
+        found = {topic: of_topic - known.get(topic, {}).keys() for topic, of_topic in versions.items()}
+        return {topic: of_topic for topic, of_topic in found.items() if of_topic}
+
     def commit(self, batch: int) -> None:
         """Commit the files in the newest place of ``stage``: all of them, or none. They are durable afterwards."""
         names = []
-        for path in sorted(self._stage.rglob("part-*.parquet")):
+        for path in self.staged():
             form = _STAGED.fullmatch(path.name)
             assert form is not None, path.name
             final = path.with_name(f"{batch:010}-{int(form['task']):05}-{int(form['file']):03}.parquet")
@@ -174,7 +198,7 @@ def contents(directory: Path) -> Contents:
     archive_id = str(_identity(directory)["id"])
     commit = _read_commit(directory / _OWN)
     if commit is None:
-        return Contents(archive_id, [])
+        return Contents(archive_id, [], {})
     # A batch whose files are being moved is left out. Files of later batches may appear while files are listed.
     is_moved = not any((directory / _OWN / "staging" / staged).exists() for staged, _ in commit.files)
     newest = commit.batch if is_moved else commit.batch - 1
@@ -183,7 +207,7 @@ def contents(directory: Path) -> Contents:
         form = _FINAL.fullmatch(path.name)
         if form is not None and int(form["batch"]) <= newest:
             files.append(ArchivedFile(_value(path.parent.parent.name), _value(path.parent.name), path))
-    return Contents(archive_id, files)
+    return Contents(archive_id, files, _read_schemas(directory / _OWN))
 
 
 def _identity(directory: Path) -> dict[str, Any]:
@@ -211,6 +235,17 @@ def _read_commit(own: Path) -> _Commit | None:
     except FileNotFoundError:
         return None
     return _Commit(found["query"], found["batch"], tuple((staged, final) for staged, final in found["files"]))
+
+
+def _read_schemas(own: Path) -> Definitions:
+    try:
+        found = json.loads((own / "schemas.json").read_text())
+    except FileNotFoundError:
+        return {}
+    return {
+        topic: {bytes.fromhex(version): base64.b64decode(schema) for version, schema in by_version.items()}
+        for topic, by_version in found.items()
+    }
 
 
 def _value(name: str) -> str:

@@ -10,10 +10,12 @@ from pyspark.sql import functions as f
 
 from magnetar.admin.client import AdminClient
 from magnetar.base.errors import MagnetarError
+from magnetar.base.names import without_partition
 from magnetar.jobs.archive.directory import contents
 from magnetar.jobs.archive.publishing import Publication, Targets
 from magnetar.jobs.archive.report import Restored, RestoreReport
-from magnetar.jobs.archive.rows import ARCHIVED, ORDER, TOPIC
+from magnetar.jobs.archive.rows import ARCHIVED, ORDER
+from magnetar.jobs.archive.schemas import registered
 from magnetar.jobs.archive.selection import Selection, targets_of
 from magnetar.jobs.session import batch_session, stoppable
 from magnetar.pipeline.work_files import WorkDirectory
@@ -27,8 +29,12 @@ if TYPE_CHECKING:
 
     from pyspark.sql import DataFrame, SparkSession
 
+    from magnetar.jobs.archive.contents import Definitions
     from magnetar.jobs.archive.settings import RestoreSettings
     from magnetar.jobs.archive.writing import Tell
+
+    Versions = Mapping[tuple[str, bytes | None], bytes | None]
+    """By topic or partition of the archive, and version there; None for no version."""
 
 STEP = "messages restored"
 
@@ -51,6 +57,7 @@ _PUBLISHED = (
     columns.PUBLISH_TIME,
     columns.DELIVER_AT_TIME,
     columns.REPLICATE_TO,
+    columns.SCHEMA_VERSION,
 )
 """The columns that a restored message has."""
 
@@ -78,7 +85,10 @@ def restore(settings: RestoreSettings, tell: Tell, stop: threading.Event) -> Res
             session.conf.set(key, value)
         messages = _selected(session, settings.directory, paths, selection)
         with stoppable(session, stop):
-            counts = _counts(messages)
+            by_version = _counts(messages)
+        counts: dict[str, int] = {}
+        for (archived, _), count in by_version.items():
+            counts[archived] = counts.get(archived, 0) + count
         places = {archived: selection.target(archived) for archived in counts}
         names = {target: selection.producer_name(archived) for archived, target in places.items()}
         publication = Publication(options, names)
@@ -86,6 +96,7 @@ def restore(settings: RestoreSettings, tell: Tell, stop: threading.Event) -> Res
         checked.check_partitions()
         before = publication.published()
         checked.check_state(before, is_append=settings.is_append)
+        versions = _versions(options.service_url, by_version, places, found.schemas)
         total, done = sum(counts.values()), sum(before.values())
 
         def look(_completed: int) -> None:
@@ -93,7 +104,7 @@ def restore(settings: RestoreSettings, tell: Tell, stop: threading.Event) -> Res
                 tell(STEP, min(total, done + checked.received()), total)
 
         with stoppable(session, stop, look):
-            published = _publish(_targeted(messages, places), publication)
+            published = _publish(_targeted(messages, places, versions), publication)
         tell(STEP, total, total)
     rows = [
         Restored(topic=archived, target=places[archived], messages=count, before=before[places[archived]])
@@ -114,16 +125,32 @@ def _selected(session: SparkSession, directory: Path, paths: list[str], selectio
     return found
 
 
-def _counts(messages: DataFrame) -> dict[str, int]:
-    """Return the number of messages by topic or partition."""
-    rows = messages.groupBy(columns.TOPIC).count().collect()
-    return {row[columns.TOPIC]: row["count"] for row in sorted(rows)}
+def _counts(messages: DataFrame) -> dict[tuple[str, bytes | None], int]:
+    """Return the number of messages by topic or partition, and by version of the schema."""
+    rows = messages.groupBy(columns.TOPIC, columns.SCHEMA_VERSION).count().collect()
+    found = {}
+    for archived, version, count in sorted(rows, key=lambda row: str(row[0])):
+        found[archived, None if version is None else bytes(version)] = count
+    return found
 
 
-def _targeted(messages: DataFrame, places: Mapping[str, str]) -> DataFrame:
+def _versions(
+    url: str, archived: Iterable[tuple[str, bytes | None]], places: Mapping[str, str], schemas: Definitions
+) -> Versions:
+    """Return the versions at the targets of archived versions; raises as ``registered``."""
+    pairs = list(archived)
+    definitions = {places[topic]: schemas.get(without_partition(topic), {}) for topic, _ in pairs}
+    new = registered(url, [(places[topic], version) for topic, version in pairs], definitions)
+    return {(topic, version): new.get((places[topic], version or b"")) for topic, version in pairs}
+
+
+def _targeted(messages: DataFrame, places: Mapping[str, str], versions: Versions) -> DataFrame:
     """Return the messages with their targets, each target in one task and in the order of the log."""
-    named = messages.sparkSession.createDataFrame(list(places.items()), f"{columns.TOPIC} string, target string")
-    found = messages.drop(TOPIC).join(f.broadcast(named), columns.TOPIC).withColumn(columns.TOPIC, f.col("target"))
+    rows = [(archived, version, places[archived], new) for (archived, version), new in versions.items()]
+    named = messages.sparkSession.createDataFrame(rows, "archived string, version binary, target string, new binary")
+    is_same = (f.col("archived") == f.col(columns.TOPIC)) & f.col("version").eqNullSafe(f.col(columns.SCHEMA_VERSION))
+    found = messages.join(f.broadcast(named), is_same)
+    found = found.withColumn(columns.TOPIC, f.col("target")).withColumn(columns.SCHEMA_VERSION, f.col("new"))
     tasks = max(1, min(len(places), _TASKS_MAX))
     divided = found.select(*_PUBLISHED, *ORDER).repartition(tasks, columns.TOPIC)
     return divided.sortWithinPartitions(columns.TOPIC, *ORDER)

@@ -10,6 +10,7 @@ from magnetar.jobs.archive.advance import Advance
 from magnetar.jobs.archive.directory import Archive
 from magnetar.jobs.archive.report import ArchiveReport
 from magnetar.jobs.archive.rows import DAY, MESSAGES, TOPIC, with_partitions
+from magnetar.jobs.archive.schemas import fetched, versions_in
 from magnetar.jobs.session import batch_session, followed
 from magnetar.pipeline.work_files import WorkDirectory
 from magnetar.spark import MagnetarDataSource
@@ -94,6 +95,8 @@ def _started(
             return
         rows = with_partitions(messages).write.option("compression", _COMPRESSION)
         rows.partitionBy(TOPIC, DAY).parquet(str(target.stage()))
+        if unknown := target.unknown(versions_in(target.staged())):
+            target.keep_schemas(fetched(settings.cluster.broker_url, unknown))
         target.commit(batch)
 
     messages = session.readStream.format("magnetar").options(**given).schema(MESSAGES).load()

@@ -101,6 +101,8 @@ class EntryBuilder:
         )
         if fields.deliver_at_time:
             metadata.deliver_at_time = fields.deliver_at_time
+        if fields.schema_version is not None:
+            metadata.schema_version = fields.schema_version
         if self._options.compression != pb.NONE:
             metadata.compression = self._options.compression
             metadata.uncompressed_size = len(payload)

@@ -48,6 +48,8 @@ class EntryFields(NamedTuple):
     """Milliseconds since 1970; 0 for none."""
     replicate_to: tuple[str, ...] = ()
     """The only clusters to which the messages are replicated; empty for no restriction."""
+    schema_version: bytes | None = None
+    """Version of the schema in the cluster of the target; None for none."""
 
 
 _DEFAULT_FIELDS: Final = EntryFields()
@@ -162,7 +164,13 @@ def _entry_fields(batch: pa.RecordBatch) -> Iterable[EntryFields]:
     if columns.PUBLISH_TIME not in names:
         return repeat(_DEFAULT_FIELDS)
     clusters = (tuple(found or ()) for found in _values(batch, columns.REPLICATE_TO))
-    return map(EntryFields, _times(batch, columns.PUBLISH_TIME), _times(batch, columns.DELIVER_AT_TIME), clusters)
+    return map(
+        EntryFields,
+        _times(batch, columns.PUBLISH_TIME),
+        _times(batch, columns.DELIVER_AT_TIME),
+        clusters,
+        _values(batch, columns.SCHEMA_VERSION),
+    )
 
 
 def _times(batch: pa.RecordBatch, name: str) -> Sequence[int]:

@@ -96,6 +96,18 @@ def test_the_next_entries_are_those_of_the_newest_batch_that_spark_committed(tmp
         assert archive.ends() == {TOPIC: Position(7, 9)}
 
 
+def test_schemas_are_kept_and_not_asked_for_again(tmp_path: Path) -> None:
+    with Archive(tmp_path, "ewr") as archive:
+        archive.keep_schemas({TOPIC: {b"\x00": b"first"}})
+        archive.keep_schemas({TOPIC: {b"\x01": b""}, "other": {b"\x00": b"second"}})
+        versions = {TOPIC: {b"\x00", b"\x01", b"\x02"}, "other": {b"\x00"}, "new": {b"\x00"}}
+        assert archive.unknown(versions) == {TOPIC: {b"\x02"}, "new": {b"\x00"}}
+        checkpoint(archive)
+        archive.stage()
+        archive.commit(0)
+    assert contents(tmp_path).schemas == {TOPIC: {b"\x00": b"first", b"\x01": b""}, "other": {b"\x00": b"second"}}
+
+
 def test_other_directories_are_refused(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     with pytest.raises(ConfigurationError, match="neither empty nor an archive"):

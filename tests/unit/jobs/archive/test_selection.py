@@ -15,7 +15,7 @@ A, B, ODD = (f"persistent://public/default/{name}" for name in ("a", "b", "x=y")
 
 
 def contents(*topics: str) -> Contents:
-    return Contents("id", [ArchivedFile(topic, "2026-01-02", Path("file")) for topic in topics])
+    return Contents("id", [ArchivedFile(topic, "2026-01-02", Path("file")) for topic in topics], {})
 
 
 @pytest.mark.parametrize(

@@ -75,13 +75,14 @@ def test_keys_times_properties_and_null_values_are_in_the_metadata(batching: str
 
 def test_messages_of_one_entry_have_the_same_times_and_targets() -> None:
     made = builder()
-    fields = [EntryFields(5), EntryFields(5), EntryFields(6, 90, ("jfk",)), EntryFields(6)]
+    fields = [EntryFields(5), EntryFields(5), EntryFields(6, 90, ("jfk",)), EntryFields(6, schema_version=b"v")]
     rows = [Row(None, b"v", None, 0, (), entry_fields=each) for each in fields]
     entries = [entry for each in rows for entry in made.add(each)] + made.finish()
     assert [len(entry.rows) for entry in entries] == [2, 1, 1]
     found = [parse_metadata(entry.data) for entry in entries]
     assert [metadata.publish_time for metadata in found] == [5, 6, 6]
     assert [metadata.HasField("deliver_at_time") for metadata in found] == [False, True, False]
+    assert [metadata.schema_version for metadata in found] == [b"", b"", b"v"]
     assert (found[1].deliver_at_time, list(found[1].replicate_to)) == (90, ["jfk"])
 
 

@@ -90,9 +90,13 @@ def test_rows_with_all_metadata_have_it() -> None:
         "__deliverAtTime": times,
         "__replicateTo": pa.array([["jfk"], None]),
         "__orderingKey": pa.array([b"o", None]),
+        "__schemaVersion": pa.array([None, b"v"]),
     }
     found = list(rows_of(pa.record_batch(stated)))
-    assert [row.entry_fields for row in found] == [EntryFields(1000, 1000, ("jfk",)), EntryFields(2000)]
+    assert [row.entry_fields for row in found] == [
+        EntryFields(1000, 1000, ("jfk",)),
+        EntryFields(2000, schema_version=b"v"),
+    ]
     assert [row.ordering_key for row in found] == [b"o", None]
 
 
