@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 NAMES = ("ewr", "jfk", "lga")
 LEASE_SECONDS = 8.0
 READY_TIMEOUT_S = 120.0
+QUERY_SETTINGS = {"spark.sql.execution.arrow.maxRecordsPerBatch": "10000", "spark.sql.shuffle.partitions": "2"}
 
 
 @dataclass
@@ -67,11 +68,16 @@ def replication(clusters: dict[str, FakeCluster], tmp_path_factory: pytest.TempP
     assert list(running.work_dir.iterdir()) == [], "everything is removed at the end"
 
 
-@pytest.fixture
+@pytest.fixture(scope="package")
 def spark(replication: Running) -> SparkSession:
-    """The session of all tests, which that of the replication is, with the data source ``magnetar``."""
+    """A session in the Spark of all tests, which that of the replication is, with the data source ``magnetar``.
+
+    It has Spark's own settings for queries, not those of the replication.
+    """
     del replication
-    session = SparkSession.builder.getOrCreate()
+    session = SparkSession.builder.getOrCreate().newSession()
+    for key, value in QUERY_SETTINGS.items():
+        session.conf.set(key, value)
     session.dataSource.register(MagnetarDataSource)
     # This makes the session the active one of this thread, where Spark looks for the format of a write.
     session.createDataFrame([], "none int")

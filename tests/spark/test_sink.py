@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import time
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
@@ -24,6 +25,9 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 pytestmark = pytest.mark.timeout(240)
+
+PUBLISHING_S = 1.0
+"""Time in which the sink publishes rows that it has got."""
 
 
 @pytest.fixture(scope="module")
@@ -130,6 +134,7 @@ def test_a_task_that_runs_again_publishes_only_what_is_missing(
         found = [text for batch in batches for text in batch.column(0).to_pylist()][:: -1 if is_first else 1]
         for first in range(0, len(found), 1_000):
             if is_first and first == 15_000:
+                time.sleep(PUBLISHING_S)
                 os.kill(os.getpid(), signal.SIGKILL)
             yield pa.RecordBatch.from_pydict({"value": found[first : first + 1_000]})
 
@@ -148,11 +153,12 @@ def test_a_query_that_gives_other_rows_when_it_runs_again_fails(
     def rows(batches: Iterator[Any]) -> Iterator[Any]:
         attempt = len(mark.read_text()) if mark.exists() else 0
         mark.write_text("x" * (attempt + 1))
-        for batch in batches:
-            found = batch.column(0).to_pylist()
-            if attempt == 0 and found[0] == "15000":
-                raise RuntimeError
-            yield pa.RecordBatch.from_pydict({"value": [f"{attempt}-{text}" for text in found]})
+        found = [f"{attempt}-{text}" for batch in batches for text in batch.column(0).to_pylist()]
+        yield pa.RecordBatch.from_pydict({"value": found[:15_000]})
+        if attempt == 0:
+            time.sleep(PUBLISHING_S)
+            raise RuntimeError
+        yield pa.RecordBatch.from_pydict({"value": found[15_000:]})
 
     frame = spark.range(0, 20_000, numPartitions=1).select(f.col("id").cast("string").alias("value"))
     with pytest.raises(PySparkException, match="the query gives other rows when it runs again"):
