@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import uuid
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Self
 
 from magnetar.base.errors import MagnetarError
 from magnetar.base.tasks import start_task
@@ -36,6 +36,14 @@ class PulsarClient:
         self._opening: dict[str, asyncio.Task[PulsarConnection | OSError | MagnetarError]] = {}
         self._is_paused = False
         self._is_closed = False
+
+    async def __aenter__(self) -> Self:
+        """Close at the end of the block."""
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        """Close."""
+        await self.aclose()
 
     @property
     def service(self) -> PulsarConnection | None:
@@ -126,6 +134,11 @@ class PulsarClient:
             opening.cancel()
         for connection in self._living():
             connection.close()
+
+    async def aclose(self) -> None:
+        """Close all connections; return when frames written before are sent."""
+        self.close()
+        await asyncio.sleep(0)  # they are sent at the end of this turn
 
     def _living(self) -> Iterator[PulsarConnection]:
         return (connection for connection in list(self._connections.values()) if connection.failure is None)

@@ -3,24 +3,23 @@
 from __future__ import annotations
 
 import asyncio
-from contextlib import asynccontextmanager, closing
 from dataclasses import dataclass
-from http import HTTPStatus
 from typing import TYPE_CHECKING
 
 from magnetar.admin.client import AdminClient
-from magnetar.base.errors import AdminError, ConfigurationError
+from magnetar.base.errors import ConfigurationError
 from magnetar.base.names import TopicName
 from magnetar.client.client import PulsarClient
-from magnetar.client.options import ClientOptions
 from magnetar.spark.read.cluster import ledgers_in
 from magnetar.spark.write.attempt import Attempt
 from magnetar.spark.write.publisher import Publisher
 from magnetar.spark.write.rows import rows_of
+from magnetar.spark.write.targets import lacking_deduplication, partitions_of
+from magnetar.spark.write.tasks import next_batch
 from magnetar.spark.write.topic_writer import TopicWriter
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Iterator, Mapping
+    from collections.abc import Iterator, Mapping
 
     import pyarrow as pa
 
@@ -48,19 +47,19 @@ class Publication:
 
     async def _publish(self, batches: Iterator[pa.RecordBatch]) -> int:
         topic, writer, count = None, None, 0
-        async with self._connected() as (client, admin):
-            # The loop goes on while Spark computes rows, so that connections stay alive.
-            while (batch := await asyncio.to_thread(next, batches, None)) is not None:
-                for row in rows_of(batch):
-                    if row.topic != topic:
-                        count += await _finish(writer)
-                        topic = str(row.topic)
-                        writer = TopicWriter(client, topic, self.attempt(topic), self.options)
-                        await writer.open(admin)
-                    assert writer is not None
-                    if complete := writer.add(row):
-                        await writer.send(complete)
-            return count + await _finish(writer)
+        with AdminClient(self.options.admin_url) as admin:
+            async with PulsarClient(self.options.service_url) as client:
+                while (batch := await next_batch(batches)) is not None:
+                    for row in rows_of(batch):
+                        if row.topic != topic:
+                            count += await _finish(writer)
+                            topic = str(row.topic)
+                            writer = TopicWriter(client, topic, self.attempt(topic), self.options)
+                            await writer.open(admin)
+                        assert writer is not None
+                        if complete := writer.add(row):
+                            await writer.send(complete)
+                return count + await _finish(writer)
 
     def published(self) -> dict[str, int]:
         """Return how many messages an earlier attempt has published, by topic or partition; creates missing topics.
@@ -71,22 +70,12 @@ class Publication:
 
     async def _published(self) -> dict[str, int]:
         found = {}
-        async with self._connected() as (client, _):
+        async with PulsarClient(self.options.service_url) as client:
             for topic in self.names:
                 publisher = Publisher(client, topic, self.attempt(topic), self.options)
                 found[topic] = await publisher.open() + 1
                 await publisher.close()
         return found
-
-    @asynccontextmanager
-    async def _connected(self) -> AsyncIterator[tuple[PulsarClient, AdminClient]]:
-        client = PulsarClient(self.options.service_url, ClientOptions())
-        try:
-            with closing(AdminClient(self.options.admin_url)) as admin:
-                yield client, admin
-        finally:
-            client.close()
-            await asyncio.sleep(0)  # what was written is sent at the end of this turn
 
 
 async def _finish(writer: TopicWriter | None) -> int:
@@ -113,7 +102,7 @@ class Targets:
             base = str(name.partitioned_topic)
             wanted[base] = max(wanted.get(base, 0), name.partition_index + 1)
         for base, least in wanted.items():
-            found = self._partitions(base)
+            found = partitions_of(self._admin, TopicName.parse(base))
             if found < least or (found and not least):
                 has = f"{found} partitions" if found else "no partitions"
                 needs = f"messages of partition {least - 1}" if least else "a topic without partitions"
@@ -129,8 +118,7 @@ class Targets:
         """
         for topic in self._topics:
             stats = self._admin.topics.stats(TopicName.parse(topic))
-            status = stats.get("deduplicationStatus", "unknown")
-            if status != "Enabled":
+            if status := lacking_deduplication(stats):
                 message = (
                     f"deduplication of {topic} is {status}, and needed so that no message is published twice"
                     "\nhint: enable it for the topic: magnetar topics set-deduplication TOPIC true"
@@ -145,14 +133,6 @@ class Targets:
         """Return about how many messages the topics got since ``check_state``."""
         found = {topic: self._admin.topics.stats(TopicName.parse(topic))["msgInCounter"] for topic in self._topics}
         return sum(max(0, now - self._before[topic]) for topic, now in found.items())
-
-    def _partitions(self, topic: str) -> int:
-        try:
-            return self._admin.topics.partitions(TopicName.parse(topic))
-        except AdminError as error:
-            if error.status != HTTPStatus.NOT_FOUND:
-                raise
-            return 0  # the producer creates it
 
     def _entries(self, topic: str) -> int:
         stats = self._admin.topics.internal_stats(TopicName.parse(topic))

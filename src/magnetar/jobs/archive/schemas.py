@@ -11,7 +11,6 @@ import pyarrow.parquet as pq
 
 from magnetar.base.errors import RequestError, ServerError
 from magnetar.client.client import PulsarClient
-from magnetar.client.options import ClientOptions
 from magnetar.spark import columns
 from magnetar.wire import commands
 from magnetar.wire.proto import pulsar_api_pb2 as pb
@@ -56,14 +55,10 @@ def fetched(url: str, wanted: Mapping[str, Iterable[bytes]]) -> Definitions:
 
 async def _fetched(url: str, wanted: Mapping[str, Iterable[bytes]]) -> Definitions:
     found: dict[str, dict[bytes, bytes]] = {}
-    client = PulsarClient(url, ClientOptions())
-    try:
+    async with PulsarClient(url) as client:
         for topic, versions in wanted.items():
             for version in sorted(versions):
                 found.setdefault(topic, {})[version] = await _definition(client, topic, version)
-    finally:
-        client.close()
-        await asyncio.sleep(0)  # what was written is sent at the end of this turn
     return found
 
 
@@ -100,15 +95,11 @@ def registered(
 
 async def _registered(url: str, missing: Mapping[tuple[str, bytes], bytes]) -> dict[tuple[str, bytes], bytes]:
     found = {}
-    client = PulsarClient(url, ClientOptions())
-    try:
+    async with PulsarClient(url) as client:
         for (target, version), definition in sorted(missing.items()):
             request = partial(_get_or_create, topic=target, schema=pb.Schema.FromString(definition))
             answer = await (await client.owner(target)).request(request)
             found[target, version] = answer.getOrCreateSchemaResponse.schema_version
-    finally:
-        client.close()
-        await asyncio.sleep(0)  # what was written is sent at the end of this turn
     return found
 
 

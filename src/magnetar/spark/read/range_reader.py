@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 import uuid
-from contextlib import closing, suppress
+from contextlib import suppress
 from typing import TYPE_CHECKING, Self
 
 from magnetar.admin.client import AdminClient
@@ -13,7 +13,6 @@ from magnetar.base.errors import MagnetarError, RequestError, ServerError
 from magnetar.base.names import TopicName
 from magnetar.base.position import EARLIEST, Position
 from magnetar.client.client import PulsarClient
-from magnetar.client.options import ClientOptions
 from magnetar.spark.read.batches.messages import Stored
 from magnetar.spark.read.cluster import cursor_in
 from magnetar.wire.message_id import message_id
@@ -105,7 +104,7 @@ class RangeReader:
     async def _next(self) -> tuple[list[Stored], bool]:
         """Return the next chunk, and whether the range has no more."""
         if self._consumer is None:
-            self._client = self._client or PulsarClient(self._options.service_url, ClientOptions())
+            self._client = self._client or PulsarClient(self._options.service_url)
             asked = pb.CommandSubscribe(
                 topic=self._wanted.topic,
                 subscription=self._subscription,
@@ -162,7 +161,7 @@ class RangeReader:
 
         A broker of Apache Pulsar keeps markers in the log, and does not send them.
         """
-        with closing(AdminClient(self._options.admin_url)) as admin:
+        with AdminClient(self._options.admin_url) as admin:
             stats = admin.topics.internal_stats(TopicName.parse(self._wanted.topic))
         cursor = cursor_in(stats, self._subscription)
         return cursor is not None and Position.parse(cursor["readPosition"]) >= self._wanted.end
@@ -175,5 +174,4 @@ class RangeReader:
     async def _close(self) -> None:
         self._drop_consumer()
         if self._client is not None:
-            self._client.close()
-        await asyncio.sleep(0)  # what was written is sent at the end of this turn
+            await self._client.aclose()

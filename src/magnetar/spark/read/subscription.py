@@ -30,8 +30,7 @@ def acknowledge(options: ReadOptions, through: Mapping[str, Position | None]) ->
 
 
 async def _acknowledge(options: ReadOptions, through: Mapping[str, Position | None]) -> None:
-    client = PulsarClient(options.service_url)
-    try:
+    async with PulsarClient(options.service_url) as client:
         for topic, position in through.items():
             for attempt in range(1, ATTEMPTS + 1):
                 try:
@@ -41,9 +40,6 @@ async def _acknowledge(options: ReadOptions, through: Mapping[str, Position | No
                     if attempt == ATTEMPTS:
                         raise
                     await asyncio.sleep(PAUSE_SECONDS)
-    finally:
-        client.close()
-        await asyncio.sleep(0)  # what was written is sent at the end of this turn
 
 
 async def _acknowledge_one(client: PulsarClient, topic: str, subscription: str, position: Position | None) -> None:

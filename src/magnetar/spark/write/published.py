@@ -48,11 +48,8 @@ def published(options: WriteOptions, topic: str, producer_name: str, first: int,
     The topic is read from its end backwards until ``first`` is found; messages that were deleted are missing. Raises
     as AdminClient and RangeReader.
     """
-    admin = AdminClient(options.admin_url)
-    try:
+    with AdminClient(options.admin_url) as admin:
         ledgers = ledgers_in(admin.topics.internal_stats(TopicName.parse(topic)))
-    finally:
-        admin.close()
     found: dict[int, bytes] = {}
     for start, end in windows(ledgers):
         with RangeReader(options, Range(topic, start, end)) as reader:

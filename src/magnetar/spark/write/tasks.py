@@ -3,20 +3,17 @@
 from __future__ import annotations
 
 import asyncio
-from contextlib import closing
 from dataclasses import dataclass
-from http import HTTPStatus
 from typing import TYPE_CHECKING
 
 from pyspark.sql.datasource import WriterCommitMessage
 
 from magnetar.admin.client import AdminClient
-from magnetar.base.errors import AdminError
 from magnetar.base.names import TopicName
 from magnetar.client.client import PulsarClient
-from magnetar.client.options import ClientOptions
 from magnetar.spark.write.routing import partition_of
 from magnetar.spark.write.rows import key_text, rows_of
+from magnetar.spark.write.targets import partitions_of
 from magnetar.spark.write.topic_writer import TopicWriter
 
 if TYPE_CHECKING:
@@ -42,29 +39,30 @@ def write_rows(options: WriteOptions, attempt: Attempt, batches: Iterator[pa.Rec
     return asyncio.run(_Task(options, attempt).run(batches))
 
 
+async def next_batch(batches: Iterator[pa.RecordBatch]) -> pa.RecordBatch | None:
+    """Return the next rows; None at the end. The loop goes on while Spark computes them, so connections stay alive."""
+    return await asyncio.to_thread(next, batches, None)
+
+
 class _Task:
     """The writers of a task, by topic or partition."""
 
     def __init__(self, options: WriteOptions, attempt: Attempt) -> None:
         self._options = options
         self._attempt = attempt
-        self._client = PulsarClient(options.service_url, ClientOptions())
+        self._client = PulsarClient(options.service_url)
         self._admin = AdminClient(options.admin_url)
         self._partitions: dict[str, int] = {}
         """Number of partitions by topic; 0: not partitioned."""
         self._writers: dict[tuple[str, int], TopicWriter] = {}
 
     async def run(self, batches: Iterator[pa.RecordBatch]) -> Written:
-        try:
-            with closing(self._admin):
-                # The loop goes on while Spark computes rows, so that connections stay alive.
-                while (batch := await asyncio.to_thread(next, batches, None)) is not None:
+        with self._admin:
+            async with self._client:
+                while (batch := await next_batch(batches)) is not None:
                     await self._write(batch)
                 for writer in self._writers.values():
                     await writer.finish()
-        finally:
-            self._client.close()
-            await asyncio.sleep(0)  # what was written is sent at the end of this turn
         return Written(sum(writer.written for writer in self._writers.values()))
 
     async def _write(self, batch: pa.RecordBatch) -> None:
@@ -72,7 +70,9 @@ class _Task:
             topic = row.topic or self._options.topic
             partitions = self._partitions.get(topic)
             if partitions is None:
-                partitions = self._partitions[topic] = await asyncio.to_thread(self._count_partitions, topic)
+                partitions = self._partitions[topic] = await asyncio.to_thread(
+                    partitions_of, self._admin, TopicName.parse(topic)
+                )
             place = topic, self._partition(row, partitions) if partitions else -1
             writer = self._writers.get(place)
             if writer is None:
@@ -91,14 +91,3 @@ class _Task:
         writer = TopicWriter(self._client, part, self._attempt, self._options)
         await writer.open(self._admin)
         return writer
-
-    def _count_partitions(self, topic: str) -> int:
-        name = TopicName.parse(topic)
-        if name.partition_index >= 0:
-            return 0
-        try:
-            return self._admin.topics.partitions(name)
-        except AdminError as error:
-            if error.status != HTTPStatus.NOT_FOUND:
-                raise
-            return 0  # the producer creates it

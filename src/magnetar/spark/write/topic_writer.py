@@ -13,6 +13,7 @@ from magnetar.base.names import TopicName
 from magnetar.spark.write.entries import EntryBuilder
 from magnetar.spark.write.published import published
 from magnetar.spark.write.publisher import Publisher
+from magnetar.spark.write.targets import lacking_deduplication
 
 if TYPE_CHECKING:
     from magnetar.admin.client import AdminClient
@@ -23,9 +24,6 @@ if TYPE_CHECKING:
     from magnetar.spark.write.rows import Row
 
 _log = logging.getLogger(__name__)
-
-_ENABLED = "Enabled"
-"""``deduplicationStatus`` of a topic whose broker drops duplicates."""
 
 
 class OtherRowsError(MagnetarError):
@@ -117,8 +115,7 @@ class TopicWriter:
             raise OtherRowsError(message)
 
     def _check_deduplication(self, admin: AdminClient) -> None:
-        status = admin.topics.stats(TopicName.parse(self._topic)).get("deduplicationStatus", "unknown")
-        if status != _ENABLED:
+        if status := lacking_deduplication(admin.topics.stats(TopicName.parse(self._topic))):
             message = (
                 f"deduplication of {self._topic} is {status}, and exactly-once needs it"
                 "\nhint: enable it for the topic, the namespace or the broker (brokerDeduplicationEnabled), "
