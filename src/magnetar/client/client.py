@@ -99,15 +99,22 @@ class PulsarClient:
         return await (await self.owner(topic)).create_consumer(asked, read_ahead)
 
     async def read(
-        self, topic: str, start: Position, *, read_ahead: int = READ_AHEAD, creates_topic: bool = True
+        self,
+        topic: str,
+        start: Position,
+        *,
+        read_ahead: int = READ_AHEAD,
+        creates_topic: bool = True,
+        subscription: str = "",
     ) -> Consumer:
         """Read the entries after ``start`` without a durable subscription; raises as ``owner``.
 
-        Without ``creates_topic``, raises RequestError with TopicNotFound for a missing topic.
+        ``subscription`` is the name of the reader's cursor, by default a new one. Without ``creates_topic``, raises
+        RequestError with TopicNotFound for a missing topic.
         """
         asked = pb.CommandSubscribe(
             topic=topic,
-            subscription=f"reader-{uuid.uuid4().hex[:10]}",
+            subscription=subscription or reader_name(),
             subType=pb.CommandSubscribe.Exclusive,
             durable=False,
             force_topic_creation=creates_topic,
@@ -158,3 +165,8 @@ class PulsarClient:
         if self._is_paused:
             connection.pause_reading()
         return connection
+
+
+def reader_name() -> str:
+    """Return a new name for the cursor of a reader, in the form of Pulsar's clients."""
+    return f"reader-{uuid.uuid4().hex[:10]}"

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import time
-import uuid
 from contextlib import suppress
 from typing import TYPE_CHECKING, Self
 
@@ -12,11 +11,9 @@ from magnetar.admin.client import AdminClient
 from magnetar.base.errors import MagnetarError, RequestError, ServerError
 from magnetar.base.names import TopicName
 from magnetar.base.position import EARLIEST, Position
-from magnetar.client.client import PulsarClient
+from magnetar.client.client import PulsarClient, reader_name
 from magnetar.spark.read.batches.messages import Stored
 from magnetar.spark.read.cluster import cursor_in
-from magnetar.wire.message_id import message_id
-from magnetar.wire.proto import pulsar_api_pb2 as pb
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -59,7 +56,7 @@ class RangeReader:
         A chunk has at most ``at_once`` messages, unless one entry has more.
         """
         self._options = options
-        self._subscription = f"reader-{uuid.uuid4().hex[:10]}"
+        self._subscription = reader_name()
         self._wanted = wanted
         self._at_once = CHUNK_MESSAGES if at_once is None else min(at_once, CHUNK_MESSAGES)
         self._after = Position(wanted.start.ledger_id, max(-1, wanted.start.entry_id - 1))
@@ -105,16 +102,13 @@ class RangeReader:
         """Return the next chunk, and whether the range has no more."""
         if self._consumer is None:
             self._client = self._client or PulsarClient(self._options.service_url)
-            asked = pb.CommandSubscribe(
-                topic=self._wanted.topic,
+            self._consumer = await self._client.read(
+                self._wanted.topic,
+                self._after,
+                read_ahead=min(READ_AHEAD, self._at_once),
+                creates_topic=False,
                 subscription=self._subscription,
-                subType=pb.CommandSubscribe.Exclusive,
-                durable=False,
-                force_topic_creation=False,
-                start_message_id=message_id(self._after),
             )
-            broker = await self._client.owner(self._wanted.topic)
-            self._consumer = await broker.create_consumer(asked, min(READ_AHEAD, self._at_once))
             self._last = await self._consumer.last_position()
         chunk: list[Stored] = []
         size = messages = 0
