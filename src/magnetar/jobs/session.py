@@ -2,25 +2,21 @@
 
 from __future__ import annotations
 
-import os
-import signal
 import threading
-import warnings
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
-from pyspark.sql import SparkSession
 
 from magnetar.base.errors import MagnetarError
-from magnetar.pipeline.driver.session import LOGGING, environment_of, output_to
-from magnetar.pipeline.work_files import socket_directory
+from magnetar.pipeline.driver.launch import start_spark
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
 
+    from pyspark.sql import SparkSession
     from pyspark.sql.streaming.query import StreamingQuery
 
 LOCAL_MASTER = "local[*]"
@@ -51,26 +47,8 @@ class JobFailedError(MagnetarError):
 
 @contextmanager
 def batch_session(name: str, master: str | None, work_dir: Path, spark_log: Path | None) -> Iterator[SparkSession]:
-    """Start Spark, or connect to ``master``, for the block. Spark's own output goes to ``spark_log``, or to stderr."""
-    master = master or LOCAL_MASTER
-    warnings.filterwarnings("ignore", category=FutureWarning, module="pyspark")
-    os.environ |= environment_of(work_dir, local=master.startswith("local"))
-    java_files = work_dir / "java"
-    java_files.mkdir()
-    builder = SparkSession.builder.master(master).appName(f"magnetar {name}")
-    for key, value in _SETTINGS.items():
-        builder = builder.config(key, value)
-    java = f"-Dlog4j2.configurationFile={LOGGING} -Djava.io.tmpdir={java_files}"
-    builder = (
-        builder.config("spark.driver.extraJavaOptions", java)
-        .config("spark.python.unix.domain.socket.dir", str(socket_directory(work_dir)))
-        .config("spark.sql.warehouse.dir", str(work_dir / "warehouse"))
-    )
-    on_interrupt = signal.getsignal(signal.SIGINT)
-    with output_to(spark_log):
-        session = builder.getOrCreate()
-    if threading.current_thread() is threading.main_thread():
-        signal.signal(signal.SIGINT, on_interrupt)  # Spark replaces it
+    """Start Spark, or connect to ``master``, for the block; see ``start_spark``."""
+    session = start_spark(name, master or LOCAL_MASTER, work_dir, spark_log, _SETTINGS)
     try:
         yield session
     finally:

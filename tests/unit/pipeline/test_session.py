@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
-from magnetar.pipeline.driver.session import LOGGING, output_to
+from magnetar.pipeline.driver.launch import LOGGING, output_to
 from tests.kit.wait import wait_until
 
 if TYPE_CHECKING:
