@@ -6,10 +6,8 @@ import contextlib
 import json
 import os
 import random
-import signal
 import sys
 import threading
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -19,17 +17,16 @@ from rich.text import Text
 
 from magnetar.base.errors import ConfigurationError
 from magnetar.base.names import NamespaceName
-from magnetar.cli.cluster_urls import with_urls
 from magnetar.cli.global_options import noun
 from magnetar.cli.output import UNKNOWN, Output, say, table
 from magnetar.cli.pipeline_archive import archive
 from magnetar.cli.pipeline_audit import audit
 from magnetar.cli.pipeline_restore import restore
 from magnetar.cli.session import names
+from magnetar.cli.spark_options import Clusters, SparkLog, SparkMaster, WorkDirectory, addresses_of, stop_of_signals
 from magnetar.cli.standard_output import OutputError
 from magnetar.ops.spark import require_spark
 from magnetar.pipeline import limits
-from magnetar.pipeline.addresses import addresses
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -45,15 +42,13 @@ app = noun("Replicate, compare, archive and restore topics with Apache Spark.")
 @app.command()
 def replicate(
     *,
-    clusters: Annotated[str, typer.Option(help="Clusters as name=admin URL or as profiles, separated by commas.")],
+    clusters: Clusters,
     lease_seconds: Annotated[
         float, typer.Option(help="Seconds for which a task holds its links.")
     ] = limits.LEASE_SECONDS,
-    master: Annotated[str | None, typer.Option(help="Spark master; default: Spark runs in this process.")] = None,
-    work_dir: Annotated[Path | None, typer.Option(help="Directory of Spark's temporary files.")] = None,
-    spark_log: Annotated[
-        Path | None, typer.Option(help="File of Spark's own output, which is rotated; default: stderr.")
-    ] = None,
+    master: SparkMaster = None,
+    work_dir: WorkDirectory = None,
+    spark_log: SparkLog = None,
     namespaces: Annotated[
         str,
         typer.Option(
@@ -72,10 +67,8 @@ def replicate(
     from magnetar.pipeline.driver.replicate import Replication, Settings  # noqa: PLC0415
 
     always = tuple(str(NamespaceName.parse(name)) for name in names(namespaces))
-    settings = Settings(addresses(with_urls(clusters)), lease_seconds, master, work_dir, spark_log, always)
-    stop = threading.Event()
-    for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, lambda *_: stop.set())
+    settings = Settings(addresses_of(clusters), lease_seconds, master, work_dir, spark_log, always)
+    stop = stop_of_signals()
     metrics = ReplicationMetrics()
     if metrics_port is not None:
         _serve(metrics, metrics_port)

@@ -3,29 +3,21 @@
 from __future__ import annotations
 
 import os
-import signal
-import threading
-from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from magnetar.base.errors import ConfigurationError
-from magnetar.cli.cluster_urls import with_urls
-from magnetar.cli.failures import ExitCode, FailedError, Failure
 from magnetar.cli.global_options import OutputForm
 from magnetar.cli.output import Output, say, show_json, show_table
 from magnetar.cli.progress import progress
 from magnetar.cli.session import names
+from magnetar.cli.spark_options import SparkLog, SparkMaster, WorkDirectory, address_of, continued, stop_of_signals
 from magnetar.ops.spark import require_spark
-from magnetar.pipeline.addresses import addresses
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from magnetar.jobs.archive.report import ArchiveReport
-    from magnetar.pipeline.options import ClusterAddress
 
 
 def archive(
@@ -55,11 +47,9 @@ def archive(
     fail_on_data_loss: Annotated[
         bool, typer.Option(help="Whether to fail if messages were deleted before they were archived.")
     ] = True,
-    master: Annotated[str | None, typer.Option(help="Spark master; default: Spark runs in this process.")] = None,
-    work_dir: Annotated[Path | None, typer.Option(help="Directory of Spark's temporary files.")] = None,
-    spark_log: Annotated[
-        Path | None, typer.Option(help="File of Spark's own output, which is rotated; default: stderr.")
-    ] = None,
+    master: SparkMaster = None,
+    work_dir: WorkDirectory = None,
+    spark_log: SparkLog = None,
     output: OutputForm = Output.TEXT,
 ) -> None:
     """Write the messages of topics to Parquet, partitioned by topic and day.
@@ -76,7 +66,7 @@ def archive(
     from magnetar.jobs.archive.writing import archive as write  # noqa: PLC0415
 
     settings = ArchiveSettings(
-        cluster=address(cluster),
+        cluster=address_of(cluster),
         directory=directory.absolute(),
         topics=tuple(names(topics)),
         topics_pattern=topics_pattern,
@@ -90,35 +80,6 @@ def archive(
     with progress("archive", (STEP,)) as tell, continued():
         report = write(settings, tell, stop_of_signals())
     _show(report, output)
-
-
-def address(cluster: str) -> ClusterAddress:
-    """Return the addresses of one cluster; raises as ``addresses``."""
-    found = addresses(with_urls(cluster))
-    if len(found) != 1:
-        message = f"--cluster: {cluster!r} is not one cluster"
-        raise ConfigurationError(message)
-    return found[0]
-
-
-@contextmanager
-def continued() -> Iterator[None]:
-    """Add a hint to the error of a job that was stopped."""
-    from magnetar.jobs.session import InterruptedJobError  # noqa: PLC0415 - Spark is heavy
-
-    try:
-        yield
-    except InterruptedJobError as error:
-        failure = Failure(ExitCode.FAILED, str(error), "run the same command again to continue")
-        raise FailedError(failure) from error
-
-
-def stop_of_signals() -> threading.Event:
-    """Return an event that SIGINT and SIGTERM set."""
-    stop = threading.Event()
-    for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, lambda *_: stop.set())
-    return stop
 
 
 def _show(report: ArchiveReport, output: Output) -> None:

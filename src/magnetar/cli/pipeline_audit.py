@@ -3,22 +3,19 @@
 from __future__ import annotations
 
 import os
-import signal
-import threading
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from magnetar.base.errors import ClusterUnreachableError, ConfigurationError, MagnetarError
-from magnetar.cli.cluster_urls import with_urls
 from magnetar.cli.failures import ExitCode, FailedError, Failure
 from magnetar.cli.global_options import OutputForm
 from magnetar.cli.output import Output, say, show_json, show_table
 from magnetar.cli.progress import progress
 from magnetar.cli.session import names
+from magnetar.cli.spark_options import Clusters, SparkLog, SparkMaster, WorkDirectory, addresses_of, stop_of_signals
 from magnetar.ops.spark import require_spark
-from magnetar.pipeline.addresses import addresses
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -31,7 +28,7 @@ _SHOWN_MAX = 100
 
 def audit(
     *,
-    clusters: Annotated[str, typer.Option(help="Clusters as name=admin URL or as profiles, separated by commas.")],
+    clusters: Clusters,
     topics: Annotated[str, typer.Option(help="Topics, separated by commas.")] = "",
     namespaces: Annotated[
         str,
@@ -50,11 +47,9 @@ def audit(
     settle_seconds: Annotated[
         float, typer.Option(min=0, help="Seconds in which an acknowledgement arrives in all clusters.")
     ] = 10.0,
-    master: Annotated[str | None, typer.Option(help="Spark master; default: Spark runs in this process.")] = None,
-    work_dir: Annotated[Path | None, typer.Option(help="Directory of Spark's temporary files.")] = None,
-    spark_log: Annotated[
-        Path | None, typer.Option(help="File of Spark's own output, which is rotated; default: stderr.")
-    ] = None,
+    master: SparkMaster = None,
+    work_dir: WorkDirectory = None,
+    spark_log: SparkLog = None,
     output: OutputForm = Output.TEXT,
 ) -> int:
     """Compare the entries and the acknowledgement state of topics in two or more clusters.
@@ -69,7 +64,7 @@ def audit(
     from magnetar.jobs.audit.settings import Settings  # noqa: PLC0415
 
     settings = Settings(
-        clusters=addresses(with_urls(clusters)),
+        clusters=addresses_of(clusters),
         topics=tuple(names(topics)),
         namespaces=tuple(names(namespaces)),
         state=state,
@@ -79,9 +74,7 @@ def audit(
         work_dir=work_dir,
         spark_log=spark_log,
     )
-    stop = threading.Event()
-    for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, lambda *_: stop.set())
+    stop = stop_of_signals()
     try:
         with progress("audit", STEPS) as tell:
             report = compare(settings, tell, stop)

@@ -12,9 +12,9 @@ import typer
 from magnetar.base.errors import ConfigurationError
 from magnetar.cli.global_options import OutputForm
 from magnetar.cli.output import Output, say, show_json, show_table
-from magnetar.cli.pipeline_archive import address, continued, stop_of_signals
 from magnetar.cli.progress import progress
 from magnetar.cli.session import names
+from magnetar.cli.spark_options import SparkLog, SparkMaster, WorkDirectory, address_of, continued, stop_of_signals
 from magnetar.ops.spark import require_spark
 
 if TYPE_CHECKING:
@@ -38,11 +38,9 @@ def restore(
     end_time: Annotated[str, typer.Option(help="End of the publish times, exclusive; in the same form.")] = "",
     append: Annotated[bool, typer.Option("--append", help="Accept targets that have messages already.")] = False,
     compression: Annotated[str, typer.Option(help="NONE, LZ4, ZLIB, ZSTD or SNAPPY.")] = "NONE",
-    master: Annotated[str | None, typer.Option(help="Spark master; default: Spark runs in this process.")] = None,
-    work_dir: Annotated[Path | None, typer.Option(help="Directory of Spark's temporary files.")] = None,
-    spark_log: Annotated[
-        Path | None, typer.Option(help="File of Spark's own output, which is rotated; default: stderr.")
-    ] = None,
+    master: SparkMaster = None,
+    work_dir: WorkDirectory = None,
+    spark_log: SparkLog = None,
     output: OutputForm = Output.TEXT,
 ) -> None:
     """Publish the messages of an archive, with their keys, times and properties, in the order of their topics.
@@ -56,7 +54,7 @@ def restore(
     from magnetar.jobs.archive.settings import RestoreSettings  # noqa: PLC0415
 
     settings = RestoreSettings(
-        cluster=address(cluster),
+        cluster=address_of(cluster),
         directory=directory.absolute(),
         topics=tuple(names(topics)),
         to=to,
@@ -85,13 +83,14 @@ def _time(option: str, text: str) -> datetime | None:
 
 
 def _compression(text: str) -> str:
-    from magnetar.wire.proto import pulsar_api_pb2 as pb  # noqa: PLC0415 - not needed by other commands
+    from magnetar.wire.entries.batch import compression_named  # noqa: PLC0415 - not needed by other commands
 
-    known = [name for name, _ in pb.CompressionType.items()]
-    if text.upper() not in known:
-        message = f"--compression: {text!r} is not one of {', '.join(known)}"
-        raise ConfigurationError(message)
-    return text.upper()
+    try:
+        compression_named(text)
+    except ValueError as error:
+        message = f"--compression: {error}"
+        raise ConfigurationError(message) from None
+    return text
 
 
 def _show(report: RestoreReport, output: Output) -> None:

@@ -13,9 +13,9 @@ import pytest
 from magnetar.admin.client import AdminClient
 from magnetar.base.errors import ConfigurationError
 from magnetar.cli import session
-from magnetar.cli.cluster_urls import with_urls
 from magnetar.cli.main import ExitCode, main
 from magnetar.cli.profile_store import profiles_file
+from magnetar.cli.spark_options import with_urls
 
 EWR = {"adminUrl": "http://ewr:8080", "serviceUrl": None}
 

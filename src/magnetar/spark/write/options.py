@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from enum import StrEnum
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 from pydantic import Field, field_validator
 
 from magnetar.base.limits import OPENED_BATCH_MESSAGES_MAX
 from magnetar.spark.options import Options
-from magnetar.wire.proto import pulsar_api_pb2 as pb
+from magnetar.wire.entries.batch import compression_named
+
+if TYPE_CHECKING:
+    from magnetar.wire.proto import pulsar_api_pb2 as pb
 
 
 class DeliveryGuarantee(StrEnum):
@@ -40,15 +43,13 @@ class WriteOptions(Options):
     @field_validator("compression_type")
     @classmethod
     def _check_compression(cls, value: str) -> str:
-        if value.upper() not in pb.CompressionType.keys():  # noqa: SIM118 - not a dict
-            message = f"{value!r} is not one of {', '.join(pb.CompressionType.keys())}"
-            raise ValueError(message)
-        return value.upper()
+        compression_named(value)
+        return value
 
     @property
     def compression(self) -> pb.CompressionType.ValueType:
         """The compression of batches."""
-        return pb.CompressionType.Value(self.compression_type)
+        return compression_named(self.compression_type)
 
     @property
     def is_exactly_once(self) -> bool:

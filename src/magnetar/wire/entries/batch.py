@@ -135,6 +135,15 @@ def check_opened(metadata: pb.MessageMetadata) -> None:
         raise RequestError(ServerError.NotAllowedError, message, limit)
 
 
+def compression_named(name: str) -> pb.CompressionType.ValueType:
+    """Return the compression with a name in any case; raises ValueError with the known names."""
+    known = pb.CompressionType.keys()
+    if name.upper() not in known:
+        message = f"{name!r} is not one of {', '.join(known)}"
+        raise ValueError(message)
+    return pb.CompressionType.Value(name.upper())
+
+
 def compress(payload: bytes, compression: pb.CompressionType.ValueType) -> bytes:
     """Compress as Pulsar's clients do; the metadata's ``uncompressed_size`` is the length of ``payload``."""
     if compression == pb.NONE:

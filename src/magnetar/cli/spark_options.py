@@ -1,0 +1,80 @@
+"""Parts of all commands of the pipeline: clusters, options of Spark, and the end by a signal."""
+
+from __future__ import annotations
+
+import signal
+import threading
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from magnetar.admin.credentials import NONE
+from magnetar.base.errors import ConfigurationError
+from magnetar.cli.failures import ExitCode, FailedError, Failure
+from magnetar.cli.profile_store import Profiles, load_profiles
+from magnetar.cli.session import names
+from magnetar.pipeline.addresses import addresses
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from magnetar.pipeline.options import ClusterAddress
+
+Clusters = Annotated[str, typer.Option(help="Clusters as name=admin URL or as profiles, separated by commas.")]
+SparkMaster = Annotated[str | None, typer.Option(help="Spark master; default: Spark runs in this process.")]
+WorkDirectory = Annotated[Path | None, typer.Option(help="Directory of Spark's temporary files.")]
+SparkLog = Annotated[Path | None, typer.Option(help="File of Spark's own output, which is rotated; default: stderr.")]
+
+
+def addresses_of(clusters: str) -> tuple[ClusterAddress, ...]:
+    """Return the addresses of clusters; raises as ``with_urls`` and ``addresses``."""
+    return addresses(with_urls(clusters))
+
+
+def address_of(cluster: str) -> ClusterAddress:
+    """Return the addresses of one cluster; raises as ``addresses_of``."""
+    found = addresses_of(cluster)
+    if len(found) != 1:
+        message = f"--cluster: {cluster!r} is not one cluster"
+        raise ConfigurationError(message)
+    return found[0]
+
+
+def stop_of_signals() -> threading.Event:
+    """Return an event that SIGINT and SIGTERM set."""
+    stop = threading.Event()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, lambda *_: stop.set())
+    return stop
+
+
+def with_urls(clusters: str) -> str:
+    """Return ``clusters`` with the admin URL of each name that is given alone, from its profile.
+
+    Raises ConfigurationError if there is no such profile, or if it has credentials, which the pipeline does not send.
+    """
+    parts = names(clusters)
+    profiles = load_profiles() if any("=" not in part for part in parts) else Profiles()
+    return ",".join(part if "=" in part else f"{part}={_url_of(part, profiles)}" for part in parts)
+
+
+def _url_of(name: str, profiles: Profiles) -> str:
+    profile = profiles.named(name)
+    if profile.credentials != NONE:
+        message = f"the profile {name} has credentials, and the pipeline sends none\nhint: give NAME=URL instead"
+        raise ConfigurationError(message)
+    return profile.admin_url
+
+
+@contextmanager
+def continued() -> Iterator[None]:
+    """Add a hint to the error of a job that was stopped."""
+    from magnetar.jobs.session import InterruptedJobError  # noqa: PLC0415 - Spark is heavy
+
+    try:
+        yield
+    except InterruptedJobError as error:
+        failure = Failure(ExitCode.FAILED, str(error), "run the same command again to continue")
+        raise FailedError(failure) from error
