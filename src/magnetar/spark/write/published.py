@@ -8,19 +8,20 @@ import pyarrow as pa
 
 from magnetar.admin.client import AdminClient
 from magnetar.base.names import TopicName
-from magnetar.base.position import Position
 from magnetar.spark import columns
 from magnetar.spark.read.batches.messages import parse
 from magnetar.spark.read.batches.rows import TIME, Rows
 from magnetar.spark.read.cluster import ledgers_in
+from magnetar.spark.read.planning import end_of
 from magnetar.spark.read.range_reader import RangeReader
-from magnetar.spark.read.ranges import Range
+from magnetar.spark.read.ranges import Log, Range, steps_back
 from magnetar.spark.write.rows import rows_of
 from magnetar.wire.entries.origin import origin_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
+    from magnetar.base.position import Position
     from magnetar.spark.read.batches.messages import Stored
     from magnetar.spark.read.ranges import Ledger
     from magnetar.spark.write.options import WriteOptions
@@ -63,22 +64,10 @@ def published(options: WriteOptions, topic: str, producer_name: str, first: int,
 
 def windows(ledgers: Sequence[Ledger]) -> Iterator[tuple[Position, Position]]:
     """Yield parts of a topic, from its end backwards to its beginning: start, inclusive, and end, exclusive."""
-    if not ledgers:
-        return
-    end, size = Position(ledgers[-1].ledger_id, ledgers[-1].entries), FIRST_WINDOW
-    missing = size
-    for ledger in reversed(ledgers):
-        left = min(ledger.entries, end.entry_id) if ledger.ledger_id == end.ledger_id else ledger.entries
-        while left >= missing:
-            left -= missing
-            start = Position(ledger.ledger_id, left)
-            yield start, end
-            end, size = start, size * WINDOW_GROWTH
-            missing = size
-        missing -= left
-    first = Position(ledgers[0].ledger_id, 0)
-    if first < end:
-        yield first, end
+    end, size = end_of(Log(ledgers)), FIRST_WINDOW
+    while (start := steps_back(ledgers, end, size)) < end:
+        yield start, end
+        end, size = start, size * WINDOW_GROWTH
 
 
 def _is_of(stored: Stored, producer_name: str) -> bool:
