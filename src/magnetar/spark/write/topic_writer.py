@@ -86,13 +86,19 @@ class TopicWriter:
         if self._first_rows:
             self._first_rows -= 1
             return []
-        if self._earlier:
-            digest = row.digest()
-            if self._earlier[digest]:
-                self._earlier[digest] -= 1
-                return []
+        if self._earlier and self._is_published(row.digest()):
+            return []
         self.written += 1
         return self._builder.add(row)
+
+    def _is_published(self, digest: bytes) -> bool:
+        """Return whether an earlier attempt published the row, and count it. After all of them, no row is hashed."""
+        left = self._earlier[digest]
+        if left > 1:
+            self._earlier[digest] = left - 1
+        else:
+            del self._earlier[digest]  # without effect if it is not there
+        return left > 0
 
     async def send(self, entries: list[Entry]) -> None:
         """Publish entries; raises as ``Publisher.send``."""
