@@ -19,18 +19,22 @@ if TYPE_CHECKING:
 
 def starts_of(cluster: Cluster, options: ReadOptions, topics: Iterable[str]) -> dict[str, Position]:
     """Return the position of the first entry of each topic that a query reads; raises as Cluster."""
-    if options.starting_time:
-        times = _for_each(topics, "startingTime", parse_times("startingTime", options.starting_time))
-        return {topic: cluster.position_at(topic, time_ms) for topic, time_ms in times.items()}
-    return _for_each(topics, "startingOffsets", parse_offsets("startingOffsets", options.starting_offsets))
+    return _bounds(cluster, topics, "starting", options.starting_offsets, options.starting_time)
 
 
 def ends_of(cluster: Cluster, options: ReadOptions, topics: Iterable[str]) -> dict[str, Position]:
     """Return the position after the last entry of each topic that a query reads; raises as Cluster."""
-    if options.ending_time:
-        times = _for_each(topics, "endingTime", parse_times("endingTime", options.ending_time))
+    return _bounds(cluster, topics, "ending", options.ending_offsets, options.ending_time)
+
+
+def _bounds(cluster: Cluster, topics: Iterable[str], bound: str, offsets: str, time: str) -> dict[str, Position]:
+    """Return the positions at the times of an option, or those of the option with offsets if there are no times."""
+    if time:
+        option = f"{bound}Time"
+        times = _for_each(topics, option, parse_times(option, time))
         return {topic: cluster.position_at(topic, time_ms) for topic, time_ms in times.items()}
-    return _for_each(topics, "endingOffsets", parse_offsets("endingOffsets", options.ending_offsets))
+    option = f"{bound}Offsets"
+    return _for_each(topics, option, parse_offsets(option, offsets))
 
 
 def _for_each(topics: Iterable[str], option: str, given: BoundT | dict[str, BoundT]) -> dict[str, BoundT]:
