@@ -10,14 +10,11 @@ from typing import TYPE_CHECKING, Final
 
 import mmh3
 
-from magnetar.wire.entries.entry import metadata_span, parse_metadata, payload_of
+from magnetar.wire.entries.entry import SCHEMA_VERSION_KEY, metadata_span, parse_metadata, payload_of
 from magnetar.wire.entries.origin import FLOOR_POSITION, LINK_START, PREVIOUS_POSITION, SOURCE_POSITION
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-
-_SCHEMA_VERSION: Final = b"\x82\x01"
-"""The key of the field in serialized metadata."""
 
 _SOURCE: Final = SOURCE_POSITION.encode()
 _SOURCE_OFFSET: Final = 4
@@ -38,7 +35,7 @@ def digest(entry: bytes) -> int:
     start, end = metadata_span(entry)
     source = entry.find(_SOURCE, start, end)
     stamp = end if source < 0 else _start_of_stamp(entry, start, source, end)
-    if stamp is None or entry.find(_SCHEMA_VERSION, start, stamp) >= 0:
+    if stamp is None or entry.find(SCHEMA_VERSION_KEY, start, stamp) >= 0:
         return exact_digest(entry)
     content = entry[start:] if stamp == end else entry[start:stamp] + entry[end:]
     return _hash(content, stamp - start)

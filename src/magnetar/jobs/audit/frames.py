@@ -179,11 +179,6 @@ def findings(outcome: DataFrame) -> DataFrame:
     return outcome.filter(f.col("kind").isin([kind.value for kind in Kind]))
 
 
-def union(one: DataFrame, other: DataFrame) -> DataFrame:
-    """Return the rows of both."""
-    return one.unionByName(other)
-
-
 def of_buckets(found: DataFrame, runs: DataFrame) -> DataFrame:
     """Return the findings in buckets of which there are ``runs``."""
     keys = runs.withColumn("bucket", _bucket()).select(*_BUCKET_KEY).distinct()

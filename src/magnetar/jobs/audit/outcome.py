@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from enum import StrEnum
-from functools import reduce
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -78,8 +77,11 @@ class Conclusion:
         tell(Step.COMPARING, 2, 2)
         found, compared, excluded = self._acknowledgements(survey, settings.settle_seconds, tell, stop)
         with stoppable(self._session, stop):
-            all_findings = reduce(frames.union, [frames.findings(outcome), altered, self._table(found)]).orderBy(
-                "topic", "kind", "subscription", "cluster", "origin", "origin_ledger", "origin_entry"
+            all_findings = (
+                frames.findings(outcome)
+                .unionByName(altered)
+                .unionByName(self._table(found))
+                .orderBy("topic", "kind", "subscription", "cluster", "origin", "origin_ledger", "origin_entry")
             )
             place = settings.findings or self._work / "findings"
             all_findings.coalesce(1).write.parquet(str(place))
@@ -88,7 +90,7 @@ class Conclusion:
     def _compared(self) -> DataFrame:
         """Compare the runs; return findings and tallies."""
         held = frames.held_in(self._runs)
-        outcome = frames.union(frames.compared(self._runs, held, self._logs), frames.reordered(self._runs))
+        outcome = frames.compared(self._runs, held, self._logs).unionByName(frames.reordered(self._runs))
         return self._stored("outcome", outcome)
 
     def _contents(self, outcome: DataFrame) -> DataFrame:

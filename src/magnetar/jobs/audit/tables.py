@@ -54,15 +54,20 @@ class Tally(StrEnum):
     """A run in a bucket that differs between clusters; its entries must be compared one by one."""
 
 
+_PLACE: Final = (
+    ("topic", pa.string()),
+    ("cluster", pa.string()),
+    ("origin", pa.string()),
+    ("origin_ledger", pa.int64()),
+    ("origin_entry", pa.int64()),
+    ("ledger", pa.int64()),
+    ("entry", pa.int64()),
+)
+"""The place of an entry, at its origin and in a cluster."""
+
 RUNS: Final = pa.schema(
     [
-        ("topic", pa.string()),
-        ("cluster", pa.string()),
-        ("origin", pa.string()),
-        ("origin_ledger", pa.int64()),
-        ("origin_entry", pa.int64()),
-        ("ledger", pa.int64()),
-        ("entry", pa.int64()),
+        *_PLACE,
         ("count", pa.int64()),
         ("digest", pa.int64()),  # XOR of the digests of the entries
         ("targets", pa.string()),  # clusters of replicate_to, sorted and separated by commas
@@ -71,18 +76,7 @@ RUNS: Final = pa.schema(
 )
 """Runs; positions are those of the first entry."""
 
-ENTRIES: Final = pa.schema(
-    [
-        ("topic", pa.string()),
-        ("cluster", pa.string()),
-        ("origin", pa.string()),
-        ("origin_ledger", pa.int64()),
-        ("origin_entry", pa.int64()),
-        ("ledger", pa.int64()),
-        ("entry", pa.int64()),
-        ("digest", pa.int64()),
-    ]
-)
+ENTRIES: Final = pa.schema([*_PLACE, ("digest", pa.int64())])
 """Entries of buckets that differ, one by one."""
 
 FINDINGS: Final = pa.schema(

@@ -223,13 +223,13 @@ def build_entry(metadata: pb.MessageMetadata, payload: bytes) -> bytes:
     return assemble(metadata.SerializeToString(), payload)
 
 
-_SCHEMA_VERSION = b"\x82\x01"
+SCHEMA_VERSION_KEY = b"\x82\x01"
 """The key of the field ``schema_version`` in serialized metadata."""
 
 
 def schema_version(entry: bytes) -> bytes:
     """Return the version of the schema of an entry; empty if it has none."""
-    if entry.find(_SCHEMA_VERSION, *metadata_span(entry)) < 0:
+    if entry.find(SCHEMA_VERSION_KEY, *metadata_span(entry)) < 0:
         return b""
     return parse_metadata(entry).schema_version
 
