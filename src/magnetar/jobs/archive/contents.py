@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
+from urllib.parse import unquote
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -27,3 +28,9 @@ class Contents(NamedTuple):
     files: list[ArchivedFile]
     schemas: Definitions
     """The schemas of messages, by topic and version; empty for one that was unknown."""
+
+
+def partition_of(path: Path) -> tuple[str, str]:
+    """Return the topic and the day of a file ``topic=…/day=…/file``."""
+    topic, day = (unquote(directory.name.partition("=")[2]) for directory in (path.parent.parent, path.parent))
+    return topic, day

@@ -24,13 +24,12 @@ import shutil
 import uuid
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Self
-from urllib.parse import unquote
 
 from magnetar.base.durable import write_again
 from magnetar.base.errors import ConfigurationError, StorageError
 from magnetar.base.lock import DirectoryLock
 from magnetar.base.real import SystemFiles
-from magnetar.jobs.archive.contents import ArchivedFile, Contents
+from magnetar.jobs.archive.contents import ArchivedFile, Contents, partition_of
 from magnetar.spark.read.offsets import decode_offsets
 
 if TYPE_CHECKING:
@@ -206,7 +205,7 @@ def contents(directory: Path) -> Contents:
     for path in sorted(directory.glob("topic=*/day=*/*.parquet")):
         form = _FINAL.fullmatch(path.name)
         if form is not None and int(form["batch"]) <= newest:
-            files.append(ArchivedFile(_value(path.parent.parent.name), _value(path.parent.name), path))
+            files.append(ArchivedFile(*partition_of(path), path))
     return Contents(archive_id, files, _read_schemas(directory / _OWN))
 
 
@@ -246,11 +245,6 @@ def _read_schemas(own: Path) -> Definitions:
         topic: {bytes.fromhex(version): base64.b64decode(schema) for version, schema in by_version.items()}
         for topic, by_version in found.items()
     }
-
-
-def _value(name: str) -> str:
-    """Return the value of a partition from the name of its directory."""
-    return unquote(name.partition("=")[2])
 
 
 def _sync(path: Path) -> None:

@@ -5,12 +5,12 @@ from __future__ import annotations
 import asyncio
 from functools import partial
 from typing import TYPE_CHECKING
-from urllib.parse import unquote
 
 import pyarrow.parquet as pq
 
 from magnetar.base.errors import RequestError, ServerError
 from magnetar.client.client import PulsarClient
+from magnetar.jobs.archive.contents import partition_of
 from magnetar.spark import columns
 from magnetar.wire import commands
 from magnetar.wire.proto import pulsar_api_pb2 as pb
@@ -38,7 +38,7 @@ def versions_in(files: Iterable[Path]) -> dict[str, set[bytes]]:
     """Return the versions of schemas that messages in ``topic=…/day=…/file`` name, by topic."""
     found: dict[str, set[bytes]] = {}
     for path in files:
-        topic = unquote(path.parent.parent.name.partition("=")[2])
+        topic, _ = partition_of(path)
         with pq.ParquetFile(path) as file:
             for batch in file.iter_batches(columns=[columns.SCHEMA_VERSION]):
                 found.setdefault(topic, set()).update(batch.column(0).unique().drop_null().to_pylist())
