@@ -18,6 +18,9 @@ if TYPE_CHECKING:
 
 TIMEOUT_S = 200.0
 
+SETTINGS = {"defaultRetentionTimeInMinutes": -1, "defaultRetentionSizeInMB": -1, "brokerDeduplicationEnabled": True}
+"""Settings of a broker that keeps all messages, and to which archives can be restored."""
+
 
 @dataclass(frozen=True)
 class Done:

@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.guides.page import guide
-from tests.jobs.archives import command, rows, run
+from tests.jobs.archives import SETTINGS, command, rows, run
 from tests.kit.broker import Broker
-from tests.kit.messages import connect, numbered, publish, publish_in_batches
+from tests.kit.messages import numbered, publish, publish_in_batches
 from tests.kit.wait import wait_until
 
 if TYPE_CHECKING:
@@ -32,16 +32,8 @@ START_TIMEOUT_S = 150.0
 
 @pytest.fixture(scope="module")
 def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
-    settings = {"defaultRetentionTimeInMinutes": -1, "defaultRetentionSizeInMB": -1, "brokerDeduplicationEnabled": True}
-    with Broker(tmp_path_factory.mktemp("archive"), settings=settings) as running:
+    with Broker(tmp_path_factory.mktemp("archive"), settings=SETTINGS) as running:
         yield running
-
-
-@pytest.fixture(scope="module")
-def client(broker: Broker) -> Iterator[pulsar.Client]:
-    connected = connect(broker.service_url)
-    yield connected
-    connected.close()
 
 
 def test_an_archive_has_each_message_once_and_continues(

@@ -16,9 +16,9 @@ from magnetar.wire.entries.batch import BatchedMessage, encode_batch
 from magnetar.wire.entries.entry import build_entry
 from magnetar.wire.entries.origin import Origin, stamp
 from magnetar.wire.proto import pulsar_api_pb2 as pb
-from tests.jobs.archives import command, run
+from tests.jobs.archives import SETTINGS, command, run
 from tests.kit.forging_broker import ForgingBroker
-from tests.kit.messages import connect, numbered, publish_in_batches
+from tests.kit.messages import numbered, publish_in_batches
 from tests.kit.wait import wait_until
 from tests.spark.queries import addresses, publish_entries
 
@@ -67,16 +67,8 @@ FlightWithGate.__name__ = "Flight"  # the name in its definition
 
 @pytest.fixture(scope="module")
 def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
-    settings = {"defaultRetentionTimeInMinutes": -1, "defaultRetentionSizeInMB": -1, "brokerDeduplicationEnabled": True}
-    with ForgingBroker(tmp_path_factory.mktemp("restore"), settings=settings) as running:
+    with ForgingBroker(tmp_path_factory.mktemp("restore"), settings=SETTINGS) as running:
         yield running
-
-
-@pytest.fixture(scope="module")
-def client(broker: Broker) -> Iterator[pulsar.Client]:
-    connected = connect(broker.service_url)
-    yield connected
-    connected.close()
 
 
 def log(broker: Broker, topic: str, *names: str) -> list[dict[str, Any]]:
