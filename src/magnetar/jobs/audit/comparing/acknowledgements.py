@@ -110,7 +110,7 @@ def _of_entries(chunk: Chunk, done: Mapping[str, Mask]) -> Iterator[Row]:
         lacking = anywhere & is_held[cluster] & ~mask
         if lacking.any():
             for start, stop, others in _by_others(lacking, {other: done[other] & is_held[other] for other in done}):
-                yield _row(chunk, Kind.UNACKNOWLEDGED, cluster, start, stop - start, others)
+                yield chunk.row(Kind.UNACKNOWLEDGED, cluster, start, stop - start, other=others)
 
 
 def _by_others(lacking: Mask, done: Mapping[str, Mask]) -> Iterator[tuple[int, int, str]]:
@@ -135,7 +135,7 @@ def _of_batches(chunk: Chunk, done: Mapping[str, Mask], states: Mapping[str, Ack
             for cluster in open_in:
                 others = [other for other in open_in if _acknowledges_more(bits[other], bits[cluster])]
                 if others:
-                    yield _row(chunk, Kind.PARTLY_ACKNOWLEDGED, cluster, place, 1, ",".join(others))
+                    yield chunk.row(Kind.PARTLY_ACKNOWLEDGED, cluster, place, 1, other=",".join(others))
 
 
 def _acknowledges_more(bits: int | None, than: int | None) -> bool:
@@ -164,19 +164,6 @@ def _run_before(keys: Sequence[tuple[int, int]], positions: Iterable[Position]) 
             at += 1
         if at >= 0:
             yield at, position
-
-
-def _row(chunk: Chunk, kind: Kind, cluster: str, start: int, count: int, others: str) -> Row:
-    return {
-        "kind": kind.value,
-        "topic": chunk.topic,
-        "cluster": cluster,
-        "origin": chunk.origin,
-        "origin_ledger": chunk.origin_ledger,
-        "origin_entry": chunk.first + start,
-        "count": count,
-        "other": others,
-    }
 
 
 def lasting(first: pa.Table, second: pa.Table) -> pa.Table:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import cached_property
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -14,6 +14,8 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
     from numpy.typing import NDArray
+
+    from magnetar.jobs.audit.tables import Kind, Tally
 
     Longs = NDArray[np.int64]
     Mask = NDArray[np.bool_]
@@ -49,6 +51,19 @@ class Chunk:
         self.first = int(firsts.min())
         self.size = int((firsts + runs["count"].to_numpy()).max()) - self.first
         self._runs = runs
+
+    def row(self, kind: Kind | Tally, cluster: str, start: int, count: int, **further: object) -> dict[str, Any]:
+        """Return a row of FINDINGS about ``count`` positions from index ``start`` on, with ``further`` columns."""
+        return {
+            "kind": kind.value,
+            "topic": self.topic,
+            "cluster": cluster,
+            "origin": self.origin,
+            "origin_ledger": self.origin_ledger,
+            "origin_entry": self.first + start,
+            "count": count,
+            **further,
+        }
 
     @cached_property
     def runs(self) -> dict[str, RunArrays]:

@@ -42,7 +42,7 @@ def _of_window(chunk: Chunk, window: Window) -> Iterator[Row]:
     states = window.states(chunk.origin_ledger, chunk.first, chunk.first + chunk.size)
     is_missing = (chunk.holders > 0) & ~is_held & chunk.is_meant_for(window.cluster)
     for start, stop in stretches(is_missing & (states == EXPECTED)):
-        yield _row(chunk, Kind.LOST, window.cluster, start, stop - start)
+        yield chunk.row(Kind.LOST, window.cluster, start, stop - start)
     counts = {
         Tally.COMPARED: is_held & (chunk.holders > 1),
         Tally.IN_FLIGHT: is_missing & (states == IN_FLIGHT),
@@ -50,7 +50,7 @@ def _of_window(chunk: Chunk, window: Window) -> Iterator[Row]:
     }
     for tally, mask in counts.items():
         if mask.any():
-            yield _row(chunk, tally, window.cluster, int(mask.argmax()), int(mask.sum()))
+            yield chunk.row(tally, window.cluster, int(mask.argmax()), int(mask.sum()))
 
 
 def _repeated(chunk: Chunk, cluster: str) -> Iterator[Row]:
@@ -63,8 +63,8 @@ def _repeated(chunk: Chunk, cluster: str) -> Iterator[Row]:
         start, count = int(runs.starts[index]), int(runs.counts[index])
         again = seen[start : start + count].copy()
         for first, stop in stretches(again):
-            at = int(runs.ledgers[index]), int(runs.entries[index]) + first
-            yield _row(chunk, Kind.REPEATED, cluster, start + first, stop - first, at)
+            ledger, entry = int(runs.ledgers[index]), int(runs.entries[index]) + first
+            yield chunk.row(Kind.REPEATED, cluster, start + first, stop - first, ledger=ledger, entry=entry)
         seen[start : start + count] = True
 
 
@@ -86,28 +86,13 @@ def _differing(chunk: Chunk) -> Iterator[Row]:
     differs = ((counts > 0) & is_other).any(axis=0)
     for cluster, runs in chunk.runs.items():
         for index in np.flatnonzero(differs[_buckets_of(chunk, runs) - base]):
-            at = int(runs.ledgers[index]), int(runs.entries[index])
-            yield _row(chunk, Tally.DIFFERS, cluster, int(runs.starts[index]), int(runs.counts[index]), at)
+            start, count = int(runs.starts[index]), int(runs.counts[index])
+            ledger, entry = int(runs.ledgers[index]), int(runs.entries[index])
+            yield chunk.row(Tally.DIFFERS, cluster, start, count, ledger=ledger, entry=entry)
 
 
 def _buckets_of(chunk: Chunk, runs: RunArrays) -> Longs:
     return (runs.starts + chunk.first) // BUCKET
-
-
-def _row(
-    chunk: Chunk, kind: Kind | Tally, cluster: str, start: int, count: int, at: tuple[int, int] | None = None
-) -> Row:
-    return {
-        "kind": kind.value,
-        "topic": chunk.topic,
-        "cluster": cluster,
-        "origin": chunk.origin,
-        "origin_ledger": chunk.origin_ledger,
-        "origin_entry": chunk.first + start,
-        "count": count,
-        "ledger": None if at is None else at[0],
-        "entry": None if at is None else at[1],
-    }
 
 
 def altered(entries: pa.Table) -> pa.Table:
