@@ -126,4 +126,4 @@ def test_the_directory_of_another_audit_is_refused(clusters: dict[str, Broker], 
     publish(clusters["ewr"], topic, [entry(0)])
     found = audit(clusters, "--topics", topic, "--state", str(tmp_path / "state"), work=tmp_path)
     assert (found.status, found.report) == (1, {})
-    assert "neither empty nor the directory of an audit" in found.log
+    assert "neither empty nor the directory of an earlier audit" in found.log

@@ -2,38 +2,19 @@
 
 from __future__ import annotations
 
-from functools import partial
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-import numpy as np
 import pyarrow as pa
 
 from magnetar.base.names import TopicName
-from magnetar.base.position import EARLIEST, Position
-from magnetar.jobs.audit.comparing.acknowledgements import Acknowledged
-from magnetar.jobs.audit.survey import unless_missing
+from magnetar.jobs.acknowledgements import STATES, exported, named
 from magnetar.jobs.audit.tables import Kind
-from magnetar.wire.entries.ack_set import words_to_int
+from magnetar.jobs.survey import unless_missing
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
-    from magnetar.admin.client import AdminClient
-    from magnetar.jobs.audit.survey import Subscribed, Survey
-
-    States = dict[str, dict[str, Acknowledged]]
-
-STATES: Final = pa.schema(
-    [
-        ("subscription", pa.string()),
-        ("cluster", pa.string()),
-        ("ledger", pa.int64()),
-        ("first", pa.int64()),  # null: ``last`` is the mark-delete position
-        ("last", pa.int64()),
-        ("remaining", pa.binary()),  # of a partly acknowledged batch: the bits of unacknowledged messages; else null
-    ]
-)
-"""The acknowledgement states of a topic."""
+    from magnetar.jobs.survey import Subscribed, Survey
 
 
 class Comparable(NamedTuple):
@@ -82,76 +63,7 @@ def export(survey: Survey, topic: str, found: Comparable) -> pa.Table:
     tables = [STATES.empty_table()]
     for subscription, clusters in found.clusters.items():
         for cluster in sorted(clusters):
-            read = partial(_state, survey.client(cluster), TopicName.parse(topic), subscription)
-            state = unless_missing(read)
+            state = unless_missing(exported, survey.client(cluster), TopicName.parse(topic), subscription)
             if state is not None:
-                names = {
-                    name: pa.repeat(value, state.num_rows)
-                    for name, value in (("subscription", subscription), ("cluster", cluster))
-                }
-                tables.append(pa.table({**names, **{name: state[name] for name in state.column_names}}, STATES))
+                tables.append(named(state, subscription, cluster))
     return pa.concat_tables(tables)
-
-
-def _state(client: AdminClient, topic: TopicName, subscription: str) -> pa.Table:
-    """Return the state of a subscription in one cluster, all pages of it."""
-    ledgers: list[int] = []
-    firsts: list[int | None] = []
-    lasts: list[int] = []
-    bits: list[bytes | None] = []
-    after = EARLIEST
-    mark = EARLIEST
-    while True:
-        page = client.subscriptions.acknowledgements(topic, subscription, after)
-        mark = max(mark, Position.parse(page["markDeletePosition"]))
-        for ledger, first, last in page["ranges"]:
-            ledgers.append(ledger)
-            firsts.append(first)
-            lasts.append(last)
-            bits.append(None)
-        for text, words in page["batches"].items():
-            position, remaining = Position.parse(text), words_to_int(words)
-            ledgers.append(position.ledger_id)
-            firsts.append(position.entry_id)
-            lasts.append(position.entry_id)
-            bits.append(remaining.to_bytes(8 * len(words), "little"))
-        if page.get("next") is None:
-            break
-        after = Position.parse(page["next"])
-    columns = {
-        "ledger": pa.array([mark.ledger_id, *ledgers], pa.int64()),
-        "first": pa.array([None, *firsts], pa.int64()),
-        "last": pa.array([mark.entry_id, *lasts], pa.int64()),
-        "remaining": pa.array([None, *bits], pa.binary()),
-    }
-    return pa.table(columns)
-
-
-def states_in(table: pa.Table) -> States:
-    """Return the states in STATES by subscription and cluster."""
-    subscriptions, clusters = table["subscription"].to_pylist(), table["cluster"].to_pylist()
-    places: dict[tuple[str, str], list[int]] = {}
-    for row, key in enumerate(zip(subscriptions, clusters, strict=True)):
-        places.setdefault(key, []).append(row)
-    found: States = {}
-    for (subscription, cluster), rows in places.items():
-        found.setdefault(subscription, {})[cluster] = _acknowledged(table.take(pa.array(rows)))
-    return found
-
-
-def _acknowledged(rows: pa.Table) -> Acknowledged:
-    is_mark, is_batch = rows["first"].is_null().to_numpy(), rows["remaining"].is_valid().to_numpy()
-    ledgers, lasts = rows["ledger"].to_numpy(), rows["last"].to_numpy()
-    (mark,) = np.flatnonzero(is_mark)
-    ranges = np.flatnonzero(~is_mark & ~is_batch)
-    remaining = {
-        Position(int(ledgers[row]), int(lasts[row])): int.from_bytes(rows["remaining"][int(row)].as_py(), "little")
-        for row in np.flatnonzero(is_batch)
-    }
-    return Acknowledged(
-        Position(int(ledgers[mark]), int(lasts[mark])),
-        ledgers[ranges],
-        rows["first"].fill_null(0).to_numpy()[ranges],
-        lasts[ranges],
-        remaining,
-    )

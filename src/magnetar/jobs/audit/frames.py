@@ -11,19 +11,20 @@ from pyspark.sql import functions as f
 from pyspark.sql.pandas.types import from_arrow_schema
 
 from magnetar.base.position import EARLIEST, Position
+from magnetar.jobs.acknowledgements import states_in
 from magnetar.jobs.audit.comparing.acknowledgements import differences
 from magnetar.jobs.audit.comparing.entries import altered, compare
 from magnetar.jobs.audit.comparing.order import misplaced
 from magnetar.jobs.audit.comparing.windows import Gap, Held, windows
-from magnetar.jobs.audit.exports import states_in
-from magnetar.jobs.audit.scanning import Piece, read_entries, read_runs
+from magnetar.jobs.audit.scanning import read_entries
 from magnetar.jobs.audit.tables import BUCKET, CHUNK, ENTRIES, FINDINGS, RUNS, Kind, Tally
+from magnetar.jobs.pieces import Piece
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
     from pathlib import Path
 
-    from pyspark.sql import Column, DataFrame, GroupedData, SparkSession
+    from pyspark.sql import Column, DataFrame, GroupedData
 
     from magnetar.jobs.audit.comparing.windows import Log, Window
     from magnetar.spark.options import Options
@@ -37,20 +38,6 @@ _LOG_KEY = ("topic", "cluster", "origin")
 RUNS_TYPE = from_arrow_schema(RUNS)
 FINDINGS_TYPE = from_arrow_schema(FINDINGS)
 _ENTRIES_TYPE = from_arrow_schema(ENTRIES)
-
-
-def runs_read(session: SparkSession, tasks: Sequence[Sequence[Piece]], urls: Mapping[str, Options]) -> DataFrame:
-    """Return the runs that tasks read, one Spark task each."""
-    context = session.sparkContext
-    shared = context.broadcast([list(task) for task in tasks])
-
-    def read(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        for batch in batches:
-            for number in batch.column(0).to_pylist():
-                yield from read_runs(urls, shared.value[number])
-
-    numbers = session.range(0, len(tasks), 1, len(tasks))
-    return numbers.mapInArrow(read, RUNS_TYPE)
 
 
 def held_in(runs: DataFrame) -> Held_:

@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 from pyspark.sql import functions as f
 
+from magnetar.jobs.acknowledgements import STATES
 from magnetar.jobs.audit import frames
 from magnetar.jobs.audit.comparing.acknowledgements import lasting
-from magnetar.jobs.audit.exports import STATES, comparable, export, missing_rows
+from magnetar.jobs.audit.exports import comparable, export, missing_rows
 from magnetar.jobs.audit.report import FINDINGS_SHOWN_MAX, NotCompared, Report, counts_of
 from magnetar.jobs.audit.tables import FINDINGS, Tally
 from magnetar.jobs.session import InterruptedJobError, stoppable
@@ -24,9 +25,9 @@ if TYPE_CHECKING:
 
     from magnetar.jobs.audit.comparing.windows import Log
     from magnetar.jobs.audit.exports import Comparable
-    from magnetar.jobs.audit.records import Records
     from magnetar.jobs.audit.settings import Settings
-    from magnetar.jobs.audit.survey import Survey
+    from magnetar.jobs.scans import Records, Scan
+    from magnetar.jobs.survey import Survey
     from magnetar.spark.options import Options
 
     Tell = Callable[[str, int, int], None]
@@ -98,13 +99,13 @@ class Conclusion:
 
         Buckets that an earlier run has checked with the same runs keep its findings.
         """
-        checked = [scan.checked for scan in self._earlier if scan.checked.exists()]
+        checked = [place for scan in self._earlier if (place := _checked(scan)).exists()]
         differing = outcome.filter(f.col("kind") == Tally.DIFFERS.value)
         wanted = self._stored("differing", frames.buckets_to_check(outcome, checked))
-        frames.contents(wanted, self._urls).write.mode("overwrite").parquet(str(self._scan.altered))
-        frames.signatures(wanted).write.mode("overwrite").parquet(str(self._scan.checked))
-        places = [scan.altered for scan in self._earlier if scan.altered.exists()]
-        known = self._session.read.schema(frames.FINDINGS_TYPE).parquet(*map(str, [*places, self._scan.altered]))
+        frames.contents(wanted, self._urls).write.mode("overwrite").parquet(str(_altered(self._scan)))
+        frames.signatures(wanted).write.mode("overwrite").parquet(str(_checked(self._scan)))
+        places = [place for scan in self._earlier if (place := _altered(scan)).exists()]
+        known = self._session.read.schema(frames.FINDINGS_TYPE).parquet(*map(str, [*places, _altered(self._scan)]))
         return frames.of_buckets(known, differing).dropDuplicates()
 
     def _acknowledgements(
@@ -182,6 +183,16 @@ class Conclusion:
         if not table.num_rows:
             return self._session.createDataFrame([], frames.FINDINGS_TYPE)
         return self._session.createDataFrame(table, frames.FINDINGS_TYPE)
+
+
+def _checked(scan: Scan) -> Path:
+    """Return the place of the buckets whose entries were compared one by one."""
+    return scan.directory / "checked"
+
+
+def _altered(scan: Scan) -> Path:
+    """Return the place of the findings about their contents."""
+    return scan.directory / "altered"
 
 
 def _subscriptions(survey: Survey, topics: Sequence[str]) -> dict[str, Comparable]:

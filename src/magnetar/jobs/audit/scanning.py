@@ -2,86 +2,41 @@
 
 from __future__ import annotations
 
-import gc
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
 
 from magnetar.base.errors import MagnetarError
 from magnetar.base.position import Position
-from magnetar.jobs.audit.content import digest, exact_digest
 from magnetar.jobs.audit.runs import Read, runs_of
 from magnetar.jobs.audit.tables import ENTRIES
-from magnetar.spark.read.range_reader import RangeReader
-from magnetar.spark.read.ranges import TASK_BYTES, Range, clipped, divided
+from magnetar.jobs.content import digest, exact_digest
+from magnetar.jobs.pieces import chunks
 from magnetar.wire.entries.origin import LINK_START, SOURCE_POSITION
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
+    from magnetar.jobs.pieces import Piece
     from magnetar.spark.options import Options
     from magnetar.spark.read.batches.messages import Stored
-    from magnetar.spark.read.ranges import Ledger
     from magnetar.wire.proto import pulsar_api_pb2 as pb
-
-PIECES_PER_TASK = 200
-"""Pieces of a task; small topics share a task."""
-
-
-AT_ONCE = 40_000
-"""Messages of a chunk, unless one entry has more."""
 
 
 class UnknownOriginError(MagnetarError):
     """A replicated entry without its position at the origin; the text names the topic and the position."""
 
 
-class Piece(NamedTuple):
-    """A range of entries of a topic in one cluster, up to and without ``end``."""
-
-    cluster: str
-    topic: str
-    start: Position
-    end: Position
-    entries: int
-    size: int
-    """Bytes of the entries, about."""
-
-
-def pieces(cluster: str, topic: str, start: Position, ledgers: Sequence[Ledger]) -> list[Piece]:
-    """Return the pieces of a log from ``start`` on, each of about TASK_BYTES."""
-    if not ledgers:
-        return []
-    wanted = Range(topic, start, Position(ledgers[-1].ledger_id, ledgers[-1].entries))
-    size = sum(part for _, _, part in clipped(ledgers, start, wanted.end))
-    parts = divided(wanted, ledgers, -(-size // TASK_BYTES))
-    entries = sum(part.entries for part in parts)
-    return [Piece(cluster, topic, part.start, part.end, part.entries, size * part.entries // entries) for part in parts]
-
-
-def tasks(wanted: Iterable[Piece]) -> list[list[Piece]]:
-    """Group pieces into tasks of about TASK_BYTES and at most PIECES_PER_TASK pieces."""
-    groups: list[list[Piece]] = []
-    size = 0
-    for piece in wanted:
-        if not groups or size + piece.size > TASK_BYTES or len(groups[-1]) >= PIECES_PER_TASK:
-            groups.append([])
-            size = 0
-        groups[-1].append(piece)
-        size += piece.size
-    return groups
-
-
 def read_runs(urls: Mapping[str, Options], wanted: Iterable[Piece]) -> Iterator[pa.RecordBatch]:
     """Yield the runs of pieces; ``urls`` are the addresses of the clusters."""
-    for piece, chunk in _chunks(urls, wanted):
+    for piece, chunk in chunks(urls, wanted):
         yield runs_of(_read(piece, chunk, digest))
 
 
 def read_entries(urls: Mapping[str, Options], wanted: Iterable[Piece]) -> Iterator[pa.RecordBatch]:
     """Yield the entries of pieces one by one, with exact digests."""
-    for piece, chunk in _chunks(urls, wanted):
+    for piece, chunk in chunks(urls, wanted):
         read = _read(piece, chunk, exact_digest)
         names = pa.array(read.names, pa.string())
         columns = [
@@ -91,20 +46,6 @@ def read_entries(urls: Mapping[str, Options], wanted: Iterable[Piece]) -> Iterat
             *map(pa.array, (read.origin_ledgers, read.origin_entries, read.ledgers, read.entries, read.contents)),
         ]
         yield pa.RecordBatch.from_arrays(columns, schema=ENTRIES)
-
-
-def _chunks(urls: Mapping[str, Options], wanted: Iterable[Piece]) -> Iterator[tuple[Piece, Sequence[Stored]]]:
-    """Yield the entries of pieces in chunks."""
-    is_enabled = gc.isenabled()
-    gc.disable()  # entries are in no cycles; the collector would look at each of them several times
-    try:
-        for piece in wanted:
-            with RangeReader(urls[piece.cluster], Range(piece.topic, piece.start, piece.end), AT_ONCE) as reader:
-                for chunk in reader.chunks():
-                    yield piece, chunk
-    finally:
-        if is_enabled:
-            gc.enable()
 
 
 def _read(piece: Piece, chunk: Sequence[Stored], digest_of: Callable[[bytes], int]) -> Read:

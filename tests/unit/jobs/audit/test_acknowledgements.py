@@ -11,7 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from magnetar.base.position import EARLIEST, Position
-from magnetar.jobs.audit.comparing.acknowledgements import Acknowledged, differences, lasting
+from magnetar.jobs.acknowledgements import Acknowledged
+from magnetar.jobs.audit.comparing.acknowledgements import differences, lasting
 from magnetar.jobs.audit.tables import FINDINGS, Kind
 from tests.unit.jobs.audit.logs import TOPIC, Entry, local, published, runs_of_logs
 

@@ -8,9 +8,10 @@ import pyarrow as pa
 import pytest
 
 from magnetar.base.position import EARLIEST, Position
-from magnetar.jobs.audit.exports import STATES, Comparable, comparable, export, missing_rows, states_in
-from magnetar.jobs.audit.survey import Subscribed
+from magnetar.jobs.acknowledgements import STATES, states_in
+from magnetar.jobs.audit.exports import Comparable, comparable, export, missing_rows
 from magnetar.jobs.audit.tables import Kind
+from magnetar.jobs.survey import Subscribed
 
 YES, NO = Subscribed(True, frozenset()), Subscribed(False, frozenset())
 TOPIC = "persistent://public/default/orders"

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-from magnetar.base.position import EARLIEST, Position
+from magnetar.base.position import Position
 from magnetar.jobs.audit import scanning
-from magnetar.jobs.audit.content import digest
 from magnetar.jobs.audit.frames import joined
 from magnetar.jobs.audit.runs import runs_of
-from magnetar.jobs.audit.scanning import Piece, UnknownOriginError, pieces, tasks
+from magnetar.jobs.audit.scanning import UnknownOriginError
+from magnetar.jobs.content import digest
+from magnetar.jobs.pieces import Piece
 from magnetar.spark.read.batches.messages import Stored
-from magnetar.spark.read.ranges import TASK_BYTES, Ledger
 from magnetar.wire.entries.entry import build_entry, parse_metadata
 from magnetar.wire.entries.origin import Origin, stamp
 from magnetar.wire.proto import pulsar_api_pb2 as pb
@@ -54,24 +54,6 @@ def test_a_replicated_entry_without_its_position_ends_the_audit(value: str | Non
         metadata.properties.add(key="__MSG_PROP_REPL_SOURCE_POSITION", value=value)
     with pytest.raises(UnknownOriginError, match=r"orders in jfk: the entry 7:3 was replicated from ewr without"):
         scanning._read(WHOLE, [stored(3, build_entry(metadata, b""))], digest)
-
-
-def test_a_log_is_read_from_the_end_of_the_last_audit() -> None:
-    ledgers = [Ledger(5, 100, 2 * TASK_BYTES), Ledger(8, 10, 100)]
-    found = pieces("jfk", TOPIC, Position(5, 40), ledgers)
-    assert (found[0].start, found[-1].end) == (Position(5, 40), Position(8, 10))
-    assert sum(piece.entries for piece in found) == 70
-    assert len(found) == 2
-    assert pieces("jfk", TOPIC, Position(8, 10), ledgers) == []
-    assert pieces("jfk", TOPIC, EARLIEST, []) == []
-
-
-def test_small_topics_share_a_task(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(scanning, "PIECES_PER_TASK", 3)
-    small, large = WHOLE, WHOLE._replace(size=TASK_BYTES)
-    assert [len(task) for task in tasks([small] * 7)] == [3, 3, 1]
-    assert [len(task) for task in tasks([small, large, small])] == [1, 1, 1]
-    assert tasks([]) == []
 
 
 def test_runs_that_follow_each_other_are_read_at_once() -> None:

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from itertools import chain, pairwise
 from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
 
-from magnetar.base.position import EARLIEST, Position
 from magnetar.jobs.audit.comparing.chunks import Chunk, covered, stretches
 from magnetar.jobs.audit.tables import FINDINGS, Kind
 
@@ -19,29 +17,13 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from magnetar.base.position import Position
+    from magnetar.jobs.acknowledgements import Acknowledged
     from magnetar.jobs.audit.comparing.chunks import RunArrays
 
     Row = dict[str, Any]
     Longs = NDArray[np.int64]
     Mask = NDArray[np.bool_]
-
-
-def _none() -> Longs:
-    return np.zeros(0, np.int64)
-
-
-@dataclass(frozen=True, slots=True)
-class Acknowledged:
-    """The acknowledgement state of a subscription, in positions of its cluster."""
-
-    mark_delete: Position = EARLIEST
-    ledgers: Longs = field(default_factory=_none)
-    firsts: Longs = field(default_factory=_none)
-    """First entries of the ranges that are acknowledged after ``mark_delete``, ascending with ``ledgers``."""
-    lasts: Longs = field(default_factory=_none)
-    """Last entries, inclusive."""
-    remaining: Mapping[Position, int] = field(default_factory=dict)
-    """Bits of the messages of partly acknowledged batches that are not acknowledged."""
 
 
 def differences(runs: pa.Table, states: Mapping[str, Mapping[str, Acknowledged]]) -> pa.Table:

@@ -1,4 +1,4 @@
-"""The answers of the admin API, as an audit reads them."""
+"""The answers of the admin API, as a job reads them."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 from magnetar.base.errors import ConfigurationError
 from magnetar.base.names import TopicName
 from magnetar.base.position import EARLIEST, Position
-from magnetar.jobs.audit.survey import Subscribed, Survey, _bounds, _delivered, _subscribed
+from magnetar.jobs.survey import Subscribed, Survey, _bounds, _delivered, _subscribed
 from magnetar.pipeline.options import ClusterAddress
 
 TOPIC = TopicName.parse("persistent://public/default/orders")
@@ -82,7 +82,7 @@ def test_durable_subscriptions_are_listed() -> None:
 
 
 @pytest.mark.parametrize("names", [["ewr"], ["ewr", "ewr"]])
-def test_an_audit_needs_two_clusters(names: list[str]) -> None:
+def test_a_job_needs_two_clusters(names: list[str]) -> None:
     clusters = [ClusterAddress(name, "pulsar://127.0.0.1:1", "http://127.0.0.1:1") for name in names]
     with pytest.raises(ConfigurationError, match="at least two clusters with different names"):
         Survey(clusters)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from magnetar.base.position import EARLIEST, Position
-from magnetar.jobs.audit.content import digest, exact_digest
+from magnetar.jobs.content import digest, exact_digest
 from magnetar.wire.entries.entry import assemble, build_entry
 from magnetar.wire.entries.origin import Origin, stamp, stamp_again
 from magnetar.wire.proto import pulsar_api_pb2 as pb

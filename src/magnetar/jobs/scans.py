@@ -1,7 +1,7 @@
-"""The directory of an audit, with which it continues after an interruption, and reads only new entries.
+"""The directory of a job, with which it continues after an interruption, and reads only new entries.
 
-``scan-<number>/`` belongs to one audit. Its ``plan.json`` states what it reads, ``part-<number>`` are the runs that it
-has read, as Parquet, and ``done`` marks its end. Later audits read from the ends of the earlier ones.
+``scan-<number>/`` belongs to one run of the job. Its ``plan.json`` states what it reads, ``part-<number>`` are the rows
+that it has read, as Parquet, and ``done`` marks its end. Later runs read from the ends of the earlier ones.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from magnetar.base.errors import ConfigurationError
 from magnetar.base.position import Position
-from magnetar.jobs.audit.scanning import Piece
+from magnetar.jobs.pieces import Piece
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -28,12 +28,13 @@ _SUCCESS = "_SUCCESS"
 
 @dataclass(slots=True)
 class Plan:
-    """What one audit reads."""
+    """What one run reads."""
 
     ends: Ends = field(default_factory=dict)
     """By cluster and topic, the newest entry that is read."""
     delivered: dict[str, dict[str, dict[str, Position]]] = field(default_factory=dict)
-    """By cluster and topic, up to which position the links had delivered to each target before the ends were taken."""
+    """Of an audit: by cluster and topic, up to which position the links had delivered to each target before the ends
+    were taken."""
     tasks: list[list[Piece]] = field(default_factory=list)
 
     def to_json(self) -> dict[str, Any]:
@@ -68,7 +69,7 @@ def _positions(value: Any) -> Any:  # noqa: ANN401 - JSON
 
 
 class Scan:
-    """The files of one audit."""
+    """The files of one run."""
 
     def __init__(self, directory: Path, plan: Plan) -> None:
         """Use the files in ``directory``."""
@@ -76,7 +77,7 @@ class Scan:
         self.plan = plan
 
     def part(self, number: int) -> Path:
-        """Return the place of the runs of a part."""
+        """Return the place of the rows of a part."""
         return self.directory / f"part-{number:05}"
 
     def has(self, number: int) -> bool:
@@ -84,54 +85,45 @@ class Scan:
         return (self.part(number) / _SUCCESS).exists()
 
     @property
-    def checked(self) -> Path:
-        """The place of the buckets whose entries were compared one by one."""
-        return self.directory / "checked"
-
-    @property
-    def altered(self) -> Path:
-        """The place of the findings about their contents."""
-        return self.directory / "altered"
-
-    @property
     def is_done(self) -> bool:
-        """Whether the audit is complete."""
+        """Whether the run is complete."""
         return (self.directory / "done").exists()
 
     def finish(self) -> None:
-        """Note that the audit is complete."""
+        """Note that the run is complete."""
         _write(self.directory / "done", "")
 
 
 class Records:
     """The directory."""
 
-    def __init__(self, directory: Path, clusters: Sequence[str], selection: Mapping[str, Sequence[str]]) -> None:
-        """Open or create the directory; raises ConfigurationError if it belongs to another audit."""
+    def __init__(self, directory: Path, job: str, selection: Mapping[str, Sequence[str]]) -> None:
+        """Open or create the directory; raises ConfigurationError if it belongs to another job, or other clusters.
+
+        ``selection`` are the clusters and topics of the job, in any order.
+        """
         self._directory = directory
         directory.mkdir(parents=True, exist_ok=True)
-        wanted = {"version": _VERSION, "clusters": sorted(clusters), **{k: sorted(v) for k, v in selection.items()}}
-        path = directory / "audit.json"
+        wanted = {"version": _VERSION, **{name: sorted(values) for name, values in selection.items()}}
+        path = directory / f"{job}.json"
         if not path.exists():
             if any(directory.iterdir()):
-                message = f"--state: {directory} is neither empty nor the directory of an audit"
+                message = f"--state: {directory} is neither empty nor the directory of an earlier {job}"
                 raise ConfigurationError(message)
             _write(path, json.dumps(wanted))
         elif json.loads(path.read_text()) != wanted:
-            message = (
-                f"--state: {directory} belongs to an audit of other clusters or topics\nhint: name another directory"
-            )
+            message = f"--state: {directory} belongs to other clusters or topics\nhint: name another directory"
             raise ConfigurationError(message)
         self.scans = [_read(found) for found in sorted(directory.glob("scan-*")) if (found / "plan.json").exists()]
 
     @property
     def unfinished(self) -> Scan | None:
-        """The audit that was interrupted, if there is one."""
+        """The run that was interrupted, if there is one."""
         return self.scans[-1] if self.scans and not self.scans[-1].is_done else None
 
     @property
     def ends(self) -> Ends:
-        """By cluster and topic, the newest entry that audits have read, or will read."""
+        """By cluster and topic, the newest entry that runs have read, or will read."""
         found: Ends = {}
         for scan in self.scans:
             for cluster, by_topic in scan.plan.ends.items():
@@ -139,7 +131,7 @@ class Records:
         return found
 
     def begin(self, plan: Plan) -> Scan:
-        """Begin an audit."""
+        """Begin a run."""
         directory = self._directory / f"scan-{len(self.scans) + 1:05}"
         directory.mkdir(exist_ok=True)
         _write(directory / "plan.json", json.dumps(plan.to_json()))
@@ -147,7 +139,7 @@ class Records:
         return self.scans[-1]
 
     def parts(self) -> Iterable[Path]:
-        """Return the complete parts of all audits."""
+        """Return the complete parts of all runs."""
         return [path.parent for scan in self.scans for path in sorted(scan.directory.glob(f"part-*/{_SUCCESS}"))]
 
 

@@ -1,4 +1,4 @@
-"""Questions to the admin APIs of the clusters of an audit."""
+"""Questions to the admin APIs of the clusters of a job."""
 
 from __future__ import annotations
 
@@ -58,9 +58,7 @@ class Survey:
         """Create the clients; nothing is sent yet. Raises ConfigurationError for fewer than two clusters."""
         names = [cluster.name for cluster in clusters]
         if len(set(names)) != len(names) or len(names) < _CLUSTERS_MIN:
-            message = (
-                f"--clusters: an audit compares at least two clusters with different names, got {', '.join(names)}"
-            )
+            message = f"expected at least two clusters with different names, got {', '.join(names)}"
             raise ConfigurationError(message)
         self._clients = {cluster.name: AdminClient(cluster.admin_url) for cluster in clusters}
         self._threads = ThreadPoolExecutor(len(names), thread_name_prefix="survey")

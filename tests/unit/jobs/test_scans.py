@@ -1,4 +1,4 @@
-"""The directory of an audit."""
+"""The directory of a job."""
 
 from __future__ import annotations
 
@@ -8,18 +8,18 @@ import pytest
 
 from magnetar.base.errors import ConfigurationError
 from magnetar.base.position import Position
-from magnetar.jobs.audit.records import Plan, Records
-from magnetar.jobs.audit.scanning import Piece
+from magnetar.jobs.pieces import Piece
+from magnetar.jobs.scans import Plan, Records
 
 if TYPE_CHECKING:
     from pathlib import Path
 
 TOPIC = "persistent://public/default/orders"
-SELECTION = {"topics": [TOPIC], "namespaces": list[str]()}
+SELECTION: dict[str, list[str]] = {"topics": [TOPIC], "namespaces": []}
 
 
 def opened(directory: Path, *clusters: str) -> Records:
-    return Records(directory, clusters or ("ewr", "jfk"), SELECTION)
+    return Records(directory, "audit", {"clusters": clusters or ("ewr", "jfk"), **SELECTION})
 
 
 def plan(end: int) -> Plan:
@@ -30,7 +30,7 @@ def plan(end: int) -> Plan:
     )
 
 
-def test_an_audit_that_did_not_end_is_continued_with_its_plan(tmp_path: Path) -> None:
+def test_a_job_that_did_not_end_is_continued_with_its_plan(tmp_path: Path) -> None:
     scan = opened(tmp_path / "state").begin(plan(9))
     found = opened(tmp_path / "state", "jfk", "ewr").unfinished
     assert found is not None
@@ -44,7 +44,7 @@ def test_an_audit_that_did_not_end_is_continued_with_its_plan(tmp_path: Path) ->
     assert opened(tmp_path / "state").unfinished is None
 
 
-def test_a_later_audit_begins_at_the_ends_of_the_earlier_ones(tmp_path: Path) -> None:
+def test_a_later_run_begins_at_the_ends_of_the_earlier_ones(tmp_path: Path) -> None:
     records = opened(tmp_path)
     for end in (9, 12):
         scan = records.begin(plan(end))
