@@ -112,7 +112,7 @@ def test_exactly_once_needs_deduplication(
     ("given", "reason"),
     [
         ({"colour": "red"}, "option colour"),
-        ({"deliveryGuarantee": "twice"}, "option deliveryguarantee"),
+        ({"deliveryGuarantee": "twice"}, "option deliveryGuarantee"),
         ({"pulsar.producer.compressionType": "RAR"}, "'RAR' is not one of NONE, LZ4"),
         ({"topic": ""}, "name the topic either"),
     ],

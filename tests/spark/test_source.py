@@ -143,7 +143,7 @@ def test_lost_entries_fail_the_query_unless_it_accepts_them(
     [
         ({}, "set one of the options topic, topics and topicsPattern"),
         ({"topic": "a", "colour": "red"}, "option colour"),
-        ({"topic": "a", "minPartitions": "none"}, "option minpartitions"),
+        ({"topic": "a", "minPartitions": "none"}, "option minPartitions"),
         ({"topic": "a", "startingOffsets": "soon"}, "option startingOffsets"),
         ({"topicsPattern": "public/default/["}, "option topicsPattern"),
     ],

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 class Options(BaseModel):
-    """Options of reads and writes. Spark's names of options ignore case, so the aliases are in lower case."""
+    """Options of reads and writes; the aliases are their names, which ignore case."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", populate_by_name=True)
 
@@ -25,8 +25,11 @@ class Options(BaseModel):
     @classmethod
     def of(cls, options: Mapping[str, str]) -> Self:
         """Return the options of ``option(…)``; raises ConfigurationError with the name of the option."""
+        names = [field.alias or name for name, field in cls.model_fields.items()]
+        spelling = {name.lower(): name for name in names}
+        given = {name.lower(): value for name, value in options.items() if name.lower() not in _OF_SPARK}
         try:
-            return cls(**{name.lower(): value for name, value in options.items() if name.lower() not in _OF_SPARK})
+            return cls(**{spelling.get(name, name): value for name, value in given.items()})
         except ValidationError as error:
             raise ConfigurationError("; ".join(map(_problem, error.errors()))) from None
 

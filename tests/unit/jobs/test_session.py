@@ -8,7 +8,7 @@ from magnetar.jobs.session import _reason
 def test_the_error_of_a_task_has_its_hint_and_no_stacks() -> None:
     text = """An exception was thrown
   File "/x/rows.py", line 3, in read
-magnetar.spark.read.planning.DataLostError: t: 3 entries were deleted
+magnetar.base.errors.DataLossError: t: 3 entries were deleted
 hint: use retention
 \tat org.apache.spark.Executor.run(Executor.scala:1)
 """

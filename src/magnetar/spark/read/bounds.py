@@ -5,14 +5,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, TypeVar
 
 from magnetar.base.errors import ConfigurationError
-from magnetar.spark.read.option_values import parse_offsets, parse_times
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from magnetar.base.position import Position
     from magnetar.spark.read.cluster import Cluster
-    from magnetar.spark.read.options import ReadOptions
+    from magnetar.spark.read.options import Offsets, ReadOptions, Times
 
     BoundT = TypeVar("BoundT", Position, int)
 
@@ -27,14 +26,14 @@ def ends_of(cluster: Cluster, options: ReadOptions, topics: Iterable[str]) -> di
     return _bounds(cluster, topics, "ending", options.ending_offsets, options.ending_time)
 
 
-def _bounds(cluster: Cluster, topics: Iterable[str], bound: str, offsets: str, time: str) -> dict[str, Position]:
+def _bounds(
+    cluster: Cluster, topics: Iterable[str], bound: str, offsets: Offsets, time: Times | None
+) -> dict[str, Position]:
     """Return the positions at the times of an option, or those of the option with offsets if there are no times."""
-    if time:
-        option = f"{bound}Time"
-        times = _for_each(topics, option, parse_times(option, time))
-        return {topic: cluster.position_at(topic, time_ms) for topic, time_ms in times.items()}
-    option = f"{bound}Offsets"
-    return _for_each(topics, option, parse_offsets(option, offsets))
+    if time is None:
+        return _for_each(topics, f"{bound}Offsets", offsets)
+    times = _for_each(topics, f"{bound}Time", time)
+    return {topic: cluster.position_at(topic, time_ms) for topic, time_ms in times.items()}
 
 
 def _for_each(topics: Iterable[str], option: str, given: BoundT | dict[str, BoundT]) -> dict[str, BoundT]:

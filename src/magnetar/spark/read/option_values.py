@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, TypeVar
 
-from magnetar.base.errors import ConfigurationError
 from magnetar.base.position import EARLIEST, LATEST, LONG_MAX, Position
 
 if TYPE_CHECKING:
@@ -19,35 +18,28 @@ _POSITIONS = 'earliest, latest or JSON such as {"persistent://t/n/topic": "5:0"}
 _TIMES = 'milliseconds since 1970, or JSON such as {"persistent://t/n/topic": 1700000000000}'
 
 
-def parse_offsets(option: str, text: str) -> Position | dict[str, Position]:
+def parse_offsets(text: str) -> Position | dict[str, Position]:
     """Parse ``earliest``, ``latest``, or a JSON object with one of them or ``ledger:entry`` by topic or partition.
 
-    Raises ConfigurationError with the option and the error.
+    Raises ValueError.
     """
-    return _NAMED[text] if text in _NAMED else _by_topic(option, text, _position, _POSITIONS)
+    return _NAMED[text] if text in _NAMED else _by_topic(text, _position, _POSITIONS)
 
 
-def parse_times(option: str, text: str) -> int | dict[str, int]:
-    """Parse milliseconds since the epoch, or a JSON object with them by topic or partition.
-
-    Raises ConfigurationError with the option and the error.
-    """
-    return int(text) if text.isdecimal() and text.isascii() else _by_topic(option, text, _time, _TIMES)
+def parse_times(text: str) -> int | dict[str, int]:
+    """Parse milliseconds since the epoch, or a JSON object with them by topic or partition; raises ValueError."""
+    return int(text) if text.isdecimal() and text.isascii() else _by_topic(text, _time, _TIMES)
 
 
-def _by_topic(option: str, text: str, parse: Parse[BoundT], form: str) -> dict[str, BoundT]:
+def _by_topic(text: str, parse: Parse[BoundT], form: str) -> dict[str, BoundT]:
     try:
         values = json.loads(text)
     except ValueError:
         values = None
     if not isinstance(values, dict):
-        message = f"option {option}: {text!r} is not {form}"
-        raise ConfigurationError(message)
-    try:
-        return {topic: parse(value) for topic, value in values.items()}
-    except ValueError as error:
-        message = f"option {option}: {error}"
-        raise ConfigurationError(message) from None
+        message = f"{text!r} is not {form}"
+        raise ValueError(message)  # noqa: TRY004 - of another form, as a text that is no JSON
+    return {topic: parse(value) for topic, value in values.items()}
 
 
 def _position(value: object) -> Position:

@@ -4,21 +4,25 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Annotated, Final, Self
 
-from pydantic import Field, model_validator
+from pydantic import Field, PlainValidator, model_validator
 
 from magnetar.base.errors import ConfigurationError
+from magnetar.base.position import EARLIEST, LATEST, Position
 from magnetar.spark.columns import Unit
 from magnetar.spark.options import Options
 from magnetar.spark.read.option_values import parse_offsets, parse_times
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
-_OF_BATCHES: Final = {"ending_offsets": "endingOffsets", "ending_time": "endingTime"}
-_OF_STREAMS: Final = {
-    "max_bytes_per_trigger": "maxBytesPerTrigger",
-    "max_messages_per_trigger": "maxMessagesPerTrigger",
-}
+_OF_BATCHES: Final = ("ending_offsets", "ending_time")
+_OF_STREAMS: Final = ("max_bytes_per_trigger", "max_messages_per_trigger")
+
+Offsets = Annotated[Position | dict[str, Position], PlainValidator(parse_offsets)]
+"""A position for all topics, or by topic or partition."""
+
+Times = Annotated[int | dict[str, int], PlainValidator(parse_times)]
+"""Milliseconds since the epoch for all topics, or by topic or partition."""
 
 
 class ReadOptions(Options):
@@ -27,37 +31,25 @@ class ReadOptions(Options):
     topic: str = ""
     topics: str = ""
     """Names of topics, separated by commas."""
-    topics_pattern: Annotated[str, Field(alias="topicspattern")] = ""
+    topics_pattern: Annotated[str, Field(alias="topicsPattern")] = ""
     """A regular expression for names of topics in one namespace, as ``persistent://public/default/orders-.*``."""
     unit: Unit = Unit.MESSAGE
     """The thing that a row holds."""
     decode: bool = False
     """Whether the values have the type of the topics' schema, instead of bytes."""
-    starting_offsets: Annotated[str, Field(alias="startingoffsets")] = "earliest"
-    starting_time: Annotated[str, Field(alias="startingtime")] = ""
-    """Instead of ``starting_offsets``: milliseconds since the epoch, also by topic."""
-    ending_offsets: Annotated[str, Field(alias="endingoffsets")] = "latest"
-    ending_time: Annotated[str, Field(alias="endingtime")] = ""
-    predefined_subscription: Annotated[str, Field(alias="predefinedsubscription")] = ""
+    starting_offsets: Annotated[Offsets, Field(alias="startingOffsets")] = EARLIEST
+    starting_time: Annotated[Times | None, Field(alias="startingTime")] = None
+    """Instead of ``starting_offsets``."""
+    ending_offsets: Annotated[Offsets, Field(alias="endingOffsets")] = LATEST
+    ending_time: Annotated[Times | None, Field(alias="endingTime")] = None
+    predefined_subscription: Annotated[str, Field(alias="predefinedSubscription")] = ""
     """A subscription at whose position a query starts, and which a streaming query moves."""
-    fail_on_data_loss: Annotated[bool, Field(alias="failondataloss")] = True
-    min_partitions: Annotated[int, Field(alias="minpartitions", ge=1)] = 1
-    max_bytes_per_trigger: Annotated[int | None, Field(alias="maxbytespertrigger", ge=1)] = None
+    fail_on_data_loss: Annotated[bool, Field(alias="failOnDataLoss")] = True
+    min_partitions: Annotated[int, Field(alias="minPartitions", ge=1)] = 1
+    max_bytes_per_trigger: Annotated[int | None, Field(alias="maxBytesPerTrigger", ge=1)] = None
     """Bytes of entries, as stored, of one batch of a stream."""
-    max_messages_per_trigger: Annotated[int | None, Field(alias="maxmessagespertrigger", ge=1)] = None
+    max_messages_per_trigger: Annotated[int | None, Field(alias="maxMessagesPerTrigger", ge=1)] = None
     """Messages of one batch of a stream."""
-
-    @classmethod
-    def of(cls, options: Mapping[str, str]) -> Self:
-        """Return the options; see Options."""
-        given = super().of(options)
-        parse_offsets("startingOffsets", given.starting_offsets)
-        parse_offsets("endingOffsets", given.ending_offsets)
-        if given.starting_time:
-            parse_times("startingTime", given.starting_time)
-        if given.ending_time:
-            parse_times("endingTime", given.ending_time)
-        return given
 
     @classmethod
     def of_batch(cls, options: Mapping[str, str]) -> Self:
@@ -83,10 +75,10 @@ class ReadOptions(Options):
                 raise ValueError(message)
         return self
 
-    def _without(self, names: Mapping[str, str], where: str) -> Self:
-        """Return these options; raises ConfigurationError if one of ``names`` was given."""
-        for field, name in names.items():
+    def _without(self, fields: Sequence[str], where: str) -> Self:
+        """Return these options; raises ConfigurationError if one of ``fields`` was given."""
+        for field in fields:
             if field in self.model_fields_set:
-                message = f"option {name} is for {where} only"
+                message = f"option {type(self).model_fields[field].alias} is for {where} only"
                 raise ConfigurationError(message)
         return self

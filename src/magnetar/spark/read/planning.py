@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from magnetar.base.errors import MagnetarError
+from magnetar.base.errors import DataLossError
 from magnetar.base.position import EARLIEST, LATEST, Position
 from magnetar.spark.read.ranges import Range, clipped, entries_in, tasks
 
@@ -17,10 +17,6 @@ if TYPE_CHECKING:
     Logs = Mapping[str, Log]
 
 
-class DataLostError(MagnetarError):
-    """Entries of a range are gone; the text names the topic and the positions."""
-
-
 def first_positions(starts: Mapping[str, Position], logs: Logs) -> dict[str, Position]:
     """Return where a query begins: after the mark-delete position of the subscription, else at the start."""
     return {topic: _after_mark_delete(logs[topic], start) for topic, start in starts.items()}
@@ -31,7 +27,7 @@ def ranges(
 ) -> list[Range]:
     """Return the ranges from ``starts`` to ``ends``, one per task; a topic without a start begins with its first entry.
 
-    Raises DataLostError.
+    Raises DataLossError.
     """
     wanted: dict[Range, Sequence[Ledger]] = {}
     for topic, end in ends.items():
@@ -56,7 +52,7 @@ def last_before(position: Position, ledgers: Sequence[Ledger]) -> Position | Non
 
 
 def check_start(topic: str, start: Position, log: Log) -> None:
-    """Raise DataLostError if entries from ``start`` on are gone, or may be gone.
+    """Raise DataLossError if entries from ``start`` on are gone, or may be gone.
 
     Entries before the mark-delete position of the subscription are not missing: this query acknowledged them.
     """
@@ -69,7 +65,7 @@ def check_start(topic: str, start: Position, log: Log) -> None:
 
 
 def check_complete(wanted: Range, ledgers: Sequence[Ledger]) -> None:
-    """Raise DataLostError if entries of a range are gone since it was planned."""
+    """Raise DataLossError if entries of a range are gone since it was planned."""
     held = entries_in(ledgers, wanted.start, wanted.end)
     if held < wanted.entries:
         gone = wanted.entries - held
@@ -77,9 +73,9 @@ def check_complete(wanted: Range, ledgers: Sequence[Ledger]) -> None:
         raise _lost(problem)
 
 
-def _lost(problem: str) -> DataLostError:
-    hint = "use a subscription or retention to keep them, or set failOnDataLoss=false to go on"
-    return DataLostError(f"{problem}\nhint: {hint}")
+def _lost(problem: str) -> DataLossError:
+    hint = "use a subscription or retention to keep them, or go on without them with failOnDataLoss=false"
+    return DataLossError(f"{problem}\nhint: {hint}")
 
 
 def _after_mark_delete(log: Log, default: Position) -> Position:

@@ -29,15 +29,15 @@ class WriteOptions(Options):
 
     topic: str = ""
     """The topic of all rows; without it, each row has its topic in the column ``__topic``."""
-    delivery_guarantee: Annotated[DeliveryGuarantee, Field(alias="deliveryguarantee")] = DeliveryGuarantee.EXACTLY_ONCE
-    batching_enabled: Annotated[bool, Field(alias="pulsar.producer.batchingenabled")] = True
+    delivery_guarantee: Annotated[DeliveryGuarantee, Field(alias="deliveryGuarantee")] = DeliveryGuarantee.EXACTLY_ONCE
+    batching_enabled: Annotated[bool, Field(alias="pulsar.producer.batchingEnabled")] = True
     batching_max_messages: Annotated[
-        int, Field(alias="pulsar.producer.batchingmaxmessages", ge=1, le=OPENED_BATCH_MESSAGES_MAX)
+        int, Field(alias="pulsar.producer.batchingMaxMessages", ge=1, le=OPENED_BATCH_MESSAGES_MAX)
     ] = 1_000
-    batching_max_bytes: Annotated[int, Field(alias="pulsar.producer.batchingmaxbytes", ge=1)] = 128 * 1024
+    batching_max_bytes: Annotated[int, Field(alias="pulsar.producer.batchingMaxBytes", ge=1)] = 128 * 1024
     """Bytes of the messages of a batch before compression. A larger message is a batch of its own."""
-    compression_type: Annotated[str, Field(alias="pulsar.producer.compressiontype")] = "NONE"
-    send_timeout_ms: Annotated[int, Field(alias="pulsar.producer.sendtimeoutms", ge=1)] = 30_000
+    compression_type: Annotated[str, Field(alias="pulsar.producer.compressionType")] = "NONE"
+    send_timeout_ms: Annotated[int, Field(alias="pulsar.producer.sendTimeoutMs", ge=1)] = 30_000
     """Time in which a broker must accept the producer, or answer an entry. It includes new connections."""
 
     @field_validator("compression_type")

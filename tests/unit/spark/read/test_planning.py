@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, cast
 
 import pytest
 
-from magnetar.base.errors import ConfigurationError
+from magnetar.base.errors import ConfigurationError, DataLossError
 from magnetar.base.position import EARLIEST, LATEST, Position
 from magnetar.spark.read.bounds import ends_of, starts_of
 from magnetar.spark.read.offsets import (
@@ -20,7 +20,6 @@ from magnetar.spark.read.offsets import (
 from magnetar.spark.read.option_values import parse_offsets
 from magnetar.spark.read.options import ReadOptions
 from magnetar.spark.read.planning import (
-    DataLostError,
     check_complete,
     check_start,
     end_of,
@@ -82,21 +81,21 @@ def test_bounds_are_found_by_time() -> None:
 @pytest.mark.parametrize("start", [Position(1, 0), Position(2, 7)])
 def test_deleted_entries_are_an_error_unless_they_are_accepted(start: Position) -> None:
     starts, ends = {ORDERS: start}, {ORDERS: Position(5, 1)}
-    with pytest.raises(DataLostError, match=f"orders begins at 3:0, after the start {start}"):
+    with pytest.raises(DataLossError, match=f"orders begins at 3:0, after the start {start}"):
         ranges(LOGS, options(), starts, ends)
     accepted = options(failOnDataLoss="false")
     assert ranges(LOGS, accepted, starts, ends) == [Range(ORDERS, start, Position(5, 1), 11)]
 
 
 def test_a_topic_whose_entries_are_all_gone_is_an_error() -> None:
-    with pytest.raises(DataLostError, match="empty has no entries at the start 7:0"):
+    with pytest.raises(DataLossError, match="empty has no entries at the start 7:0"):
         ranges(LOGS, options(), {EMPTY: Position(7, 0)}, {EMPTY: Position(7, 3)})
 
 
 def test_entries_that_were_deleted_after_the_plan_are_an_error() -> None:
     (planned,) = ranges(LOGS, options(), {}, {ORDERS: Position(5, 8)})
     check_complete(planned, [*LOGS[ORDERS].ledgers, Ledger(9, 4, 40)])
-    with pytest.raises(DataLostError, match="orders: 10 of 18 entries before 5:8 were deleted"):
+    with pytest.raises(DataLossError, match="orders: 10 of 18 entries before 5:8 were deleted"):
         check_complete(planned, LOGS[ORDERS].ledgers[1:])
 
 
@@ -127,7 +126,7 @@ def test_a_query_begins_after_what_the_subscription_acknowledged() -> None:
 def test_entries_that_the_subscription_acknowledged_are_not_missed(mark_delete: Position) -> None:
     ledgers = LOGS[ORDERS].ledgers
     check_start(ORDERS, Position(2, 9), Log(ledgers, mark_delete))
-    with pytest.raises(DataLostError):
+    with pytest.raises(DataLossError):
         check_start(ORDERS, Position(2, 9), Log(ledgers, Position(3, 0)))
 
 
@@ -155,8 +154,8 @@ def test_an_offset_states_the_tasks_of_its_batch() -> None:
 
 
 def test_offsets_of_options_are_json() -> None:
-    assert parse_offsets("startingOffsets", "earliest") == EARLIEST
-    assert parse_offsets("startingOffsets", '{"a": "latest", "b": "5:0"}') == {"a": LATEST, "b": Position(5, 0)}
+    assert parse_offsets("earliest") == EARLIEST
+    assert parse_offsets('{"a": "latest", "b": "5:0"}') == {"a": LATEST, "b": Position(5, 0)}
 
 
 @pytest.mark.parametrize("offset", ["5:3", {"next": "5:3"}, {"next": "5:3", "tasks": [7]}, {"next": "5", "tasks": []}])
