@@ -29,17 +29,16 @@ SparkLog = Annotated[Path | None, typer.Option(help="File of Spark's own output,
 
 
 def addresses_of(clusters: str) -> tuple[ClusterAddress, ...]:
-    """Return the addresses of clusters; raises as ``with_urls`` and ``addresses``."""
+    """Return the addresses of ``--clusters``; raises as ``with_urls`` and ``addresses``."""
     return addresses(with_urls(clusters))
 
 
 def address_of(cluster: str) -> ClusterAddress:
-    """Return the addresses of one cluster; raises as ``addresses_of``."""
-    found = addresses_of(cluster)
-    if len(found) != 1:
+    """Return the addresses of ``--cluster``; raises as ``addresses_of``, and ConfigurationError for several."""
+    if len(names(cluster)) != 1:
         message = f"--cluster: {cluster!r} is not one cluster"
         raise ConfigurationError(message)
-    return found[0]
+    return addresses(with_urls(cluster), "--cluster")[0]
 
 
 def stop_of_signals() -> threading.Event:

@@ -22,19 +22,20 @@ _NAME_AND_URL = re.compile(r"(.+?)=(https?://.+)", re.IGNORECASE)
 """A cluster name may contain equals signs."""
 
 
-def addresses(clusters: str) -> tuple[ClusterAddress, ...]:
+def addresses(clusters: str, option: str = "--clusters") -> tuple[ClusterAddress, ...]:
     """Parse ``name=admin URL,…``, and read the broker URL of each cluster from it, or from the others if it is down.
 
-    A cluster that is down must not prevent replication between the others. Raises ConfigurationError for an invalid
-    list, and ClusterUnreachableError if no reachable cluster knows the broker URL of a cluster.
+    A cluster that is down must not prevent replication between the others. Raises ConfigurationError with the name of
+    the option for an invalid list, and ClusterUnreachableError if no reachable cluster knows the broker URL of a
+    cluster.
     """
-    urls = dict(map(_name_and_url, clusters.split(",")))
+    urls = dict(_name_and_url(part, option) for part in clusters.split(","))
     found = []
     with contextlib.ExitStack() as clients:
         known = {name: clients.enter_context(admin_client(url)) for name, url in urls.items()}
         for name, url in urls.items():
             itself_first = [known[name], *(client for other, client in known.items() if other != name)]
-            found.append(ClusterAddress(name, _broker_url(name, itself_first), url))
+            found.append(ClusterAddress(name, _broker_url(name, itself_first, option), url))
     return tuple(found)
 
 
@@ -100,15 +101,15 @@ class AddressWatch(Watch):
         self.poll()
 
 
-def _name_and_url(part: str) -> tuple[str, str]:
+def _name_and_url(part: str, option: str) -> tuple[str, str]:
     match = _NAME_AND_URL.fullmatch(part.strip())
     if match is None:
-        message = f"--clusters: {part!r} is not of the form name=http://host:port"
+        message = f"{option}: {part!r} is not of the form name=http://host:port"
         raise ConfigurationError(message)
     return match[1], match[2]
 
 
-def _broker_url(name: str, clients: list[AdminClient]) -> str:
+def _broker_url(name: str, clients: list[AdminClient], option: str) -> str:
     """Return the URL from the first cluster that answers."""
     silence: ClusterUnreachableError | None = None
     for client in clients:
@@ -123,5 +124,5 @@ def _broker_url(name: str, clients: list[AdminClient]) -> str:
                 return str(broker_url)
     if silence is not None:
         raise silence
-    message = f"--clusters: no cluster knows the brokerServiceUrl of {name}\nhint: magnetar clusters update {name}"
+    message = f"{option}: no cluster knows the brokerServiceUrl of {name}\nhint: magnetar clusters update {name}"
     raise ConfigurationError(message)

@@ -172,7 +172,7 @@ def test_the_pipeline_of_systemd_gets_its_clusters_from_its_environment() -> Non
     variable, _, clusters = line.partition("=")
     assert list(misspelt_variables(app, {variable: clusters})) == []
     assert f"${{{variable}}}" in unit_file("magnetar-pipeline.service")["Service"]["ExecStart"][0]
-    assert [name for name, _ in map(_name_and_url, clusters.split(","))] == list(BROKERS)
+    assert [_name_and_url(part, "--clusters")[0] for part in clusters.split(",")] == list(BROKERS)
 
 
 def test_the_user_of_the_units_is_created() -> None:

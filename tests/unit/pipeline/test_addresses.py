@@ -78,6 +78,14 @@ def test_another_form_is_refused(records: Records) -> None:
         addresses.addresses("ewr")
 
 
+def test_the_option_is_named(records: Records) -> None:
+    with pytest.raises(ConfigurationError, match=r"^--cluster: 'ewr' is not of the form"):
+        addresses.addresses("ewr", "--cluster")
+    records["ewr"] = {}
+    with pytest.raises(ConfigurationError, match=r"^--cluster: no cluster knows"):
+        addresses.addresses("ewr=http://ewr:1", "--cluster")
+
+
 def watch(records: Records) -> addresses.AddressWatch:
     records["ewr"] = {"ewr": record("pulsar://ewr"), "jfk": record("pulsar://jfk-from-ewr")}
     records["jfk"] = {"ewr": record("pulsar://ewr"), "jfk": record("pulsar://jfk")}
