@@ -64,6 +64,7 @@ def archive(
     from magnetar.jobs.archive.settings import ArchiveSettings  # noqa: PLC0415 - Spark is heavy, and needs Java
     from magnetar.jobs.archive.writing import STEP  # noqa: PLC0415
     from magnetar.jobs.archive.writing import archive as write  # noqa: PLC0415
+    from magnetar.jobs.settings import SparkSettings  # noqa: PLC0415
 
     settings = ArchiveSettings(
         cluster=address_of(cluster),
@@ -73,9 +74,7 @@ def archive(
         interval_seconds=interval_seconds if continuous else None,
         subscription=subscription,
         fail_on_data_loss=fail_on_data_loss,
-        master=master,
-        work_dir=work_dir,
-        spark_log=spark_log,
+        spark=SparkSettings(master, work_dir, spark_log),
     )
     with progress("archive", (STEP,)) as tell, continued():
         report = write(settings, tell, stop_of_signals())

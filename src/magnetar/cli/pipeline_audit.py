@@ -62,6 +62,7 @@ def audit(
     from magnetar.jobs.audit.driver import audit as compare  # noqa: PLC0415 - Spark is heavy, and needs Java
     from magnetar.jobs.audit.outcome import STEPS  # noqa: PLC0415
     from magnetar.jobs.audit.settings import Settings  # noqa: PLC0415
+    from magnetar.jobs.settings import SparkSettings  # noqa: PLC0415
 
     settings = Settings(
         clusters=addresses_of(clusters),
@@ -70,9 +71,7 @@ def audit(
         state=state,
         findings=findings,
         settle_seconds=settle_seconds,
-        master=master,
-        work_dir=work_dir,
-        spark_log=spark_log,
+        spark=SparkSettings(master, work_dir, spark_log),
     )
     stop = stop_of_signals()
     try:

@@ -52,6 +52,7 @@ def restore(
     from magnetar.jobs.archive.restoring import STEP  # noqa: PLC0415 - Spark is heavy, and needs Java
     from magnetar.jobs.archive.restoring import restore as publish  # noqa: PLC0415
     from magnetar.jobs.archive.settings import RestoreSettings  # noqa: PLC0415
+    from magnetar.jobs.settings import SparkSettings  # noqa: PLC0415
 
     settings = RestoreSettings(
         cluster=address_of(cluster),
@@ -62,9 +63,7 @@ def restore(
         end_time=times[1],
         is_append=append,
         compression=_compression(compression),
-        master=master,
-        work_dir=work_dir,
-        spark_log=spark_log,
+        spark=SparkSettings(master, work_dir, spark_log),
     )
     with progress("restore", (STEP,)) as tell, continued():
         report = publish(settings, tell, stop_of_signals())

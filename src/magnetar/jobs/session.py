@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
     from pyspark.sql.streaming.query import StreamingQuery
 
+    from magnetar.jobs.settings import SparkSettings
+
 LOCAL_MASTER = "local[*]"
 
 _POLL_SECONDS = 0.5
@@ -46,9 +48,9 @@ class JobFailedError(MagnetarError):
 
 
 @contextmanager
-def batch_session(name: str, master: str | None, work_dir: Path, spark_log: Path | None) -> Iterator[SparkSession]:
-    """Start Spark, or connect to ``master``, for the block; see ``start_spark``."""
-    session = start_spark(name, master or LOCAL_MASTER, work_dir, spark_log, _SETTINGS)
+def batch_session(name: str, spark: SparkSettings, work_dir: Path) -> Iterator[SparkSession]:
+    """Start Spark, or connect to it, for the block; its files are in ``work_dir``. See ``start_spark``."""
+    session = start_spark(name, spark.master or LOCAL_MASTER, work_dir, spark.log, _SETTINGS)
     try:
         yield session
     finally:

@@ -77,9 +77,9 @@ def restore(settings: RestoreSettings, tell: Tell, stop: threading.Event) -> Res
     )
     paths = [str(one.path) for one in selection.files(found.files)]
     with (
-        WorkDirectory(settings.work_dir) as work,
+        WorkDirectory(settings.spark.work_dir) as work,
         AdminClient(options.admin_url) as admin,
-        batch_session("restore", settings.master, work.path, settings.spark_log) as session,
+        batch_session("restore", settings.spark, work.path) as session,
     ):
         for key, value in _SETTINGS.items():
             session.conf.set(key, value)

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
+
+from magnetar.jobs.settings import SparkSettings
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -28,9 +30,7 @@ class ArchiveSettings:
     """A subscription that follows the archive, so that brokers keep messages until they are archived."""
     fail_on_data_loss: bool = True
     """Whether the job fails if messages were deleted before they were archived."""
-    master: str | None = None
-    work_dir: Path | None = None
-    spark_log: Path | None = None
+    spark: SparkSettings = field(default_factory=SparkSettings)
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +51,4 @@ class RestoreSettings:
     is_append: bool = False
     """Whether topics that have messages already are accepted."""
     compression: str = "NONE"
-    master: str | None = None
-    work_dir: Path | None = None
-    spark_log: Path | None = None
+    spark: SparkSettings = field(default_factory=SparkSettings)

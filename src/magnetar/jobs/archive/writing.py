@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from magnetar.base.errors import DataLossError
+from magnetar.base.errors import ConfigurationError, DataLossError
 from magnetar.base.position import EARLIEST
 from magnetar.jobs.archive.advance import Advance
 from magnetar.jobs.archive.directory import Archive
 from magnetar.jobs.archive.report import ArchiveReport
 from magnetar.jobs.archive.rows import DAY, MESSAGES, TOPIC, with_partitions
 from magnetar.jobs.archive.schemas import fetched, versions_in
-from magnetar.jobs.session import batch_session, followed
+from magnetar.jobs.archive.source import in_terms_of_command, options_of
+from magnetar.jobs.session import JobFailedError, batch_session, followed
 from magnetar.pipeline.work_files import WorkDirectory
 from magnetar.spark import MagnetarDataSource
 from magnetar.spark.read.cluster import Cluster
@@ -46,13 +47,20 @@ def archive(settings: ArchiveSettings, tell: Tell, stop: threading.Event) -> Arc
 
     Raises MagnetarError, InterruptedJobError among them when ``stop`` is set before the end of an archive that has one.
     """
-    given = _source(settings)
+    try:
+        return _archived(settings, tell, stop)
+    except (ConfigurationError, JobFailedError) as error:
+        raise type(error)(in_terms_of_command(str(error))) from error
+
+
+def _archived(settings: ArchiveSettings, tell: Tell, stop: threading.Event) -> ArchiveReport:
+    given = options_of(settings)
     with Cluster(ReadOptions.of(given)) as cluster:
         logs = cluster.logs(cluster.topics())
     with (
         Archive(settings.directory, settings.cluster.name) as target,
-        WorkDirectory(settings.work_dir) as work,
-        batch_session("archive", settings.master, work.path, settings.spark_log) as session,
+        WorkDirectory(settings.spark.work_dir) as work,
+        batch_session("archive", settings.spark, work.path) as session,
     ):
         ends = target.ends()
         _check_growth(ends, logs)
@@ -67,22 +75,6 @@ def archive(settings: ArchiveSettings, tell: Tell, stop: threading.Event) -> Arc
 
         followed(query, stop, look, is_endless=settings.interval_seconds is not None)
     return ArchiveReport.of(settings.directory, advance)
-
-
-def _source(settings: ArchiveSettings) -> dict[str, str]:
-    """Return the options of the data source."""
-    given = {
-        "service.url": settings.cluster.broker_url,
-        "admin.url": settings.cluster.admin_url,
-        "failOnDataLoss": str(settings.fail_on_data_loss),
-    }
-    if settings.topics:
-        given["topics"] = ",".join(settings.topics)
-    if settings.topics_pattern:
-        given["topicsPattern"] = settings.topics_pattern
-    if settings.subscription:
-        given["predefinedSubscription"] = settings.subscription
-    return given
 
 
 def _started(

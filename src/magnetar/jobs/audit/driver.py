@@ -39,12 +39,12 @@ def audit(settings: Settings, tell: Tell, stop: threading.Event) -> Report:
         cluster.name: Options(service_url=cluster.broker_url, admin_url=cluster.admin_url)
         for cluster in settings.clusters
     }
-    with Survey(settings.clusters) as survey, WorkDirectory(settings.work_dir) as work:
+    with Survey(settings.clusters) as survey, WorkDirectory(settings.spark.work_dir) as work:
         chosen = survey.topics(settings.topics, settings.namespaces)
         selection = {"clusters": names, "topics": settings.topics, "namespaces": settings.namespaces}
         records = Records(settings.state or work.path / "state", "audit", selection)
         scan = records.unfinished or records.begin(_plan(survey, chosen, records))
-        with batch_session("audit", settings.master, work.path, settings.spark_log) as session:
+        with batch_session("audit", settings.spark, work.path) as session:
             read_parts(session, scan, partial(read_runs, urls), frames.RUNS_TYPE, partial(tell, Step.READING), stop)
             topics = sorted({topic for by_topic in records.ends.values() for topic in by_topic})
             logs = _logs(survey.bounds(topics), scan.plan, records)

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
+
+from magnetar.jobs.settings import SparkSettings
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -24,6 +26,4 @@ class Settings:
     """Directory of the findings as Parquet; it must not exist."""
     settle_seconds: float = 10.0
     """Time in which an acknowledgement arrives in all clusters."""
-    master: str | None = None
-    work_dir: Path | None = None
-    spark_log: Path | None = None
+    spark: SparkSettings = field(default_factory=SparkSettings)
