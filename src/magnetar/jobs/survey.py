@@ -51,6 +51,13 @@ class Subscribed(NamedTuple):
     """The other clusters that do not support exact progress."""
 
 
+class Skipped(NamedTuple):
+    """Damaged entries that a link skips by request of an operator; both positions are inclusive."""
+
+    first: Position
+    last: Position
+
+
 class Survey:
     """The admin APIs of all clusters; each has a thread of its own. Methods raise as AdminClient."""
 
@@ -102,6 +109,10 @@ class Survey:
     def delivered(self, topics: Topics) -> dict[str, dict[str, dict[str, Position] | None]]:
         """Return up to which position the links of each cluster and topic have delivered, by target."""
         return self._of_topics(topics, lambda client, topic: _delivered(client.topics.internal_stats(topic)))
+
+    def skipped(self, topics: Topics) -> dict[str, dict[str, dict[str, list[Skipped]] | None]]:
+        """Return the damaged entries that the links of each cluster and topic skip, by target."""
+        return self._of_topics(topics, lambda client, topic: _skipped(client.topics.stats(topic)))
 
     def subscriptions(self, topics: Topics) -> dict[str, dict[str, dict[str, Subscribed] | None]]:
         """Return the durable subscriptions by cluster and topic."""
@@ -180,6 +191,15 @@ def _delivered(stats: Json) -> dict[str, Position]:
         for name, cursor in stats["cursors"].items()
         for prefix in (REPLICATOR_PREFIX, FOREIGN_LINK_PREFIX)
         if name.startswith(prefix)
+    }
+
+
+def _skipped(stats: Json) -> dict[str, list[Skipped]]:
+    found = {target: each.get("skippedRanges") or () for target, each in stats["replication"].items()}
+    return {
+        target: [Skipped(*map(Position.parse, text.split(".."))) for text in ranges]
+        for target, ranges in found.items()
+        if ranges
     }
 
 

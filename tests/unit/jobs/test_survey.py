@@ -9,7 +9,7 @@ import pytest
 from magnetar.base.errors import ConfigurationError
 from magnetar.base.names import TopicName
 from magnetar.base.position import EARLIEST, Position
-from magnetar.jobs.survey import Subscribed, Survey, _bounds, _delivered, _subscribed
+from magnetar.jobs.survey import Skipped, Subscribed, Survey, _bounds, _delivered, _skipped, _subscribed
 from magnetar.pipeline.options import ClusterAddress
 
 TOPIC = TopicName.parse("persistent://public/default/orders")
@@ -86,3 +86,8 @@ def test_a_job_needs_two_clusters(names: list[str]) -> None:
     clusters = [ClusterAddress(name, "pulsar://127.0.0.1:1", "http://127.0.0.1:1") for name in names]
     with pytest.raises(ConfigurationError, match="at least two clusters with different names"):
         Survey(clusters)
+
+
+def test_skipped_ranges_include_both_ends() -> None:
+    found = _skipped({"replication": {"jfk": {"skippedRanges": ["5:7..5:9"]}, "lga": {}}})
+    assert found == {"jfk": [Skipped(Position(5, 7), Position(5, 9))]}

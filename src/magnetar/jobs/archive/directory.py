@@ -18,7 +18,6 @@ from __future__ import annotations
 
 import base64
 import json
-import os
 import re
 import shutil
 import uuid
@@ -30,6 +29,7 @@ from magnetar.base.errors import ConfigurationError, StorageError
 from magnetar.base.lock import DirectoryLock
 from magnetar.base.real import SystemFiles
 from magnetar.jobs.archive.contents import ArchivedFile, Contents, partition_of
+from magnetar.jobs.files import sync
 from magnetar.spark.read.offsets import decode_offsets
 
 if TYPE_CHECKING:
@@ -144,7 +144,7 @@ class Archive:
             assert form is not None, path.name
             final = path.with_name(f"{batch:010}-{int(form['task']):05}-{int(form['file']):03}.parquet")
             names.append((str(path.relative_to(self._staging)), str(final.relative_to(self._stage))))
-            _sync(path)
+            sync(path)
         commit = _Commit(self._query(), batch, tuple(names))
         fields = {"query": commit.query, "batch": commit.batch, "files": commit.files}
         write_again(SystemFiles(), self._own / "commit.json", json.dumps(fields).encode())
@@ -245,11 +245,3 @@ def _read_schemas(own: Path) -> Definitions:
         topic: {bytes.fromhex(version): base64.b64decode(schema) for version, schema in by_version.items()}
         for topic, by_version in found.items()
     }
-
-
-def _sync(path: Path) -> None:
-    descriptor = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)

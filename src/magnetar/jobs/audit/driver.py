@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 from magnetar.base.errors import ConfigurationError
 from magnetar.base.position import EARLIEST, Position
 from magnetar.jobs.audit import frames
-from magnetar.jobs.audit.comparing.windows import Log
+from magnetar.jobs.audit.comparing.windows import Gap, Log
+from magnetar.jobs.audit.joining import join
 from magnetar.jobs.audit.outcome import Conclusion, Step
 from magnetar.jobs.audit.scanning import read_runs
 from magnetar.jobs.reading import plan_of, read_parts
@@ -20,13 +21,13 @@ from magnetar.spark.options import Options
 
 if TYPE_CHECKING:
     import threading
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from magnetar.jobs.audit.outcome import Tell
     from magnetar.jobs.audit.report import Report
     from magnetar.jobs.audit.settings import Settings
-    from magnetar.jobs.scans import Plan
-    from magnetar.jobs.survey import Bounds
+    from magnetar.jobs.scans import Ends, Plan
+    from magnetar.jobs.survey import Skipped
 
 
 def audit(settings: Settings, tell: Tell, stop: threading.Event) -> Report:
@@ -42,15 +43,19 @@ def audit(settings: Settings, tell: Tell, stop: threading.Event) -> Report:
     with Survey(settings.clusters) as survey, WorkDirectory(settings.spark.work_dir) as work:
         chosen = survey.topics(settings.topics, settings.namespaces)
         selection = {"clusters": names, "topics": settings.topics, "namespaces": settings.namespaces}
-        records = Records(settings.state or work.path / "state", "audit", selection)
-        scan = records.unfinished or records.begin(_plan(survey, chosen, records))
-        with batch_session("audit", settings.spark, work.path) as session:
+        with (
+            Records(settings.state or work.path / "state", "audit", selection) as records,
+            batch_session("audit", settings.spark, work.path) as session,
+        ):
+            scan = records.unfinished or records.begin(_plan(survey, chosen, records))
             read_parts(session, scan, partial(read_runs, urls), frames.RUNS_TYPE, partial(tell, Step.READING), stop)
             topics = sorted({topic for by_topic in records.ends.values() for topic in by_topic})
-            logs = _logs(survey.bounds(topics), scan.plan, records)
+            logs = _logs(survey, topics, scan.plan, records.ends)
             conclusion = Conclusion(session, records, logs, urls, work.path)
             report = conclusion.report(survey, settings, tell, stop)
-        scan.finish()
+            scan.finish()
+            if len(records.scans) > 1:
+                join(conclusion.runs, records, logs, stop)
     return report
 
 
@@ -64,17 +69,34 @@ def _plan(survey: Survey, topics: list[str], records: Records) -> Plan:
     return plan
 
 
-def _logs(bounds: Mapping[str, Mapping[str, Bounds | None]], plan: Plan, records: Records) -> dict[str, dict[str, Log]]:
-    """Return the logs by topic and cluster; ``bounds`` are those after the entries were read."""
+def _logs(survey: Survey, topics: list[str], plan: Plan, ends: Ends) -> dict[str, dict[str, Log]]:
+    """Return the logs by topic and cluster, after their entries were read up to ``ends``."""
     found: dict[str, dict[str, Log]] = {}
-    ends = records.ends
-    for cluster, by_topic in bounds.items():
+    skipped = survey.skipped(topics)
+    for cluster, by_topic in survey.bounds(topics).items():
         for topic, bound in by_topic.items():
             end = ends.get(cluster, {}).get(topic, EARLIEST)
             delivered = plan.delivered.get(cluster, {}).get(topic, {})
             found.setdefault(topic, {})[cluster] = (
                 Log(end=end, head=Position(end.ledger_id + 1, 0), trimmed={}, delivered=delivered)
                 if bound is None
-                else Log(exists=True, end=end, head=bound.head, trimmed=bound.trimmed, delivered=delivered)
+                else Log(
+                    exists=True,
+                    end=end,
+                    head=bound.head,
+                    trimmed=bound.trimmed,
+                    delivered=delivered,
+                    skipped=_gaps(skipped[cluster][topic] or {}),
+                )
             )
     return found
+
+
+def _gaps(skipped: Mapping[str, Sequence[Skipped]]) -> dict[str, tuple[Gap, ...]]:
+    return {
+        target: tuple(
+            Gap(Position(first.ledger_id, first.entry_id - 1), Position(last.ledger_id, last.entry_id + 1))
+            for first, last in ranges
+        )
+        for target, ranges in skipped.items()
+    }

@@ -172,5 +172,28 @@ def of_buckets(found: DataFrame, runs: DataFrame) -> DataFrame:
     return found.withColumn("bucket", _bucket()).join(keys, list(_BUCKET_KEY), "left_semi").drop("bucket")
 
 
+def stored(runs: DataFrame, trimmed: Mapping[tuple[str, str], Position]) -> DataFrame:
+    """Return the runs that are not before a position by topic and origin, up to which no cluster stores entries."""
+    return _after(trimmed, runs, _last_entry())
+
+
+def stored_findings(found: DataFrame, trimmed: Mapping[tuple[str, str], Position]) -> DataFrame:
+    """Return findings about single entries like ``stored``."""
+    return _after(trimmed, found, f.col("origin_entry"))
+
+
+def stored_signatures(checked: DataFrame, trimmed: Mapping[tuple[str, str], Position]) -> DataFrame:
+    """Return signatures of buckets like ``stored``."""
+    return _after(trimmed, checked, (f.col("bucket") + 1) * BUCKET - 1)
+
+
+def _after(trimmed: Mapping[tuple[str, str], Position], table: DataFrame, last: Column) -> DataFrame:
+    rows = [(*key, *position) for key, position in trimmed.items()]
+    bounds = table.sparkSession.createDataFrame(rows, "topic string, origin string, through_ledger long, through long")
+    ledger, through = f.col("origin_ledger"), f.col("through_ledger")
+    is_after = (ledger > through) | ((ledger == through) & (last > f.col("through")))
+    return table.join(f.broadcast(bounds), ["topic", "origin"]).filter(is_after).select(*table.columns)
+
+
 def _bucket() -> Column:
     return f.floor(f.col("origin_entry") / BUCKET).cast("bigint")

@@ -65,7 +65,8 @@ class Conclusion:
         self._work = work
         parts = [str(part) for part in records.parts()]
         read = session.read.schema(frames.RUNS_TYPE)
-        self._runs = read.parquet(*parts) if parts else session.createDataFrame([], frames.RUNS_TYPE)
+        self.runs = read.parquet(*parts) if parts else session.createDataFrame([], frames.RUNS_TYPE)
+        """All runs."""
 
     def report(self, survey: Survey, settings: Settings, tell: Tell, stop: threading.Event) -> Report:
         """Compare entries and acknowledgements; raises as ``audit``."""
@@ -90,8 +91,8 @@ class Conclusion:
 
     def _compared(self) -> DataFrame:
         """Compare the runs; return findings and tallies."""
-        held = frames.held_in(self._runs)
-        outcome = frames.compared(self._runs, held, self._logs).unionByName(frames.reordered(self._runs))
+        held = frames.held_in(self.runs)
+        outcome = frames.compared(self.runs, held, self._logs).unionByName(frames.reordered(self.runs))
         return self._stored("outcome", outcome)
 
     def _contents(self, outcome: DataFrame) -> DataFrame:
@@ -99,13 +100,13 @@ class Conclusion:
 
         Buckets that an earlier run has checked with the same runs keep its findings.
         """
-        checked = [place for scan in self._earlier if (place := _checked(scan)).exists()]
+        checked = [place for scan in self._earlier if (place := checked_in(scan)).exists()]
         differing = outcome.filter(f.col("kind") == Tally.DIFFERS.value)
         wanted = self._stored("differing", frames.buckets_to_check(outcome, checked))
-        frames.contents(wanted, self._urls).write.mode("overwrite").parquet(str(_altered(self._scan)))
-        frames.signatures(wanted).write.mode("overwrite").parquet(str(_checked(self._scan)))
-        places = [place for scan in self._earlier if (place := _altered(scan)).exists()]
-        known = self._session.read.schema(frames.FINDINGS_TYPE).parquet(*map(str, [*places, _altered(self._scan)]))
+        frames.contents(wanted, self._urls).write.mode("overwrite").parquet(str(altered_in(self._scan)))
+        frames.signatures(wanted).write.mode("overwrite").parquet(str(checked_in(self._scan)))
+        places = [place for scan in self._earlier if (place := altered_in(scan)).exists()]
+        known = self._session.read.schema(frames.FINDINGS_TYPE).parquet(*map(str, [*places, altered_in(self._scan)]))
         return frames.of_buckets(known, differing).dropDuplicates()
 
     def _acknowledgements(
@@ -154,7 +155,7 @@ class Conclusion:
         tables = [pa.Table.from_pylist(rows, FINDINGS)]
         if exported:
             with stoppable(self._session, stop):
-                tables.append(frames.acknowledgements(self._runs, exported).toArrow().cast(FINDINGS))
+                tables.append(frames.acknowledgements(self.runs, exported).toArrow().cast(FINDINGS))
         return pa.concat_tables(tables)
 
     def _report(self, outcome: DataFrame, place: Path, compared: int, excluded: Sequence[NotCompared]) -> Report:
@@ -185,12 +186,12 @@ class Conclusion:
         return self._session.createDataFrame(table, frames.FINDINGS_TYPE)
 
 
-def _checked(scan: Scan) -> Path:
+def checked_in(scan: Scan) -> Path:
     """Return the place of the buckets whose entries were compared one by one."""
     return scan.directory / "checked"
 
 
-def _altered(scan: Scan) -> Path:
+def altered_in(scan: Scan) -> Path:
     """Return the place of the findings about their contents."""
     return scan.directory / "altered"
 

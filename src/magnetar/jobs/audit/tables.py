@@ -27,6 +27,8 @@ class Kind(StrEnum):
 
     LOST = "lost"
     """The cluster does not have the entries."""
+    SKIPPED = "skipped"
+    """The cluster does not have the entries, because an operator let the link skip them: they are damaged."""
     REPEATED = "repeated"
     """The cluster has the entries more than once; ``ledger`` and ``entry`` are the place of the later ones."""
     REORDERED = "reordered"

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from magnetar.base.position import EARLIEST, Position
 from magnetar.jobs.audit.comparing.entries import altered, compare
 from magnetar.jobs.audit.comparing.order import misplaced
-from magnetar.jobs.audit.comparing.windows import windows
+from magnetar.jobs.audit.comparing.windows import Gap, windows
 from magnetar.jobs.audit.tables import BUCKET, CHUNK, ENTRIES, Kind, Tally
 from tests.unit.jobs.audit.logs import (
     TOPIC,
@@ -180,6 +180,19 @@ def test_an_entry_that_its_own_cluster_lacks_is_lost_there() -> None:
     lost = runs_of_logs({"jfk": logs["jfk"][6:7]}, LEDGERS)
     (row,) = compare(lost, expected).to_pylist()
     assert (row["kind"], row["cluster"], row["origin_entry"]) == (Kind.LOST, "ewr", 5)
+
+
+def test_a_missing_entry_that_the_link_skips_is_skipped_and_others_are_lost() -> None:
+    logs = replicated()
+    del logs["jfk"][20:24]
+    known = described(logs, LEDGERS, {})
+    known["ewr"] = replace(known["ewr"], skipped={"jfk": (Gap(Position(10, 20), Position(10, 23)),)})
+    rows = compare(runs_of_logs(logs, LEDGERS), windows("ewr", known, held_of("ewr", logs))).to_pylist()
+    assert findings(rows) == [
+        (Kind.LOST, "jfk", "10:20", 1),
+        (Kind.LOST, "jfk", "10:23", 1),
+        (Kind.SKIPPED, "jfk", "10:21", 2),
+    ]
 
 
 @pytest.mark.parametrize("behind", [1, 17, COUNT])

@@ -2,12 +2,24 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
 
-from magnetar.base.position import EARLIEST, Position
-from magnetar.jobs.audit.comparing.windows import EXPECTED, IN_FLIGHT, NOT_COMPARABLE, Gap, Held, Log, Window, windows
+from magnetar.base.position import EARLIEST, LATEST, Position
+from magnetar.jobs.audit.comparing.windows import (
+    EXPECTED,
+    IN_FLIGHT,
+    NOT_COMPARABLE,
+    SKIPPED,
+    Gap,
+    Held,
+    Log,
+    Window,
+    trimmed_everywhere,
+    windows,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -64,6 +76,28 @@ def test_entries_before_the_start_of_a_link_are_not_comparable() -> None:
     assert states == [EXPECTED, NOT_COMPARABLE, NOT_COMPARABLE, EXPECTED]
     held = {"jfk": Held(Position(10, 5), Position(10, 30), (Gap(EARLIEST, Position(10, 5)),))}
     assert [state(of_jfk(held=held), 10, entry) for entry in (0, 4, 5)] == [NOT_COMPARABLE, NOT_COMPARABLE, EXPECTED]
+
+
+def test_entries_that_the_link_skips_are_told_apart_unless_the_target_trimmed_them() -> None:
+    source = replace(
+        SOURCE, skipped={"jfk": (Gap(Position(10, 7), Position(10, 10)),), "lga": (Gap(EARLIEST, LATEST),)}
+    )
+    states = [state(of_jfk(source), 10, entry) for entry in (7, 8, 9, 10)]
+    assert states == [EXPECTED, SKIPPED, SKIPPED, EXPECTED]
+    assert [state(of_jfk(source), ledger, 8) for ledger in (9, 11)] == [EXPECTED, IN_FLIGHT]
+    target = replace(TARGET, trimmed={"ewr": Position(10, 8)})
+    assert [state(of_jfk(source, target), 10, entry) for entry in (8, 9)] == [NOT_COMPARABLE, SKIPPED]
+
+
+def test_what_every_cluster_has_trimmed_is_the_least_of_all() -> None:
+    source = replace(SOURCE, head=Position(10, 9))
+    target = replace(TARGET, trimmed={"ewr": Position(10, 3)})
+    assert trimmed_everywhere("ewr", {"ewr": source, "jfk": target}) == Position(10, 3)
+    assert trimmed_everywhere("ewr", {"ewr": replace(source, head=Position(10, 2)), "jfk": target}) == Position(10, 1)
+    assert trimmed_everywhere("ewr", {"ewr": source, "jfk": TARGET}) == EARLIEST
+    assert trimmed_everywhere("ewr", {"ewr": source, "jfk": replace(TARGET, trimmed=None)}) == EARLIEST
+    assert trimmed_everywhere("ewr", {"ewr": source, "jfk": Log()}) == Position(10, 8)
+    assert trimmed_everywhere("ewr", {"ewr": Log(), "jfk": Log()}) == LATEST
 
 
 @pytest.mark.parametrize(("exists", "newer"), [(True, IN_FLIGHT), (False, NOT_COMPARABLE)])

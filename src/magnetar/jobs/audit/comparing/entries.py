@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 
 from magnetar.jobs.audit.comparing.chunks import Chunk, stretches
-from magnetar.jobs.audit.comparing.windows import EXPECTED, IN_FLIGHT, NOT_COMPARABLE
+from magnetar.jobs.audit.comparing.windows import EXPECTED, IN_FLIGHT, NOT_COMPARABLE, SKIPPED
 from magnetar.jobs.audit.tables import BUCKET, FINDINGS, Kind, Tally
 
 if TYPE_CHECKING:
@@ -37,12 +37,13 @@ def compare(runs: pa.Table, expected: Sequence[Window]) -> pa.Table:
 
 
 def _of_window(chunk: Chunk, window: Window) -> Iterator[Row]:
-    """Yield lost entries, and the number of entries by state."""
+    """Yield lost and skipped entries, and the number of entries by state."""
     is_held = chunk.copies_in(window.cluster) > 0
     states = window.states(chunk.origin_ledger, chunk.first, chunk.first + chunk.size)
     is_missing = (chunk.holders > 0) & ~is_held & chunk.is_meant_for(window.cluster)
-    for start, stop in stretches(is_missing & (states == EXPECTED)):
-        yield chunk.row(Kind.LOST, window.cluster, start, stop - start)
+    for kind, state in ((Kind.LOST, EXPECTED), (Kind.SKIPPED, SKIPPED)):
+        for start, stop in stretches(is_missing & (states == state)):
+            yield chunk.row(kind, window.cluster, start, stop - start)
     counts = {
         Tally.COMPARED: is_held & (chunk.holders > 1),
         Tally.IN_FLIGHT: is_missing & (states == IN_FLIGHT),

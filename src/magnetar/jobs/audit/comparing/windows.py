@@ -2,7 +2,8 @@
 
 A link sends the entries of its cluster in order. So an entry is lost if the target has a later one of the same origin,
 or if the link says that it has delivered a later one. Newer entries are in flight. Entries that were trimmed in the
-target, or that a link declared that it will not carry, are not comparable.
+target, or that a link declared that it will not carry, are not comparable. Entries that an operator let the link skip,
+because they are damaged, are told apart from lost ones.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
 NOT_COMPARABLE = 0
 EXPECTED = 1
 IN_FLIGHT = 2
+SKIPPED = 3
 
 
 class Gap(NamedTuple):
@@ -40,6 +42,8 @@ class Window(NamedTuple):
     is_fed: bool
     """Whether newer entries are on their way; otherwise no link brings them."""
     gaps: tuple[Gap, ...] = ()
+    skipped: tuple[Gap, ...] = ()
+    """Damaged entries that the link skips by request of an operator."""
 
     def states(self, ledger_id: int, first: int, stop: int) -> NDArray[np.int8]:
         """Return the states of the entries ``first`` up to and without ``stop`` of a ledger of the origin."""
@@ -47,10 +51,17 @@ class Window(NamedTuple):
         states[: _through(self.after, ledger_id, first, stop)] = NOT_COMPARABLE
         states[_through(self.through, ledger_id, first, stop) :] = IN_FLIGHT if self.is_fed else NOT_COMPARABLE
         for gap in self.gaps:
-            end = Position(gap.before.ledger_id, gap.before.entry_id - 1)
-            begin = _through(gap.after, ledger_id, first, stop)
-            states[begin : _through(end, ledger_id, first, stop)] = NOT_COMPARABLE
+            states[_within(gap, ledger_id, first, stop)] = NOT_COMPARABLE
+        for gap in self.skipped:
+            part = states[_within(gap, ledger_id, first, stop)]
+            part[part != NOT_COMPARABLE] = SKIPPED
         return states
+
+
+def _within(gap: Gap, ledger_id: int, first: int, stop: int) -> slice:
+    """Return which of the entries ``first`` up to and without ``stop`` are in a gap."""
+    end = Position(gap.before.ledger_id, gap.before.entry_id - 1)
+    return slice(_through(gap.after, ledger_id, first, stop), _through(end, ledger_id, first, stop))
 
 
 def _through(position: Position, ledger_id: int, first: int, stop: int) -> int:
@@ -73,6 +84,8 @@ class Log:
     """Newest trimmed entry by origin; None if the cluster does not tell."""
     delivered: Mapping[str, Position] = field(default_factory=dict)
     """By target, the position up to which a link had delivered before the ends of all logs were taken."""
+    skipped: Mapping[str, tuple[Gap, ...]] = field(default_factory=dict)
+    """By target, damaged entries that a link skips by request of an operator."""
 
 
 class Held(NamedTuple):
@@ -97,19 +110,39 @@ def windows(origin: str, logs: Mapping[str, Log], held: Mapping[str, Held]) -> l
     ]
 
 
+def trimmed_everywhere(origin: str, logs: Mapping[str, Log]) -> Position:
+    """Return the newest position of ``origin`` that no cluster stores any more, EARLIEST if there is none.
+
+    LATEST if no cluster has the topic.
+    """
+    return min(_trimmed(cluster, log, origin) for cluster, log in logs.items())
+
+
+def _trimmed(cluster: str, log: Log, origin: str) -> Position:
+    if not log.exists:
+        return LATEST
+    if cluster == origin:
+        return _before_head(log)
+    return EARLIEST if log.trimmed is None else log.trimmed.get(origin, EARLIEST)
+
+
+def _before_head(log: Log) -> Position:
+    return Position(log.head.ledger_id, log.head.entry_id - 1)
+
+
 def _of_origin(cluster: str, log: Log) -> Window:
     """Return the window of the cluster that published the entries; another one may have newer ones than were read."""
-    before_head = Position(log.head.ledger_id, log.head.entry_id - 1)
-    return Window(cluster, before_head, log.end, is_fed=log.exists)
+    return Window(cluster, _before_head(log), log.end, is_fed=log.exists)
 
 
 def _of_target(cluster: str, log: Log, source: Log | None, origin: str, held: Mapping[str, Held]) -> Window:
     mine = held.get(cluster, NOTHING)
     delivered = EARLIEST if source is None else source.delivered.get(cluster, EARLIEST)
+    skipped = () if source is None else source.skipped.get(cluster, ())
     is_fed = source is None or cluster in source.delivered
     newest = max(mine.newest, delivered)
     if log.trimmed is None:  # older entries may have been trimmed
         after = Position(mine.oldest.ledger_id, mine.oldest.entry_id - 1)
-        return Window(cluster, after, newest, is_fed, mine.starts)
+        return Window(cluster, after, newest, is_fed, mine.starts, skipped)
     after = log.trimmed.get(origin, EARLIEST)
-    return Window(cluster, after, max(newest, after), is_fed, mine.starts)
+    return Window(cluster, after, max(newest, after), is_fed, mine.starts, skipped)
