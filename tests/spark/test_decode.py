@@ -10,6 +10,7 @@ from pulsar.schema import AvroSchema, JsonSchema, ProtobufNativeSchema, Record, 
 from pulsar.schema import Integer as Int
 from pyspark.errors import AnalysisException, PySparkException
 
+from magnetar.schema.key_value import joined
 from magnetar.wire.proto import pulsar_api_pb2 as pb
 from tests.kit.messages import publish
 from tests.spark.queries import addresses, read, run_stream
@@ -74,6 +75,24 @@ def test_protobuf_values_are_structs(spark: SparkSession, broker: Broker, client
     send(client, topic, [sent], schema=ProtobufNativeSchema(pb.KeyValue))
     (row,) = read(spark, broker, topic=topic, decode="true").select("value.*").collect()
     assert row.asDict() == {"key": "colour", "value": "red"}
+
+
+@pytest.mark.parametrize("encoding", ["INLINE", "SEPARATED"])
+def test_key_value_is_a_struct(
+    spark: SparkSession, broker: Broker, client: pulsar.Client, topic: str, encoding: str
+) -> None:
+    parts = {"key.schema.type": "STRING", "value.schema.type": "JSON", "kv.encoding.type": encoding}
+    definition = {"type": "record", "name": "Order", "fields": [{"name": "id", "type": "int"}]}
+    text = json.dumps({"key": "", "value": definition})
+    schema = {"type": "KEY_VALUE", "schema": text, "properties": parts}
+    broker.rest.post(f"schemas/{topic.partition('://')[2]}/schema", schema)
+    value = b'{"id": 7}'
+    payload = joined(b"EWR", value) if encoding == "INLINE" else value
+    producer = client.create_producer(topic)
+    producer.send(payload, partition_key="EWR" if encoding == "SEPARATED" else None)
+    frame = read(spark, broker, topic=topic, decode="true")
+    assert frame.schema["value"].dataType.simpleString() == "struct<key:string,value:struct<id:int>>"
+    assert frame.select("value.key", "value.value.id").collect() == [("EWR", 7)]
 
 
 def test_values_of_topics_with_one_type_are_read_together(

@@ -2,7 +2,7 @@
 
 The definition holds those of the key and the value, each behind its length in four bytes, big-endian. The length -1
 stands for an absent definition. The types are in the properties, as Pulsar's clients write them. Only clients interpret
-whether keys are encoded inline in the payload or separated from it (``kv.encoding.type``).
+whether keys are inline in the payload, which has the same form, or separated from it (``kv.encoding.type``).
 """
 
 from __future__ import annotations
@@ -18,24 +18,42 @@ from magnetar.schema.info import SchemaInfo, SchemaType
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+_ENCODING: Final = "kv.encoding.type"
+_SEPARATED: Final = "SEPARATED"
 _LENGTH = struct.Struct(">i")
+_ABSENT: Final = -1
 _PARTS: Final = ("key", "value")
 _JSON_TYPES: Final = (SchemaType.AVRO, SchemaType.JSON, SchemaType.PROTOBUF, SchemaType.PROTOBUF_NATIVE)
 
 
 def parts_of(info: SchemaInfo) -> tuple[SchemaInfo, SchemaInfo]:
     """Return the schemas of key and value; raises InvalidSchemaError."""
-    key, rest = _take(info.data)
+    try:
+        key, value = split(info.data)
+    except ValueError as error:
+        message = f"the key/value definition {error}"
+        raise InvalidSchemaError(message) from None
+    return _part("key", key or b"", info.properties), _part("value", value or b"", info.properties)
+
+
+def is_separated(info: SchemaInfo) -> bool:
+    """Return whether payloads have values only, and the keys are those of the messages."""
+    return info.properties.get(_ENCODING) == _SEPARATED
+
+
+def joined(key: bytes | None, value: bytes | None) -> bytes:
+    """Return the definition that holds two definitions, or the payload with an inline key."""
+    return _with_length(key) + _with_length(value)
+
+
+def split(data: bytes) -> tuple[bytes | None, bytes | None]:
+    """Return what ``joined`` has joined; raises ValueError with the rest of a sentence."""
+    key, rest = _take(data)
     value, rest = _take(rest)
     if rest:
-        message = "the key/value definition has bytes behind the value's definition"
-        raise InvalidSchemaError(message)
-    return _part("key", key, info.properties), _part("value", value, info.properties)
-
-
-def joined(key: bytes, value: bytes) -> bytes:
-    """Return the definition that holds two definitions."""
-    return b"".join((_LENGTH.pack(len(key)), key, _LENGTH.pack(len(value)), value))
+        message = "has bytes behind the value"
+        raise ValueError(message)
+    return key, value
 
 
 def to_text(info: SchemaInfo) -> str:
@@ -77,15 +95,19 @@ def _json(value: object, separators: tuple[str, str]) -> str:
     return text
 
 
-def _take(data: bytes) -> tuple[bytes, bytes]:
-    """Split the first definition off."""
+def _with_length(part: bytes | None) -> bytes:
+    return _LENGTH.pack(_ABSENT) if part is None else _LENGTH.pack(len(part)) + part
+
+
+def _take(data: bytes) -> tuple[bytes | None, bytes]:
+    """Split the first part off."""
     if len(data) >= _LENGTH.size:
         (length,) = _LENGTH.unpack_from(data)
         end = _LENGTH.size + max(length, 0)
-        if length >= -1 and end <= len(data):
-            return data[_LENGTH.size : end], data[end:]
-    message = "the key/value definition ends before both its parts do"
-    raise InvalidSchemaError(message)
+        if length >= _ABSENT and end <= len(data):
+            return None if length == _ABSENT else data[_LENGTH.size : end], data[end:]
+    message = "ends before both its parts do"
+    raise ValueError(message)
 
 
 def _part(name: str, data: bytes, properties: Mapping[str, str]) -> SchemaInfo:

@@ -13,6 +13,7 @@ from magnetar.base.errors import AdminError, ConfigurationError, InvalidTopicNam
 from magnetar.base.names import NamespaceName, TopicName
 from magnetar.base.position import Position
 from magnetar.schema.info import SchemaInfo, SchemaType
+from magnetar.schema.key_value import from_text
 from magnetar.spark.read.ranges import Ledger, Log
 
 if TYPE_CHECKING:
@@ -69,7 +70,7 @@ class Cluster:
             if version is None and error.status is HTTPStatus.NOT_FOUND:
                 return SchemaInfo(SchemaType.NONE)
             raise
-        return SchemaInfo(SchemaType[found["type"]], found["data"].encode())
+        return _schema_in(found)
 
     def position_at(self, topic: str, time_ms: int) -> Position:
         """Return the position of the first entry in the log that was published at ``time_ms`` or later.
@@ -114,6 +115,12 @@ class Cluster:
     def _partitions(self, name: TopicName) -> list[TopicName]:
         count = 0 if name.partition_index >= 0 else self._admin.topics.partitions(name)
         return [name.partition(index) for index in range(count)] or [name]
+
+
+def _schema_in(answer: Json) -> SchemaInfo:
+    kind, text = SchemaType[answer["type"]], answer["data"]
+    data = from_text(text) if kind is SchemaType.KEY_VALUE else text.encode()
+    return SchemaInfo(kind, data, answer["properties"])
 
 
 def ledgers_in(stats: Json) -> list[Ledger]:

@@ -21,6 +21,7 @@ from pyspark.sql.types import StructType
 from magnetar.base.errors import ConfigurationError, RemoteProtocolError
 from magnetar.base.position import Position
 from magnetar.schema.info import SchemaInfo, SchemaType, version_to_bytes
+from magnetar.schema.key_value import joined
 from magnetar.schema.protobuf_native import root_descriptor
 from magnetar.spark import columns
 from magnetar.spark.read.batches.messages import Stored, parse
@@ -48,6 +49,11 @@ def decoded(current: SchemaInfo, payload: bytes, version: int | None = None, *wr
     decoder = Decoder(current, lambda number: written[number])
     value = decoder.value(payload, b"" if version is None else version_to_bytes(version))
     return pa.array([value], to_arrow_type(decoder.kind, timezone="UTC")).to_pylist()[0]
+
+
+def key_value(key: SchemaInfo, value: SchemaInfo, encoding: str = "INLINE") -> SchemaInfo:
+    types = {"key.schema.type": key.type.name, "value.schema.type": value.type.name}
+    return SchemaInfo(SchemaType.KEY_VALUE, joined(key.data, value.data), {**types, "kv.encoding.type": encoding})
 
 
 def record(*fields: Json) -> Json:
@@ -175,7 +181,8 @@ def test_primitive_values_are_decoded(kind: SchemaType, payload: bytes, value: o
 @pytest.mark.parametrize(
     ("schema", "problem"),
     [
-        (SchemaInfo(SchemaType.KEY_VALUE), "KEY_VALUE are not supported"),
+        (SchemaInfo(SchemaType.KEY_VALUE), "key/value definition ends before both its parts do"),
+        (key_value(SchemaInfo(SchemaType.STRING), SchemaInfo(SchemaType.PROTOBUF)), "PROTOBUF are not supported"),
         (SchemaInfo(SchemaType.PROTOBUF), "PROTOBUF are not supported"),
         (avro(record({"name": "x", "type": ["int", "string"]})), "union"),
         (avro(record({"name": "next", "type": ["null", "Order"]})), "type Order contains itself"),
@@ -186,6 +193,66 @@ def test_primitive_values_are_decoded(kind: SchemaType, payload: bytes, value: o
 def test_a_schema_without_a_spark_type_is_refused(schema: SchemaInfo, problem: str) -> None:
     with pytest.raises(ConfigurationError, match=f"decode=true: .*{problem}"):
         codec_of(schema)
+
+
+STRING, NUMBER = SchemaInfo(SchemaType.STRING), SchemaInfo(SchemaType.INT32)
+ORDER = avro(record({"name": "id", "type": "long"}))
+LATER_ORDER = avro(record({"name": "id", "type": "long"}, {"name": "note", "type": "string", "default": "-"}))
+
+
+def test_key_value_is_a_struct_of_both() -> None:
+    current = key_value(STRING, LATER_ORDER)
+    assert codec_of(current).kind.simpleString() == "struct<key:string,value:struct<id:bigint,note:string>>"
+    payload = joined(b"EWR", encoded(ORDER, {"id": 7}))
+    found = decoded(current, payload, 0, key_value(STRING, ORDER))
+    assert found == {"key": "EWR", "value": {"id": 7, "note": "-"}}
+    assert decoded(current, joined(None, None)) == {"key": None, "value": None}
+
+
+def test_a_separated_key_is_that_of_the_message() -> None:
+    current = key_value(NUMBER, STRING, "SEPARATED")
+    decoder = Decoder(current, lambda _: key_value(NUMBER, STRING))
+    assert decoder.value(b"late", b"", struct.pack(">i", 5)) == {"key": 5, "value": "late"}
+    assert decoder.value(None, b"", struct.pack(">i", 5)) == {"key": 5, "value": None}
+    assert decoder.value(b"late", b"") == {"key": None, "value": "late"}
+    inline = version_to_bytes(0)
+    assert decoder.value(joined(struct.pack(">i", 6), b"x"), inline, b"other") == {"key": 6, "value": "x"}
+    assert decoder.value(None, inline, b"other") is None
+
+
+@pytest.mark.parametrize(
+    "payload", [b"", joined(b"abcd", b"x")[:-1], joined(b"abcd", b"x") + b"y", joined(b"abc", b"x")]
+)
+def test_a_payload_without_key_and_value_is_an_error(payload: bytes) -> None:
+    with pytest.raises(RemoteProtocolError, match=f"a payload of {len(payload)} bytes does not match the schema"):
+        decoded(key_value(NUMBER, STRING), payload)
+
+
+def test_a_version_with_another_type_of_key_is_an_error() -> None:
+    with pytest.raises(RemoteProtocolError, match="the key of a version of the schema is STRING, not INT32"):
+        decoded(key_value(NUMBER, STRING), b"", 0, key_value(STRING, STRING))
+
+
+def test_rows_have_the_keys_of_their_messages() -> None:
+    def entry(metadata: pb.MessageMetadata, payload: bytes) -> Stored:
+        built = build_entry(metadata, payload)
+        return Stored(Position(5, 0), parse_metadata(built), built)
+
+    one = pb.MessageMetadata(
+        producer_name="p",
+        sequence_id=1,
+        publish_time=1,
+        partition_key=base64.b64encode(b"\xff\x00").decode(),
+        partition_key_b64_encoded=True,
+    )
+    two = pb.MessageMetadata(producer_name="p", sequence_id=2, publish_time=1, partition_key="text")
+    decoder = Decoder(key_value(SchemaInfo(SchemaType.BYTES), STRING, "SEPARATED"), lambda _: STRING)
+    schema = to_arrow_schema(StructType().add(columns.VALUE, decoder.kind))
+    rows = Rows("t", -1, parse([entry(one, b"a"), entry(two, b"b")]), decoder).batch(schema).to_pylist()
+    assert [row[columns.VALUE] for row in rows] == [
+        {"key": b"\xff\x00", "value": "a"},
+        {"key": b"text", "value": "b"},
+    ]
 
 
 def test_topics_have_one_type() -> None:

@@ -76,11 +76,13 @@ class Rows:
         assert self._decoder is not None
         removed = self._messages.fields.flag(tags.COMPACTED_OUT)
         payloads = nullable(self.value(), ~removed).to_pylist()
+        has_keys = self._decoder.has_keys
+        keys = nullable(self.key(), ~removed).to_pylist() if has_keys else [None] * len(payloads)
         values = []
-        for number, payload in zip(self._of.tolist(), payloads, strict=True):
+        for number, payload, key in zip(self._of.tolist(), payloads, keys, strict=True):
             stored = self._entries[number]
             try:
-                values.append(self._decoder.value(payload, stored.metadata.schema_version))
+                values.append(self._decoder.value(payload, stored.metadata.schema_version, key))
             except RemoteProtocolError as error:
                 message = f"entry {stored.position}: {error}"
                 raise RemoteProtocolError(message) from error

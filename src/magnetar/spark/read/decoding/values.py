@@ -19,10 +19,12 @@ from pyspark.sql.types import (
     StringType,
 )
 
-from magnetar.base.errors import ConfigurationError, RemoteProtocolError
+from magnetar.base.errors import ConfigurationError, InvalidSchemaError, RemoteProtocolError
 from magnetar.schema.info import ABSENT_TYPES, SchemaInfo, SchemaType, version_from_bytes
+from magnetar.schema.key_value import is_separated, joined
 from magnetar.spark.read.decoding.avro import AvroCodec, JsonCodec
 from magnetar.spark.read.decoding.codec import Codec, unsupported
+from magnetar.spark.read.decoding.key_value import KeyValueCodec
 from magnetar.spark.read.decoding.protobuf import ProtobufCodec
 
 if TYPE_CHECKING:
@@ -72,8 +74,14 @@ def codec_of(current: SchemaInfo) -> Codec:
             return JsonCodec(current)
         case SchemaType.PROTOBUF_NATIVE:
             return ProtobufCodec(current)
-        case SchemaType.STRING:
-            return _Plain(StringType(), bytes.decode)
+        case SchemaType.KEY_VALUE:
+            return _key_value_codec(current)
+    return _plain_codec(current)
+
+
+def _plain_codec(current: SchemaInfo) -> Codec:
+    if current.type is SchemaType.STRING:
+        return _Plain(StringType(), bytes.decode)
     if current.type in ABSENT_TYPES:
         return _Plain(BinaryType(), bytes)
     if current.type not in _PRIMITIVES:
@@ -82,6 +90,13 @@ def codec_of(current: SchemaInfo) -> Codec:
     kind, form = _PRIMITIVES[current.type]
     unpack = struct.Struct(form).unpack
     return _Plain(kind, lambda payload: unpack(payload)[0])
+
+
+def _key_value_codec(current: SchemaInfo) -> Codec:
+    try:
+        return KeyValueCodec(current, codec_of)
+    except InvalidSchemaError as error:
+        raise unsupported(str(error)) from None
 
 
 def common_type(schemas: Mapping[str, SchemaInfo]) -> DataType:
@@ -107,22 +122,37 @@ class Decoder:
         self._codec = codec_of(current)
         self._fetch = fetch
         self._decoders: dict[bytes, Decode] = {}
+        self._separated: set[bytes] = set()
+        """Versions whose keys are those of the messages."""
+
+    @property
+    def has_keys(self) -> bool:
+        """Whether values have a key, which may be that of the message."""
+        return self._current.type is SchemaType.KEY_VALUE
 
     @property
     def kind(self) -> DataType:
         """The type of the values."""
         return self._codec.kind
 
-    def value(self, payload: bytes | None, version: bytes) -> Value:
+    def value(self, payload: bytes | None, version: bytes, key: bytes | None = None) -> Value:
         """Return the value of a payload that was written with a version, or with none: then it is the current one's.
 
-        Null gives null. Raises RemoteProtocolError for a payload that does not match its schema, and as ``fetch``.
+        ``key`` is that of the message, needed only with ``has_keys``. Null gives null, or a value with this key. Raises
+        RemoteProtocolError for a payload that does not match its schema, and as ``fetch``.
         """
-        if payload is None:
+        if payload is None and not self.has_keys:
             return None
         decode = self._decoders.get(version)
         if decode is None:
-            decode = self._decoders[version] = self._decoder(version)
+            written = self._written(version)
+            decode = self._decoders[version] = self._codec.decoder(written)
+            if self.has_keys and is_separated(written):
+                self._separated.add(version)
+        if version in self._separated:
+            payload = joined(key, payload)
+        if payload is None:
+            return None
         try:
             return decode(payload)
         except Exception as error:  # libraries raise errors of many types
@@ -130,9 +160,9 @@ class Decoder:
             message = f"a payload of {len(payload)} bytes does not match {schema}: {type(error).__name__}: {error}"
             raise RemoteProtocolError(message) from error
 
-    def _decoder(self, version: bytes) -> Decode:
+    def _written(self, version: bytes) -> SchemaInfo:
         if not version:
-            return self._codec.decoder(self._current)
+            return self._current
         number = version_from_bytes(version)
         if number is None:
             message = f"schema version {version.hex()} is not a number of eight bytes"
@@ -141,4 +171,4 @@ class Decoder:
         if written.type is not self._current.type:
             message = f"version {number} of the schema is {written.type.name}, not {self._current.type.name}"
             raise RemoteProtocolError(message)
-        return self._codec.decoder(written)
+        return written
