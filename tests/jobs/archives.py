@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 import json
-import subprocess
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import pyarrow.dataset as ds
 
-from tests.kit.clusters import MAGNETAR
-
 if TYPE_CHECKING:
     from pathlib import Path
 
     from tests.kit.broker import Broker
+    from tests.kit.one_process import OneProcess
 
 TIMEOUT_S = 200.0
 
@@ -31,19 +29,17 @@ class Done:
     log: str
 
 
-def run(broker: Broker, *arguments: str, work: Path) -> Done:
-    """Run ``magnetar pipeline`` with ``arguments``."""
-    done = subprocess.run(
-        command(broker, *arguments, work=work), capture_output=True, check=False, text=True, timeout=TIMEOUT_S
-    )
-    return Done(done.returncode, json.loads(done.stdout) if done.stdout else {}, done.stderr)
+def run(commands: OneProcess, broker: Broker, *arguments: str, work: Path) -> Done:
+    """Run ``magnetar pipeline`` with ``arguments`` in the process of ``commands``."""
+    done = commands.run(command(broker, *arguments, work=work), TIMEOUT_S)
+    return Done(done.status, json.loads(done.output) if done.output else {}, done.log)
 
 
 def command(broker: Broker, *arguments: str, work: Path) -> list[str]:
-    """Return the command line."""
+    """Return the arguments of ``magnetar``."""
     verb, *rest = arguments
     options = ["--cluster", f"{broker.cluster}={broker.admin_url}", "--master", "local[2]", "--output", "json"]
-    return [*MAGNETAR, "pipeline", verb, *options, "--work-dir", str(work / "work"), *rest]
+    return ["pipeline", verb, *options, "--work-dir", str(work / "work"), *rest]
 
 
 def rows(directory: Path) -> list[dict[str, Any]]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -11,7 +10,6 @@ from magnetar.base.position import EARLIEST, Position
 from magnetar.wire.entries.entry import build_entry
 from magnetar.wire.entries.origin import Origin, stamp
 from magnetar.wire.proto import pulsar_api_pb2 as pb
-from tests.kit.clusters import MAGNETAR
 from tests.kit.raw import RawConnection
 
 if TYPE_CHECKING:
@@ -19,6 +17,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from tests.kit.broker import Broker
+    from tests.kit.one_process import OneProcess
 
 WINDOW = 500
 """Entries without a receipt."""
@@ -103,15 +102,14 @@ class Audited:
         return {each["cluster"]: each[name] for each in self.report["topics"]}
 
 
-def audit(clusters: dict[str, Broker], *arguments: str, work: Path) -> Audited:
-    """Run the command with ``arguments``."""
-    command = audit_command(clusters, *arguments, work=work)
-    done = subprocess.run(command, capture_output=True, check=False, text=True, timeout=AUDIT_TIMEOUT_S)
-    return Audited(done.returncode, json.loads(done.stdout) if done.stdout else {}, done.stderr)
+def audit(commands: OneProcess, clusters: dict[str, Broker], *arguments: str, work: Path) -> Audited:
+    """Run the command with ``arguments`` in the process of ``commands``."""
+    done = commands.run(audit_command(clusters, *arguments, work=work), AUDIT_TIMEOUT_S)
+    return Audited(done.status, json.loads(done.output) if done.output else {}, done.log)
 
 
 def audit_command(clusters: dict[str, Broker], *arguments: str, work: Path) -> list[str]:
-    """Return the command line."""
+    """Return the arguments of ``magnetar``."""
     named = ",".join(f"{name}={broker.admin_url}" for name, broker in clusters.items())
     options = ["--clusters", named, "--master", "local[2]", "--work-dir", str(work / "work"), "--output", "json"]
-    return [*MAGNETAR, "pipeline", "audit", *options, "--settle-seconds", "1", *arguments]
+    return ["pipeline", "audit", *options, "--settle-seconds", "1", *arguments]

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import signal
 import subprocess
-import sys
 import time
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
@@ -13,8 +12,9 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.guides.page import guide
-from tests.jobs.archives import SETTINGS, command, rows, run
+from tests.jobs.archives import SETTINGS, TIMEOUT_S, command, rows, run
 from tests.kit.broker import Broker
+from tests.kit.clusters import MAGNETAR
 from tests.kit.messages import numbered, publish, publish_in_batches
 from tests.kit.wait import wait_until
 
@@ -23,6 +23,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     import pulsar
+
+    from tests.kit.one_process import OneProcess
 
 pytestmark = pytest.mark.timeout(400)
 
@@ -37,17 +39,17 @@ def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
 
 
 def test_an_archive_has_each_message_once_and_continues(
-    broker: Broker, client: pulsar.Client, topic: str, tmp_path: Path
+    commands: OneProcess, broker: Broker, client: pulsar.Client, topic: str, tmp_path: Path
 ) -> None:
     place = tmp_path / "archive"
     publish_in_batches(client, topic, numbered(1_000), 100)
-    first = run(broker, "archive", "--topics", topic, "--directory", str(place), work=tmp_path)
+    first = run(commands, broker, "archive", "--topics", topic, "--directory", str(place), work=tmp_path)
     assert first.status == 0, first.log
     assert (first.report["messages"], first.report["batches"]) == (1_000, 1)
     assert first.report["topics"][0]["topic"] == topic
     assert first.report["topics"][0]["entries"] == 10
     publish(client, topic, numbered(10, first=1_000), batching_enabled=False)
-    second = run(broker, "archive", "--topics", topic, "--directory", str(place), work=tmp_path)
+    second = run(commands, broker, "archive", "--topics", topic, "--directory", str(place), work=tmp_path)
     assert (second.status, second.report["messages"]) == (0, 10), second.log
     found = rows(place)
     assert [row["value"] for row in found] == numbered(1_010)
@@ -61,7 +63,8 @@ def test_a_continuous_archive_that_was_killed_continues(
 ) -> None:
     place = tmp_path / "archive"
     arguments = ("archive", "--topics-pattern", f"{topic}-.", "--directory", str(place), "--subscription", "archive")
-    line = command(broker, *arguments, "--continuous", "--interval-seconds", "1", work=tmp_path)
+    options = ("--continuous", "--interval-seconds", "1")
+    line = [*MAGNETAR, *command(broker, *arguments, *options, work=tmp_path)]
     topics = [f"{topic}-a", f"{topic}-b"]
     publish(client, topics[0], numbered(100), batching_enabled=False)
     with subprocess.Popen(line, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, text=True) as process:
@@ -81,10 +84,11 @@ def test_a_continuous_archive_that_was_killed_continues(
         numbered(400),
         numbered(100),
     ]
+    assert list((tmp_path / "work").iterdir()) == []
 
 
 def test_the_example_of_the_guide_reads_an_archive_with_plain_spark(
-    broker: Broker, client: pulsar.Client, tmp_path: Path
+    commands: OneProcess, broker: Broker, client: pulsar.Client, tmp_path: Path
 ) -> None:
     hour_ms = 3_600_000
     producer = client.create_producer("persistent://public/default/flights")
@@ -92,14 +96,22 @@ def test_the_example_of_the_guide_reads_an_archive_with_plain_spark(
         producer.send(b"flight", event_timestamp=hour_ms * (500_000 + number // 2))
     place = tmp_path / "archive"
     done = run(
-        broker, "archive", "--topics", "persistent://public/default/flights", "--directory", str(place), work=tmp_path
+        commands,
+        broker,
+        "archive",
+        "--topics",
+        "persistent://public/default/flights",
+        "--directory",
+        str(place),
+        work=tmp_path,
     )
     assert done.status == 0, done.log
     (block,) = [block for block in guide("archive").blocks if block.language == "python"]
-    text = block.text.replace("/data/archive", str(place)) + "\nprint([row['count'] for row in per_hour.collect()])"
-    program = [sys.executable, "-c", text]
-    found = subprocess.run(program, capture_output=True, check=True, text=True, timeout=200, cwd=tmp_path)
-    assert found.stdout.splitlines()[-1] == "[2, 2, 2]"
+    text = block.text.replace("/data/archive", str(place))
+    found = commands.run_program(
+        f"{text}\nprint([row['count'] for row in per_hour.collect()])\nspark.stop()", TIMEOUT_S
+    )
+    assert (found.status, found.output.splitlines()[-1:]) == (0, ["[2, 2, 2]"]), found.log
 
 
 @pytest.mark.parametrize(
@@ -109,7 +121,9 @@ def test_the_example_of_the_guide_reads_an_archive_with_plain_spark(
         (("--topics", "persistent://public/default/absent"), "absent"),
     ],
 )
-def test_a_wrong_selection_is_named(broker: Broker, tmp_path: Path, arguments: tuple[str, ...], reason: str) -> None:
-    found = run(broker, "archive", *arguments, "--directory", str(tmp_path / "archive"), work=tmp_path)
+def test_a_wrong_selection_is_named(
+    commands: OneProcess, broker: Broker, tmp_path: Path, arguments: tuple[str, ...], reason: str
+) -> None:
+    found = run(commands, broker, "archive", *arguments, "--directory", str(tmp_path / "archive"), work=tmp_path)
     assert (found.status, found.report) == (1, {})
     assert reason in found.log

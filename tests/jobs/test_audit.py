@@ -21,11 +21,14 @@ from tests.jobs.logs import (
     stamped,
 )
 from tests.kit.broker import Broker
+from tests.kit.clusters import MAGNETAR
 from tests.kit.forging_broker import ForgingBroker
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
+
+    from tests.kit.one_process import OneProcess
 
 pytestmark = pytest.mark.timeout(400)
 
@@ -33,15 +36,16 @@ COUNT = 3_000
 ALL = (1 << PER_BATCH) - 1
 
 
-@pytest.fixture
-def clusters(tmp_path: Path) -> Iterator[dict[str, Broker]]:
+@pytest.fixture(scope="module")
+def clusters(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Broker]]:
     keep = {"defaultRetentionTimeInMinutes": -1, "defaultRetentionSizeInMB": -1}
-    with Broker(tmp_path / "ewr", "ewr", keep) as ewr, ForgingBroker(tmp_path / "jfk", "jfk", keep) as jfk:
+    place = tmp_path_factory.mktemp("audit")
+    with Broker(place / "ewr", "ewr", keep) as ewr, ForgingBroker(place / "jfk", "jfk", keep) as jfk:
         yield {"ewr": ewr, "jfk": jfk}
 
 
 def test_every_fault_is_named_and_a_later_audit_reads_new_entries_only(
-    clusters: dict[str, Broker], topic: str, tmp_path: Path
+    commands: OneProcess, clusters: dict[str, Broker], topic: str, tmp_path: Path
 ) -> None:
     entries = [entry(number) for number in range(COUNT)]
     places = publish(clusters["ewr"], topic, entries)
@@ -52,7 +56,7 @@ def test_every_fault_is_named_and_a_later_audit_reads_new_entries_only(
     del log[40]
     copied = publish(clusters["jfk"], topic, log[: COUNT - 5])
     state, table = str(tmp_path / "state"), tmp_path / "findings"
-    found = audit(clusters, "--topics", topic, "--state", state, "--findings", str(table), work=tmp_path)
+    found = audit(commands, clusters, "--topics", topic, "--state", state, "--findings", str(table), work=tmp_path)
     assert found.status == 1, found.log
     assert found.findings() == [
         ("altered", "jfk", str(places[10]), 1),
@@ -68,14 +72,15 @@ def test_every_fault_is_named_and_a_later_audit_reads_new_entries_only(
     assert repeated["position"] == str(copied[1_999])
     assert pq.read_table(table).num_rows == 5
     publish(clusters["jfk"], topic, log[COUNT - 5 :])
-    later = audit(clusters, "--topics", topic, "--state", state, work=tmp_path)
+    later = audit(commands, clusters, "--topics", topic, "--state", state, work=tmp_path)
     assert (later.status, later.findings()) == (1, found.findings()), later.log
     assert later.report["entriesRead"] == len(log) - len(copied)
     assert later.counts("notComparable") == {"ewr": 0, "jfk": 0}
+    assert [path.name for path in (tmp_path / "state").glob("scan-*")] == ["scan-00003"], "of both audits"
 
 
 def test_every_disagreement_about_acknowledgements_is_named(
-    clusters: dict[str, Broker], topic: str, tmp_path: Path
+    commands: OneProcess, clusters: dict[str, Broker], topic: str, tmp_path: Path
 ) -> None:
     entries = [entry(number) for number in range(COUNT)]
     places = publish(clusters["ewr"], topic, entries)
@@ -86,7 +91,7 @@ def test_every_disagreement_about_acknowledgements_is_named(
     acknowledge(clusters["ewr"], topic, "s", [(places[number], bits) for number, bits in of_ewr.items()])
     acknowledge(clusters["jfk"], topic, "s", [(copied[number], bits) for number, bits in of_jfk.items()])
     acknowledge(clusters["ewr"], topic, "only-ewr", [])
-    found = audit(clusters, "--topics", topic, work=tmp_path)
+    found = audit(commands, clusters, "--topics", topic, work=tmp_path)
     assert found.status == 1, found.log
     assert found.findings() == [
         ("no subscription", "jfk", None, None),
@@ -99,12 +104,14 @@ def test_every_disagreement_about_acknowledgements_is_named(
     ]
 
 
-def test_an_interrupted_audit_continues(clusters: dict[str, Broker], topic: str, tmp_path: Path) -> None:
+def test_an_interrupted_audit_continues(
+    commands: OneProcess, clusters: dict[str, Broker], topic: str, tmp_path: Path
+) -> None:
     entries = [entry(number) for number in range(COUNT)]
     places = publish(clusters["ewr"], topic, entries)
     publish(clusters["jfk"], topic, stamped(entries, places))
     arguments = ("--topics", topic, "--state", str(tmp_path / "state"))
-    command = audit_command(clusters, *arguments, work=tmp_path)
+    command = [*MAGNETAR, *audit_command(clusters, *arguments, work=tmp_path)]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
         assert process.stderr is not None
         for line in process.stderr:
@@ -114,16 +121,18 @@ def test_an_interrupted_audit_continues(clusters: dict[str, Broker], topic: str,
         _, rest = process.communicate(timeout=100)
     said = json.loads(rest.splitlines()[-1])
     assert (process.returncode, said["exitCode"], said["error"]) == (4, 4, "interrupted"), rest
-    found = audit(clusters, *arguments, work=tmp_path)
+    found = audit(commands, clusters, *arguments, work=tmp_path)
     assert (found.status, found.report["verdict"], found.findings()) == (0, "equal", []), found.log
     assert found.counts("compared") == {"ewr": COUNT, "jfk": COUNT}
     assert list((tmp_path / "work").iterdir()) == []
 
 
-def test_the_directory_of_another_audit_is_refused(clusters: dict[str, Broker], topic: str, tmp_path: Path) -> None:
+def test_the_directory_of_another_audit_is_refused(
+    commands: OneProcess, clusters: dict[str, Broker], topic: str, tmp_path: Path
+) -> None:
     (tmp_path / "state").mkdir()
     (tmp_path / "state" / "file").touch()
     publish(clusters["ewr"], topic, [entry(0)])
-    found = audit(clusters, "--topics", topic, "--state", str(tmp_path / "state"), work=tmp_path)
+    found = audit(commands, clusters, "--topics", topic, "--state", str(tmp_path / "state"), work=tmp_path)
     assert (found.status, found.report) == (1, {})
     assert "neither empty nor the directory of an earlier audit" in found.log

@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
+    from tests.kit.one_process import OneProcess
+
 NAMES = ("ewr", "jfk")
 NAMESPACE = "audit/traffic"
 TOPICS = [f"persistent://{NAMESPACE}/{name}" for name in ("orders", "parcels")]
@@ -100,13 +102,14 @@ def clusters(tmp_path: Path) -> Iterator[LocalClusters]:
         pytest.param(50, marks=[pytest.mark.long, pytest.mark.timeout(7_200)]),
     ],
 )
-def test_no_finding_under_traffic(clusters: LocalClusters, runs: int, tmp_path: Path) -> None:
+def test_no_finding_under_traffic(commands: OneProcess, clusters: LocalClusters, runs: int, tmp_path: Path) -> None:
     traffic = Traffic(clusters)
     traffic.start()
     try:
         for number in range(runs):
             state = ("--state", str(tmp_path / "state")) if number % 2 else ()
-            found = audit(clusters.brokers, "--namespaces", NAMESPACE, "--settle-seconds", "10", *state, work=tmp_path)
+            arguments = ("--namespaces", NAMESPACE, "--settle-seconds", "10", *state)
+            found = audit(commands, clusters.brokers, *arguments, work=tmp_path)
             assert (found.status, found.report.get("findings")) == (0, []), found.log
             assert found.report["subscriptions"] == {"compared": len(TOPICS), "notCompared": []}
             compared = {(each["topic"], each["cluster"]): each["compared"] for each in found.report["topics"]}

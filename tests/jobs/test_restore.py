@@ -17,6 +17,7 @@ from magnetar.wire.entries.entry import build_entry
 from magnetar.wire.entries.origin import Origin, stamp
 from magnetar.wire.proto import pulsar_api_pb2 as pb
 from tests.jobs.archives import SETTINGS, command, run
+from tests.kit.clusters import MAGNETAR
 from tests.kit.forging_broker import ForgingBroker
 from tests.kit.messages import numbered, publish_in_batches
 from tests.kit.wait import wait_until
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
     import pulsar
 
     from tests.kit.broker import Broker
+    from tests.kit.one_process import OneProcess
 
 pytestmark = pytest.mark.timeout(500)
 
@@ -118,7 +120,7 @@ def entries() -> list[bytes]:
 
 
 def test_restored_messages_have_the_metadata_and_the_order_of_the_archived_ones(
-    broker: Broker, client: pulsar.Client, topic: str, tmp_path: Path
+    commands: OneProcess, broker: Broker, client: pulsar.Client, topic: str, tmp_path: Path
 ) -> None:
     place, copy = str(tmp_path / "archive"), f"{topic}-copy"
     publish_entries(broker, topic, entries())
@@ -130,13 +132,15 @@ def test_restored_messages_have_the_metadata_and_the_order_of_the_archived_ones(
     typed = f"{topic}-typed"
     for flight in (Flight(number=1), FlightWithGate(number=2, gate="B7")):
         client.create_producer(typed, schema=AvroSchema(type(flight))).send(flight)
-    archived = run(broker, "archive", "--topics", f"{topic},{parts},{typed}", "--directory", place, work=tmp_path)
+    archived = run(
+        commands, broker, "archive", "--topics", f"{topic},{parts},{typed}", "--directory", place, work=tmp_path
+    )
     assert archived.status == 0, archived.log
     # The target gives other versions to the schemas.
     client.create_producer(f"{typed}-copy", schema=AvroSchema(FlightWithGate)).close()
     to = f"{topic}={copy},{parts}={parts}-copy,{typed}={typed}-copy"
     arguments = ("restore", "--directory", place, "--to", to)
-    done = run(broker, *arguments, work=tmp_path)
+    done = run(commands, broker, *arguments, work=tmp_path)
     assert (done.status, done.report.get("messages")) == (0, 1_007), done.log
     found = log(broker, copy, *RESTORED)
     assert found == log(broker, topic, *RESTORED)
@@ -145,21 +149,21 @@ def test_restored_messages_have_the_metadata_and_the_order_of_the_archived_ones(
     for index in range(2):
         assert values(broker, f"{parts}-copy-partition-{index}") == numbered(500, first=1_000 * index)
     assert schemas(broker, f"{typed}-copy") == schemas(broker, typed) == [Flight.schema(), FlightWithGate.schema()]
-    again = run(broker, *arguments, work=tmp_path)
+    again = run(commands, broker, *arguments, work=tmp_path)
     assert (again.status, again.report.get("messages")) == (0, 0), again.log
     assert [each["restoredBefore"] for each in again.report["topics"]] == [5, 500, 500, 2]
-    other = run(broker, *arguments, "--start-time", "2023-01-01", work=tmp_path)
+    other = run(commands, broker, *arguments, "--start-time", "2023-01-01", work=tmp_path)
     assert (other.status, other.report) == (1, {})
     assert f"{copy} has messages" in other.log
     assert list((tmp_path / "work").iterdir()) == []
 
 
 def test_a_restoration_that_was_killed_continues(
-    broker: Broker, client: pulsar.Client, topic: str, tmp_path: Path
+    commands: OneProcess, broker: Broker, client: pulsar.Client, topic: str, tmp_path: Path
 ) -> None:
     place, copy = str(tmp_path / "archive"), f"{topic}-copy"
     publish_in_batches(client, topic, numbered(COUNT), 1_000)
-    archived = run(broker, "archive", "--topics", topic, "--directory", place, work=tmp_path)
+    archived = run(commands, broker, "archive", "--topics", topic, "--directory", place, work=tmp_path)
     assert (archived.status, archived.report.get("messages")) == (0, COUNT), archived.log
     client.create_producer(copy).close()
     arguments = ("restore", "--directory", place, "--to", copy)
@@ -167,11 +171,11 @@ def test_a_restoration_that_was_killed_continues(
     def restored() -> int:
         return int(broker.rest.get(f"persistent/{copy.partition('://')[2]}/stats")["msgInCounter"])
 
-    line = command(broker, *arguments, work=tmp_path)
+    line = [*MAGNETAR, *command(broker, *arguments, work=tmp_path)]
     with subprocess.Popen(line, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as process:
         wait_until(lambda: restored() > 0, START_TIMEOUT_S, what="the first messages")
         process.kill()
-    done = run(broker, *arguments, work=tmp_path)
+    done = run(commands, broker, *arguments, work=tmp_path)
     assert done.status == 0, done.log
     (each,) = done.report["topics"]
     assert 0 < each["restoredBefore"] < COUNT, "the first run was killed in between"
@@ -187,7 +191,9 @@ def test_a_restoration_that_was_killed_continues(
         ((), "is no archive"),
     ],
 )
-def test_a_wrong_argument_is_named(broker: Broker, tmp_path: Path, arguments: tuple[str, ...], reason: str) -> None:
-    found = run(broker, "restore", "--directory", str(tmp_path / "none"), *arguments, work=tmp_path)
+def test_a_wrong_argument_is_named(
+    commands: OneProcess, broker: Broker, tmp_path: Path, arguments: tuple[str, ...], reason: str
+) -> None:
+    found = run(commands, broker, "restore", "--directory", str(tmp_path / "none"), *arguments, work=tmp_path)
     assert (found.status, found.report) == (1, {})
     assert reason in found.log
