@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Self
 
 from magnetar.cli.main import main
 from magnetar.jobs.session import batch_session
-from magnetar.jobs.settings import SparkSettings
+from magnetar.pipeline.driver.settings import SparkSettings
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence

@@ -12,6 +12,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from magnetar.pipeline.driver.replicate import Event, Progress, Ready, Replication, Settings
+from magnetar.pipeline.driver.settings import SparkSettings
 from magnetar.pipeline.options import ClusterAddress
 from magnetar.spark import MagnetarDataSource
 from tests.kit.broker import Broker
@@ -56,7 +57,7 @@ def clusters() -> Iterator[dict[str, FakeCluster]]:
 def replication(clusters: dict[str, FakeCluster], tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
     running = Running(tmp_path_factory.mktemp("replicate"))
     addresses = tuple(ClusterAddress(name, each.broker_url, each.admin_url) for name, each in clusters.items())
-    settings = Settings(addresses, LEASE_SECONDS, work_dir=running.work_dir)
+    settings = Settings(addresses, LEASE_SECONDS, SparkSettings(work_dir=running.work_dir))
     stop = threading.Event()
     driver = Replication(settings, running.events.append, random.Random(1))
     thread = threading.Thread(target=driver.run, args=(stop,))

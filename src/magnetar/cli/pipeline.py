@@ -21,9 +21,20 @@ from magnetar.cli.global_options import noun
 from magnetar.cli.output import UNKNOWN, Output, say, table
 from magnetar.cli.pipeline_archive import archive
 from magnetar.cli.pipeline_audit import audit
+from magnetar.cli.pipeline_package import package
 from magnetar.cli.pipeline_restore import restore
 from magnetar.cli.session import names
-from magnetar.cli.spark_options import Clusters, SparkLog, SparkMaster, WorkDirectory, addresses_of, stop_of_signals
+from magnetar.cli.spark_options import (
+    Clusters,
+    Package,
+    SparkConf,
+    SparkLog,
+    SparkMaster,
+    WorkDirectory,
+    addresses_of,
+    spark_settings,
+    stop_of_signals,
+)
 from magnetar.cli.standard_output import OutputError
 from magnetar.ops.spark import require_spark
 from magnetar.pipeline import limits
@@ -49,6 +60,8 @@ def replicate(
     master: SparkMaster = None,
     work_dir: WorkDirectory = None,
     spark_log: SparkLog = None,
+    conf: SparkConf = None,
+    package: Package = None,
     namespaces: Annotated[
         str,
         typer.Option(
@@ -67,7 +80,8 @@ def replicate(
     from magnetar.pipeline.driver.replicate import Replication, Settings  # noqa: PLC0415
 
     always = tuple(str(NamespaceName.parse(name)) for name in names(namespaces))
-    settings = Settings(addresses_of(clusters), lease_seconds, master, work_dir, spark_log, always)
+    spark = spark_settings(master, work_dir, spark_log, conf, package)
+    settings = Settings(addresses_of(clusters), lease_seconds, spark, always)
     stop = stop_of_signals()
     metrics = ReplicationMetrics()
     if metrics_port is not None:
@@ -105,7 +119,15 @@ def _json_lines() -> Callable[[Event], None]:
 
 
 def _table() -> Callable[[Event], None]:
-    from magnetar.pipeline.driver.replicate import Moved, Progress, QueryEnded, Ready, Rival, SparkStarted  # noqa: PLC0415
+    from magnetar.pipeline.driver.replicate import (  # noqa: PLC0415
+        Moved,
+        Progress,
+        QueryEnded,
+        Ready,
+        Rival,
+        SparkStarted,
+        Warned,
+    )
 
     live = Live(Text("Starting Spark …"), auto_refresh=False)
     live.start(refresh=True)
@@ -122,6 +144,8 @@ def _table() -> Callable[[Event], None]:
                 say(f"warning: pipeline {pipeline} also replicates to {target}\nhint: stop one of the two pipelines")
             case Moved(cluster, broker_url):
                 say(f"the address of {cluster} changed to {broker_url}: the queries restart")
+            case Warned(text):
+                say(f"warning: {text}" if text else "Spark has enough task slots for the links again")
             case Progress():
                 live.update(progress_table(event, live.console.width), refresh=True)
 
@@ -150,6 +174,7 @@ def progress_table(progress: Progress, width: int) -> RenderableType:
     return Group(*([table(rows, width)] if rows else []), *notes)
 
 
+app.command()(package)
 app.command()(audit)
 app.command()(archive)
 app.command()(restore)

@@ -13,7 +13,17 @@ from magnetar.cli.global_options import OutputForm
 from magnetar.cli.output import Output, say, show_json, show_table
 from magnetar.cli.progress import progress
 from magnetar.cli.session import names
-from magnetar.cli.spark_options import SparkLog, SparkMaster, WorkDirectory, address_of, continued, stop_of_signals
+from magnetar.cli.spark_options import (
+    Package,
+    SparkConf,
+    SparkLog,
+    SparkMaster,
+    WorkDirectory,
+    address_of,
+    continued,
+    spark_settings,
+    stop_of_signals,
+)
 from magnetar.ops.spark import require_spark
 
 if TYPE_CHECKING:
@@ -50,6 +60,8 @@ def archive(
     master: SparkMaster = None,
     work_dir: WorkDirectory = None,
     spark_log: SparkLog = None,
+    conf: SparkConf = None,
+    package: Package = None,
     output: OutputForm = Output.TEXT,
 ) -> None:
     """Write the messages of topics to Parquet, partitioned by topic and day.
@@ -64,7 +76,6 @@ def archive(
     from magnetar.jobs.archive.settings import ArchiveSettings  # noqa: PLC0415 - Spark is heavy, and needs Java
     from magnetar.jobs.archive.writing import STEP  # noqa: PLC0415
     from magnetar.jobs.archive.writing import archive as write  # noqa: PLC0415
-    from magnetar.jobs.settings import SparkSettings  # noqa: PLC0415
 
     settings = ArchiveSettings(
         cluster=address_of(cluster),
@@ -74,7 +85,7 @@ def archive(
         interval_seconds=interval_seconds if continuous else None,
         subscription=subscription,
         fail_on_data_loss=fail_on_data_loss,
-        spark=SparkSettings(master, work_dir, spark_log),
+        spark=spark_settings(master, work_dir, spark_log, conf, package),
     )
     with progress("archive", (STEP,)) as tell, continued():
         report = write(settings, tell, stop_of_signals())

@@ -14,7 +14,17 @@ from magnetar.cli.global_options import OutputForm
 from magnetar.cli.output import Output, say, show_json, show_table
 from magnetar.cli.progress import progress
 from magnetar.cli.session import names
-from magnetar.cli.spark_options import Clusters, SparkLog, SparkMaster, WorkDirectory, addresses_of, stop_of_signals
+from magnetar.cli.spark_options import (
+    Clusters,
+    Package,
+    SparkConf,
+    SparkLog,
+    SparkMaster,
+    WorkDirectory,
+    addresses_of,
+    spark_settings,
+    stop_of_signals,
+)
 from magnetar.ops.spark import require_spark
 
 if TYPE_CHECKING:
@@ -50,6 +60,8 @@ def audit(
     master: SparkMaster = None,
     work_dir: WorkDirectory = None,
     spark_log: SparkLog = None,
+    conf: SparkConf = None,
+    package: Package = None,
     output: OutputForm = Output.TEXT,
 ) -> int:
     """Compare the entries and the acknowledgement state of topics in two or more clusters.
@@ -62,7 +74,6 @@ def audit(
     from magnetar.jobs.audit.driver import audit as compare  # noqa: PLC0415 - Spark is heavy, and needs Java
     from magnetar.jobs.audit.outcome import STEPS  # noqa: PLC0415
     from magnetar.jobs.audit.settings import Settings  # noqa: PLC0415
-    from magnetar.jobs.settings import SparkSettings  # noqa: PLC0415
 
     settings = Settings(
         clusters=addresses_of(clusters),
@@ -71,7 +82,7 @@ def audit(
         state=state,
         findings=findings,
         settle_seconds=settle_seconds,
-        spark=SparkSettings(master, work_dir, spark_log),
+        spark=spark_settings(master, work_dir, spark_log, conf, package),
     )
     stop = stop_of_signals()
     try:

@@ -14,7 +14,17 @@ from magnetar.cli.global_options import OutputForm
 from magnetar.cli.output import Output, say, show_json, show_table
 from magnetar.cli.progress import progress
 from magnetar.cli.session import names
-from magnetar.cli.spark_options import SparkLog, SparkMaster, WorkDirectory, address_of, continued, stop_of_signals
+from magnetar.cli.spark_options import (
+    Package,
+    SparkConf,
+    SparkLog,
+    SparkMaster,
+    WorkDirectory,
+    address_of,
+    continued,
+    spark_settings,
+    stop_of_signals,
+)
 from magnetar.ops.spark import require_spark
 
 if TYPE_CHECKING:
@@ -41,6 +51,8 @@ def restore(
     master: SparkMaster = None,
     work_dir: WorkDirectory = None,
     spark_log: SparkLog = None,
+    conf: SparkConf = None,
+    package: Package = None,
     output: OutputForm = Output.TEXT,
 ) -> None:
     """Publish the messages of an archive, with their keys, times and properties, in the order of their topics.
@@ -52,7 +64,6 @@ def restore(
     from magnetar.jobs.archive.restoring import STEP  # noqa: PLC0415 - Spark is heavy, and needs Java
     from magnetar.jobs.archive.restoring import restore as publish  # noqa: PLC0415
     from magnetar.jobs.archive.settings import RestoreSettings  # noqa: PLC0415
-    from magnetar.jobs.settings import SparkSettings  # noqa: PLC0415
 
     settings = RestoreSettings(
         cluster=address_of(cluster),
@@ -63,7 +74,7 @@ def restore(
         end_time=times[1],
         is_append=append,
         compression=_compression(compression),
-        spark=SparkSettings(master, work_dir, spark_log),
+        spark=spark_settings(master, work_dir, spark_log, conf, package),
     )
     with progress("restore", (STEP,)) as tell, continued():
         report = publish(settings, tell, stop_of_signals())

@@ -16,6 +16,7 @@ from magnetar.cli.failures import ExitCode, FailedError, Failure
 from magnetar.cli.profile_store import Profiles, load_profiles
 from magnetar.cli.session import names
 from magnetar.pipeline.addresses import addresses
+from magnetar.pipeline.driver.settings import SparkSettings, is_local, parse_conf
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -25,7 +26,31 @@ if TYPE_CHECKING:
 Clusters = Annotated[str, typer.Option(help="Clusters as name=admin URL or as profiles, separated by commas.")]
 SparkMaster = Annotated[str | None, typer.Option(help="Spark master; default: Spark runs in this process.")]
 WorkDirectory = Annotated[Path | None, typer.Option(help="Directory of Spark's temporary files.")]
+SparkConf = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--conf",
+        metavar="KEY=VALUE",
+        help="Setting of Spark, as for spark-submit; repeatable. A later one has precedence, and all of them over "
+        "spark-defaults.conf.",
+    ),
+]
+Package = Annotated[
+    Path | None,
+    typer.Option(help="Package for executors without Magnetar, from 'magnetar pipeline package'.", dir_okay=False),
+]
 SparkLog = Annotated[Path | None, typer.Option(help="File of Spark's own output, which is rotated; default: stderr.")]
+
+
+def spark_settings(
+    master: str | None, work_dir: Path | None, spark_log: Path | None, conf: list[str] | None, package: Path | None
+) -> SparkSettings:
+    """Return the options of Spark; raises ConfigurationError for a wrong one."""
+    if package is not None and (master is None or is_local(master)):
+        message = "--package is for a Spark cluster\nhint: name its --master"
+        raise ConfigurationError(message)
+    work_dir = None if work_dir is None else work_dir.absolute()
+    return SparkSettings(master, work_dir, spark_log, parse_conf(conf or ()), package)
 
 
 def addresses_of(clusters: str) -> tuple[ClusterAddress, ...]:

@@ -10,6 +10,7 @@ from magnetar.base.position import EARLIEST, Position
 from magnetar.jobs.pieces import pieces, tasks
 from magnetar.jobs.scans import Plan
 from magnetar.jobs.session import stoppable
+from magnetar.pipeline.work_files import spark_path
 
 if TYPE_CHECKING:
     import threading
@@ -78,7 +79,7 @@ def read_parts(
         entries = sum(piece.entries for task in part for piece in task)
         if not scan.has(number):
             with stoppable(session, stop, partial(_told, tell, done, total, entries / len(part))):
-                rows_read(session, part, read, kind).write.mode("overwrite").parquet(str(scan.part(number)))
+                rows_read(session, part, read, kind).write.mode("overwrite").parquet(spark_path(scan.part(number)))
         done += entries
         tell(done, total)
 

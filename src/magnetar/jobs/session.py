@@ -10,18 +10,18 @@ from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
 
 from magnetar.base.errors import MagnetarError
-from magnetar.pipeline.driver.launch import start_spark
+from magnetar.pipeline.driver.executors import Demands, check_executors
+from magnetar.pipeline.driver.launch import LOCAL_MASTER, start_spark
+from magnetar.pipeline.driver.settings import CommandSettings, is_local
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Sequence
     from pathlib import Path
 
     from pyspark.sql import SparkSession
     from pyspark.sql.streaming.query import StreamingQuery
 
-    from magnetar.jobs.settings import SparkSettings
-
-LOCAL_MASTER = "local[*]"
+    from magnetar.pipeline.driver.settings import SparkSettings
 
 _POLL_SECONDS = 0.5
 """Seconds between two looks at the progress of a job."""
@@ -29,14 +29,21 @@ _POLL_SECONDS = 0.5
 _DRIVER_MEMORY = "2g"
 """Heap of the Java virtual machine; Spark writes what does not fit into it to its local directories."""
 
-_SETTINGS = {
-    "spark.driver.memory": _DRIVER_MEMORY,
-    "spark.python.unix.domain.socket.enabled": "true",
-    "spark.speculation": "false",
-    "spark.sql.session.timeZone": "UTC",
-    "spark.ui.enabled": "false",
-    "spark.ui.showConsoleProgress": "false",
-}
+_SETTINGS = CommandSettings(
+    required={
+        "spark.python.unix.domain.socket.enabled": "true",
+        "spark.speculation": "false",
+        "spark.sql.session.timeZone": "UTC",
+    },
+    preferred={
+        "spark.driver.memory": _DRIVER_MEMORY,
+        "spark.ui.enabled": "false",
+        "spark.ui.showConsoleProgress": "false",
+    },
+)
+
+MODULES = ("magnetar.spark", "magnetar.jobs.audit.frames", "magnetar.jobs.archive.publishing")
+"""Modules that tasks of all jobs import."""
 
 
 class InterruptedJobError(MagnetarError):
@@ -48,10 +55,25 @@ class JobFailedError(MagnetarError):
 
 
 @contextmanager
-def batch_session(name: str, spark: SparkSettings, work_dir: Path) -> Iterator[SparkSession]:
-    """Start Spark, or connect to it, for the block; its files are in ``work_dir``. See ``start_spark``."""
-    session = start_spark(name, spark.master or LOCAL_MASTER, work_dir, spark.log, _SETTINGS)
+def batch_session(
+    name: str,
+    spark: SparkSettings,
+    work_dir: Path,
+    stop: threading.Event | None = None,
+    *,
+    read: Sequence[Path] = (),
+    written: Sequence[Path] = (),
+) -> Iterator[SparkSession]:
+    """Start Spark, or connect to it, for the block; its files are in ``work_dir``. Raises as ``start_spark``.
+
+    Tasks read the files ``read`` of the driver, and driver and tasks write to the directories ``written``. Raises
+    ConfigurationError if executors of a cluster cannot do it.
+    """
+    session = start_spark(name, spark, work_dir, _SETTINGS)
     try:
+        if not is_local(spark.master or LOCAL_MASTER):
+            demands = Demands(MODULES, files=tuple(read), directories=tuple(written))
+            check_executors(session, demands, stop or threading.Event())
         yield session
     finally:
         session.stop()

@@ -146,3 +146,15 @@ PROGRESS_TOPICS_MAX = 500
 
 SUPERVISION_SECONDS = 0.5
 """Seconds between two checks of the queries."""
+
+EXECUTORS_WAIT = "60s"
+"""Time for executors to register, if ``spark.scheduler.maxRegisteredResourcesWaitingTime`` does not state it."""
+
+EXECUTORS_ANSWER_SECONDS = 180.0
+"""Seconds in which the first tasks of executors must end; before them, executors fetch and unpack the package."""
+
+CLOCK_SKEW_SECONDS = 1.0
+"""Seconds by which the clock of an executor may differ from the driver's without a warning."""
+
+SLOTS_SETTLE_SECONDS = 10.0
+"""Seconds for which the number of task slots must be too small, or large enough again, before the driver says so."""

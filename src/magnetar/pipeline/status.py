@@ -10,6 +10,8 @@ import json
 import socket
 from dataclasses import asdict, dataclass, field
 
+from magnetar.base.errors import ConfigurationError
+
 _DATAGRAM_BYTES = 60_000
 
 
@@ -51,9 +53,11 @@ class StatusSender:
     """The task's end."""
 
     def __init__(self, address: tuple[str, int]) -> None:
-        """Create a sender for the driver's ``address``."""
-        self._address = address
-        self._socket = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+        """Create a sender for the driver's ``address``; raises OSError if the name of its host is unknown."""
+        # Resolved once, because a slow name server must not delay the links.
+        found = socket.getaddrinfo(*address, type=socket.SOCK_DGRAM)[0]
+        self._address = found[4]
+        self._socket = socket.socket(found[0], socket.SOCK_DGRAM)
         self._socket.settimeout(0.0)
 
     def send(self, status: TaskStatus) -> None:
@@ -69,17 +73,25 @@ class StatusSender:
 class StatusReceiver:
     """The driver's end."""
 
-    def __init__(self, host: str) -> None:
-        """Listen on a free port of ``host``."""
-        self._socket = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
-        self._socket.bind((host, 0))
+    def __init__(self, host: str, port: int = 0) -> None:
+        """Listen on ``port`` of ``host``, 0: a free one; raises ConfigurationError if that is not possible."""
+        family, *_, address = socket.getaddrinfo(host, port, type=socket.SOCK_DGRAM)[0]
+        self._socket = socket.socket(family, socket.SOCK_DGRAM)
+        try:
+            self._socket.bind(address)
+        except OSError as error:
+            self._socket.close()
+            message = (
+                f"cannot receive the status of tasks on UDP port {port} of {host}: {error.strerror}"
+                "\nhint: spark.driver.bindAddress is an address of the driver's machine, spark.driver.port a free port"
+            )
+            raise ConfigurationError(message) from error
         self._socket.settimeout(0.0)
 
     @property
-    def address(self) -> tuple[str, int]:
-        """Return the address for the tasks."""
-        host, port = self._socket.getsockname()
-        return host, port
+    def port(self) -> int:
+        """Return the port for the tasks."""
+        return int(self._socket.getsockname()[1])
 
     def receive(self) -> list[TaskStatus]:
         """Return the messages received since the last call, in order."""

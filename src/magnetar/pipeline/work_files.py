@@ -34,6 +34,14 @@ def socket_directory(work_dir: Path) -> Path:
     return work_dir if len(os.fsencode(longest)) <= _SOCKET_NAME_BYTES else Path(tempfile.gettempdir())
 
 
+def spark_path(path: Path) -> str:
+    """Return a path of a file system that machines mount, for Spark, whose default may be another one, such as HDFS.
+
+    Spark does not decode escapes, so this is no valid URL for other programs.
+    """
+    return f"file://{path.absolute()}"
+
+
 def default_parent() -> Path:
     """Create and return the default parent directory, which belongs to this user alone."""
     path = Path(tempfile.gettempdir()) / f"magnetar-{os.getuid()}"

@@ -66,18 +66,19 @@ class Archive:
         Raises ConfigurationError if the directory is something else, and StorageError if another process uses it.
         """
         self._directory = directory
-        self._own = directory / _OWN
-        self._staging = self._own / "staging"
+        self.own = directory / _OWN
+        """The part of the directory that readers ignore."""
+        self._staging = self.own / "staging"
         self._stage = self._staging
-        self.checkpoint = self._own / "checkpoint"
+        self.checkpoint = self.own / "checkpoint"
         """Place of Spark's checkpoint."""
-        if not (self._own / "archive.json").exists():
+        if not identity(directory).exists():
             _check_empty(directory)
-        self._own.mkdir(parents=True, exist_ok=True)
-        self._lock = DirectoryLock(self._own)
+        self.own.mkdir(parents=True, exist_ok=True)
+        self._lock = DirectoryLock(self.own)
         try:
             self._identify(cluster)
-            self._commit = _read_commit(self._own)
+            self._commit = _read_commit(self.own)
             self._check_checkpoint()
             self._move()
         except BaseException:
@@ -122,17 +123,17 @@ class Archive:
 
     def keep_schemas(self, further: Definitions) -> None:
         """Add schemas of messages, durably, before the messages are committed."""
-        known = _read_schemas(self._own)
+        known = _read_schemas(self.own)
         merged = {topic: {**known.get(topic, {}), **further.get(topic, {})} for topic in sorted({*known, *further})}
         fields = {
             topic: {version.hex(): base64.b64encode(schema).decode() for version, schema in by_version.items()}
             for topic, by_version in merged.items()
         }
-        write_again(SystemFiles(), self._own / "schemas.json", json.dumps(fields).encode())
+        write_again(SystemFiles(), self.own / "schemas.json", json.dumps(fields).encode())
 
     def unknown(self, versions: Mapping[str, set[bytes]]) -> dict[str, set[bytes]]:
         """Return the versions of schemas that the archive does not have, by topic."""
-        known = _read_schemas(self._own)
+        known = _read_schemas(self.own)
         found = {topic: of_topic - known.get(topic, {}).keys() for topic, of_topic in versions.items()}
         return {topic: of_topic for topic, of_topic in found.items() if of_topic}
 
@@ -147,7 +148,7 @@ class Archive:
             sync(path)
         commit = _Commit(self._query(), batch, tuple(names))
         fields = {"query": commit.query, "batch": commit.batch, "files": commit.files}
-        write_again(SystemFiles(), self._own / "commit.json", json.dumps(fields).encode())
+        write_again(SystemFiles(), self.own / "commit.json", json.dumps(fields).encode())
         self._commit = commit
         self._move()
 
@@ -166,7 +167,7 @@ class Archive:
         shutil.rmtree(self._staging, ignore_errors=True)
 
     def _identify(self, cluster: str) -> None:
-        path = self._own / "archive.json"
+        path = identity(self._directory)
         if not path.exists():
             fields = {"version": _VERSION, "id": uuid.uuid4().hex, "cluster": cluster}
             write_again(SystemFiles(), path, json.dumps(fields).encode())
@@ -209,8 +210,13 @@ def contents(directory: Path) -> Contents:
     return Contents(archive_id, files, _read_schemas(directory / _OWN))
 
 
+def identity(directory: Path) -> Path:
+    """Return the file that each archive has."""
+    return directory / _OWN / "archive.json"
+
+
 def _identity(directory: Path) -> dict[str, Any]:
-    path = directory / _OWN / "archive.json"
+    path = identity(directory)
     try:
         found: dict[str, Any] = json.loads(path.read_text())
     except FileNotFoundError:

@@ -11,14 +11,14 @@ from pyspark.sql import functions as f
 from magnetar.admin.client import AdminClient
 from magnetar.base.errors import MagnetarError
 from magnetar.base.names import without_partition
-from magnetar.jobs.archive.directory import contents
+from magnetar.jobs.archive.directory import contents, identity
 from magnetar.jobs.archive.publishing import Publication, Targets
 from magnetar.jobs.archive.report import Restored, RestoreReport
 from magnetar.jobs.archive.rows import ARCHIVED, ORDER
 from magnetar.jobs.archive.schemas import registered
 from magnetar.jobs.archive.selection import Selection, targets_of
 from magnetar.jobs.session import batch_session, stoppable
-from magnetar.pipeline.work_files import WorkDirectory
+from magnetar.pipeline.work_files import WorkDirectory, spark_path
 from magnetar.spark import columns
 from magnetar.spark.write.options import WriteOptions
 
@@ -75,11 +75,11 @@ def restore(settings: RestoreSettings, tell: Tell, stop: threading.Event) -> Res
         admin_url=settings.cluster.admin_url,
         compression_type=settings.compression,
     )
-    paths = [str(one.path) for one in selection.files(found.files)]
+    paths = [spark_path(one.path) for one in selection.files(found.files)]
     with (
         WorkDirectory(settings.spark.work_dir) as work,
         AdminClient(options.admin_url) as admin,
-        batch_session("restore", settings.spark, work.path) as session,
+        batch_session("restore", settings.spark, work.path, stop, read=[identity(settings.directory)]) as session,
     ):
         for key, value in _SETTINGS.items():
             session.conf.set(key, value)
@@ -117,7 +117,7 @@ def _selected(session: SparkSession, directory: Path, paths: list[str], selectio
     """Return the messages of the selection."""
     if not paths:
         return session.createDataFrame([], ARCHIVED)
-    found = session.read.schema(ARCHIVED).option("basePath", str(directory)).parquet(*paths)
+    found = session.read.schema(ARCHIVED).option("basePath", spark_path(directory)).parquet(*paths)
     if selection.start_time is not None:
         found = found.where(f.col(columns.PUBLISH_TIME) >= f.lit(selection.start_time))
     if selection.end_time is not None:

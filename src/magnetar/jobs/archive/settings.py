@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from magnetar.jobs.settings import SparkSettings
+from magnetar.pipeline.driver.settings import IN_THIS_PROCESS, SparkSettings
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -30,7 +30,7 @@ class ArchiveSettings:
     """A subscription that follows the archive, so that brokers keep messages until they are archived."""
     fail_on_data_loss: bool = True
     """Whether the job fails if messages were deleted before they were archived."""
-    spark: SparkSettings = field(default_factory=SparkSettings)
+    spark: SparkSettings = IN_THIS_PROCESS
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,4 +51,4 @@ class RestoreSettings:
     is_append: bool = False
     """Whether topics that have messages already are accepted."""
     compression: str = "NONE"
-    spark: SparkSettings = field(default_factory=SparkSettings)
+    spark: SparkSettings = IN_THIS_PROCESS

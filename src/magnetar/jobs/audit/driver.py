@@ -43,9 +43,11 @@ def audit(settings: Settings, tell: Tell, stop: threading.Event) -> Report:
     with Survey(settings.clusters) as survey, WorkDirectory(settings.spark.work_dir) as work:
         chosen = survey.topics(settings.topics, settings.namespaces)
         selection = {"clusters": names, "topics": settings.topics, "namespaces": settings.namespaces}
+        state = settings.state or work.path / "state"
+        findings = [] if settings.findings is None else [settings.findings.absolute().parent]
         with (
-            Records(settings.state or work.path / "state", "audit", selection) as records,
-            batch_session("audit", settings.spark, work.path) as session,
+            Records(state, "audit", selection) as records,
+            batch_session("audit", settings.spark, work.path, stop, written=[state, work.path, *findings]) as session,
         ):
             scan = records.unfinished or records.begin(_plan(survey, chosen, records))
             read_parts(session, scan, partial(read_runs, urls), frames.RUNS_TYPE, partial(tell, Step.READING), stop)

@@ -19,6 +19,7 @@ from magnetar.jobs.audit.comparing.windows import Gap, Held, windows
 from magnetar.jobs.audit.scanning import read_entries
 from magnetar.jobs.audit.tables import BUCKET, CHUNK, ENTRIES, FINDINGS, RUNS, Kind, Tally
 from magnetar.jobs.pieces import Piece
+from magnetar.pipeline.work_files import spark_path
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -95,7 +96,7 @@ def buckets_to_check(outcome: DataFrame, checked: Sequence[Path]) -> DataFrame:
     runs = outcome.filter(f.col("kind") == Tally.DIFFERS.value).withColumn("bucket", _bucket())
     if not checked:
         return runs
-    known = runs.sparkSession.read.parquet(*map(str, checked))
+    known = runs.sparkSession.read.parquet(*map(spark_path, checked))
     same = signatures(runs).join(known, [*_BUCKET_KEY, "runs", "signature"], "left_anti")
     return runs.join(same.select(*_BUCKET_KEY), list(_BUCKET_KEY), "left_semi")
 

@@ -15,6 +15,7 @@ from magnetar.jobs.audit.exports import comparable, export, missing_rows
 from magnetar.jobs.audit.report import FINDINGS_SHOWN_MAX, NotCompared, Report, counts_of
 from magnetar.jobs.audit.tables import FINDINGS, Tally
 from magnetar.jobs.session import InterruptedJobError, stoppable
+from magnetar.pipeline.work_files import spark_path
 
 if TYPE_CHECKING:
     import threading
@@ -63,7 +64,7 @@ class Conclusion:
         self._logs = logs
         self._urls = urls
         self._work = work
-        parts = [str(part) for part in records.parts()]
+        parts = [spark_path(part) for part in records.parts()]
         read = session.read.schema(frames.RUNS_TYPE)
         self.runs = read.parquet(*parts) if parts else session.createDataFrame([], frames.RUNS_TYPE)
         """All runs."""
@@ -86,7 +87,7 @@ class Conclusion:
                 .orderBy("topic", "kind", "subscription", "cluster", "origin", "origin_ledger", "origin_entry")
             )
             place = settings.findings or self._work / "findings"
-            all_findings.coalesce(1).write.parquet(str(place))
+            all_findings.coalesce(1).write.parquet(spark_path(place))
             return self._report(outcome, place, compared, excluded)
 
     def _compared(self) -> DataFrame:
@@ -103,10 +104,11 @@ class Conclusion:
         checked = [place for scan in self._earlier if (place := checked_in(scan)).exists()]
         differing = outcome.filter(f.col("kind") == Tally.DIFFERS.value)
         wanted = self._stored("differing", frames.buckets_to_check(outcome, checked))
-        frames.contents(wanted, self._urls).write.mode("overwrite").parquet(str(altered_in(self._scan)))
-        frames.signatures(wanted).write.mode("overwrite").parquet(str(checked_in(self._scan)))
+        altered, signatures = altered_in(self._scan), checked_in(self._scan)
+        frames.contents(wanted, self._urls).write.mode("overwrite").parquet(spark_path(altered))
+        frames.signatures(wanted).write.mode("overwrite").parquet(spark_path(signatures))
         places = [place for scan in self._earlier if (place := altered_in(scan)).exists()]
-        known = self._session.read.schema(frames.FINDINGS_TYPE).parquet(*map(str, [*places, altered_in(self._scan)]))
+        known = self._session.read.schema(frames.FINDINGS_TYPE).parquet(*map(spark_path, [*places, altered]))
         return frames.of_buckets(known, differing).dropDuplicates()
 
     def _acknowledgements(
@@ -159,7 +161,7 @@ class Conclusion:
         return pa.concat_tables(tables)
 
     def _report(self, outcome: DataFrame, place: Path, compared: int, excluded: Sequence[NotCompared]) -> Report:
-        found = self._session.read.schema(frames.FINDINGS_TYPE).parquet(str(place))
+        found = self._session.read.schema(frames.FINDINGS_TYPE).parquet(spark_path(place))
         by_kind = {row["kind"]: row["count"] for row in found.groupBy("kind").count().collect()}
         by_topic = found.groupBy("topic", "cluster").agg(f.count("*").alias("findings"))
         clusters = sorted(self._urls)
@@ -175,7 +177,7 @@ class Conclusion:
 
     def _stored(self, name: str, frame: DataFrame) -> DataFrame:
         """Compute a table once."""
-        path = str(self._work / name)
+        path = spark_path(self._work / name)
         frame.write.parquet(path)
         return self._session.read.schema(frame.schema).parquet(path)
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from magnetar.jobs.settings import SparkSettings
+from magnetar.pipeline.driver.settings import IN_THIS_PROCESS, SparkSettings
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -26,4 +26,4 @@ class Settings:
     """Directory of the findings as Parquet; it must not exist."""
     settle_seconds: float = 10.0
     """Time in which an acknowledgement arrives in all clusters."""
-    spark: SparkSettings = field(default_factory=SparkSettings)
+    spark: SparkSettings = IN_THIS_PROCESS

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 import signal
 import sys
 import threading
@@ -11,13 +12,23 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from py4j.protocol import Py4JError
+from pyspark.errors import PySparkException
+from pyspark.find_spark_home import _find_spark_home
 from pyspark.sql import SparkSession
 
+from magnetar.base.errors import ConfigurationError
 from magnetar.base.logs.rotated_output import RotatedOutput
-from magnetar.pipeline.work_files import socket_directory
+from magnetar.pipeline.driver.package import check_package
+from magnetar.pipeline.driver.settings import combine, executor_python, is_local, parse_defaults
+from magnetar.pipeline.work_files import socket_directory, spark_path
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
+
+    from magnetar.pipeline.driver.settings import CommandSettings, SparkSettings
+
+LOCAL_MASTER = "local[*]"
 
 LOGGING = Path(__file__).with_name("log4j2.properties").as_uri()
 
@@ -25,30 +36,47 @@ _STANDARD = (1, 2)
 """File descriptors of standard output and standard error."""
 
 
-def start_spark(
-    name: str, master: str, work_dir: Path, spark_log: Path | None, settings: Mapping[str, str], java_options: str = ""
-) -> SparkSession:
-    """Start Spark, or connect to ``master``. Spark's own output goes to ``spark_log``, or to that of this process."""
+def start_spark(name: str, options: SparkSettings, work_dir: Path, command: CommandSettings) -> SparkSession:
+    """Start Spark with the files of the driver in ``work_dir``, or connect to the master in ``options``.
+
+    Raises ConfigurationError for settings that the command cannot have, for an unsuitable package, and if Spark does
+    not start. Spark's own output goes to the log of the options.
+    """
     warnings.filterwarnings("ignore", category=FutureWarning, module="pyspark")
-    os.environ |= _environment(work_dir, local=master.startswith("local"))
+    master = options.master or LOCAL_MASTER
+    defaults = _defaults(os.environ)
+    if options.package is not None:
+        check_package(options.package)
     java_files = work_dir / "java"  # files that libraries leave after a kill are removed with the others
     java_files.mkdir()
-    java = f"{java_options} -Dlog4j2.configurationFile={LOGGING} -Djava.io.tmpdir={java_files}".strip()
-    all_settings = {
-        **settings,
-        "spark.driver.extraJavaOptions": java,
-        "spark.python.unix.domain.socket.dir": str(socket_directory(work_dir)),
-        "spark.sql.warehouse.dir": str(work_dir / "warehouse"),
-    }
-    builder = SparkSession.builder.master(master).appName(f"magnetar {name}")
-    for key, value in all_settings.items():
+    java = f"-Dlog4j2.configurationFile={LOGGING} -Djava.io.tmpdir={socket_directory(java_files)}"
+    settings = {"spark.sql.warehouse.dir": spark_path(work_dir / "warehouse")}
+    settings |= combine(command, options, defaults, java)
+    if is_local(master):
+        settings["spark.python.unix.domain.socket.dir"] = str(socket_directory(work_dir))
+        os.environ |= _environment(work_dir) | {"PYSPARK_PYTHON": sys.executable, "SPARK_LOCAL_IP": "127.0.0.1"}
+    else:
+        python = executor_python(options, defaults, os.environ)
+        os.environ |= _environment(work_dir) | _same_python(python, work_dir / "bin")
+    return _session(f"magnetar {name}", master, settings, options.log)
+
+
+def _session(name: str, master: str, settings: Mapping[str, str], spark_log: Path | None) -> SparkSession:
+    builder = SparkSession.builder.master(master).appName(name)
+    for key, value in settings.items():
         builder = builder.config(key, value)
     on_interrupt = signal.getsignal(signal.SIGINT)
-    with output_to(spark_log):
-        session = builder.getOrCreate()
-    if threading.current_thread() is threading.main_thread():
-        # Spark replaces the signal handler; restore the command's.
-        signal.signal(signal.SIGINT, on_interrupt)
+    try:
+        with output_to(spark_log):
+            session = builder.getOrCreate()
+    except (Py4JError, PySparkException) as error:
+        reason = str(getattr(error, "java_exception", error)).splitlines()[0]
+        message = f"Spark does not start on {master}: {reason}\nhint: {spark_log or 'its output'} may tell more"
+        raise ConfigurationError(message) from error
+    finally:
+        if threading.current_thread() is threading.main_thread():
+            # Spark replaces the signal handler; restore the command's.
+            signal.signal(signal.SIGINT, on_interrupt)
     return session
 
 
@@ -77,13 +105,36 @@ def output_to(log: Path | None) -> Iterator[None]:
             os.close(old)
 
 
-def _environment(work_dir: Path, *, local: bool) -> dict[str, str]:
-    """Return Spark's environment variables: the Python executable, the directories and the address."""
-    environment = {
-        "PYSPARK_PYTHON": sys.executable,
+def _defaults(environment: Mapping[str, str]) -> dict[str, str]:
+    """Return the settings that Spark reads from ``spark-defaults.conf``."""
+    directory = environment.get("SPARK_CONF_DIR") or Path(_find_spark_home(), "conf")
+    path = Path(directory, "spark-defaults.conf")
+    return parse_defaults(path.read_text()) if path.is_file() else {}
+
+
+def _environment(work_dir: Path) -> dict[str, str]:
+    """Return Spark's environment variables of the driver."""
+    return {
         "PYSPARK_DRIVER_PYTHON": sys.executable,
         "SPARK_LOCAL_DIRS": str(work_dir),
         # Spark warns about each new version of pandas, which is not used here.
         "PYTHONWARNINGS": "ignore::FutureWarning",
     }
-    return environment | {"SPARK_LOCAL_IP": "127.0.0.1"} if local else environment
+
+
+def _same_python(command: str, directory: Path) -> dict[str, str]:
+    """Return the variables with which ``command`` starts Python on executors, and this process's Python on the driver.
+
+    Spark starts a data source on the driver with the command for executors. A command without a path is therefore put
+    into ``directory``, which the driver's Java virtual machine searches first. A path is used as it is.
+    """
+    if command.startswith("/"):
+        if not os.access(command, os.X_OK):
+            message = f"PYSPARK_PYTHON: {command} does not exist on the driver, which Spark needs as well"
+            raise ConfigurationError(message)
+        return {"PYSPARK_PYTHON": command}
+    directory.mkdir()
+    wrapper = directory / command
+    wrapper.write_text(f'#!/bin/sh\nexec {shlex.quote(sys.executable)} "$@"\n')
+    wrapper.chmod(0o755)
+    return {"PYSPARK_PYTHON": command, "PATH": f"{directory}{os.pathsep}{os.environ.get('PATH', os.defpath)}"}

@@ -17,11 +17,12 @@ from magnetar.pipeline import limits
 from magnetar.pipeline.addresses import AddressWatch
 from magnetar.pipeline.connections.flow import Backoff
 from magnetar.pipeline.driver.progress import LinkProgress, ProgressWatch
-from magnetar.pipeline.driver.session import build_session, local_master, start_query
+from magnetar.pipeline.driver.session import build_session, check_cluster, start_query, status_receiver
+from magnetar.pipeline.driver.settings import IN_THIS_PROCESS, SparkSettings
+from magnetar.pipeline.driver.slots import Need, SlotWatch, slots_of
 from magnetar.pipeline.driver.tasks import TaskStatuses
 from magnetar.pipeline.leases import TURNS
 from magnetar.pipeline.options import ClusterAddress, ReplicationOptions
-from magnetar.pipeline.status import StatusReceiver, TaskStatus
 from magnetar.pipeline.work_files import WorkDirectory
 
 if TYPE_CHECKING:
@@ -33,6 +34,8 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
     from pyspark.sql.streaming.query import StreamingQuery
 
+    from magnetar.pipeline.status import StatusReceiver, TaskStatus
+
 RESTART = Backoff(limits.RESTART_INITIAL_SECONDS, limits.RESTART_MAX_SECONDS)
 """The delay before an ended query is restarted."""
 
@@ -43,12 +46,7 @@ class Settings:
 
     clusters: tuple[ClusterAddress, ...]
     lease_seconds: float = limits.LEASE_SECONDS
-    master: str | None = None
-    """Spark master; None: this process's own JVM, with room for all tasks."""
-    work_dir: Path | None = None
-    """Directory of Spark's files; None: a temporary directory."""
-    spark_log: Path | None = None
-    """File of Spark's own output, which is rotated; None: that of this process."""
+    spark: SparkSettings = IN_THIS_PROCESS
     namespaces: tuple[str, ...] = ()
     """Namespaces to read from foreign clusters, besides those in the policies of Magnetar clusters."""
 
@@ -96,7 +94,14 @@ class Moved:
     broker_url: str
 
 
-Event = SparkStarted | Ready | QueryEnded | Progress | Rival | Moved
+@dataclass(frozen=True, slots=True)
+class Warned:
+    """The executors of a Spark cluster do not suit the links; an empty text: there are enough task slots again."""
+
+    text: str
+
+
+Event = SparkStarted | Ready | QueryEnded | Progress | Rival | Moved | Warned
 
 
 class Turn:
@@ -174,28 +179,29 @@ class Replication:
         self._tasks = TaskStatuses()
         self._rivals: set[tuple[str, str]] = set()
         self._ready = False
+        self._need = Need.of_links(len(settings.clusters))
+        self._slots = SlotWatch(self._need)
 
     def run(self, stop: threading.Event) -> None:
         """Replicate until ``stop`` is set. Removes its files, and those of drivers that were killed."""
-        master = self._settings.master or local_master(len(self._settings.clusters))
-        with WorkDirectory(self._settings.work_dir) as directory:
-            session = build_session(master, directory.path, self._settings.spark_log)
+        with WorkDirectory(self._settings.spark.work_dir) as directory:
+            session = build_session(self._settings.spark, len(self._settings.clusters), directory.path)
             self._tell(SparkStarted())
             try:
+                for text in check_cluster(session, self._settings.spark, self._need, stop):
+                    self._tell(Warned(text))
                 self._supervise(session, directory.path, stop)
             finally:
                 session.stop()
 
     def _supervise(self, session: SparkSession, work_dir: Path, stop: threading.Event) -> None:
-        host = session.conf.get("spark.driver.host") or "127.0.0.1"
-        receiver = StatusReceiver(host)
-        status_host, status_port = receiver.address
+        host, receiver = status_receiver(session)
         options = ReplicationOptions(
             clusters=self._settings.clusters,
             namespaces=self._settings.namespaces,
             lease_seconds=self._settings.lease_seconds,
-            status_host=status_host,
-            status_port=status_port,
+            status_host=host,
+            status_port=receiver.port,
             pipeline=f"{socket.gethostname()}:{os.getpid()}:{self._rng.randrange(1 << 32):08x}",
         )
         turns = [Turn(session, replace(options, turn=turn), work_dir, self._rng) for turn in range(TURNS)]
@@ -211,6 +217,9 @@ class Replication:
                     if ended is not None:
                         self._tell(ended)
                 self._hear(receiver, turns)
+                shortage = self._slots.note(slots_of(session), time.monotonic())
+                if shortage is not None:
+                    self._tell(Warned(shortage))
                 stop.wait(limits.SUPERVISION_SECONDS)
         finally:
             addresses.stop()
@@ -254,23 +263,34 @@ class Replication:
 
 def event_json(event: Event) -> dict[str, Any]:
     """Return an event as JSON data."""
+    return {"event": _NAMES[type(event)], **_details(event)}
+
+
+_NAMES = {
+    SparkStarted: "spark_started",
+    Ready: "ready",
+    QueryEnded: "query_ended",
+    Rival: "another_pipeline",
+    Moved: "cluster_moved",
+    Warned: "warning",
+    Progress: "progress",
+}
+
+
+def _details(event: Event) -> dict[str, Any]:
     match event:
-        case SparkStarted():
-            return {"event": "spark_started"}
-        case Ready():
-            return {"event": "ready"}
         case QueryEnded(turn, reason, delay):
-            return {"event": "query_ended", "query": turn, "reason": reason, "restart_in_seconds": round(delay, 3)}
+            return {"query": turn, "reason": reason, "restart_in_seconds": round(delay, 3)}
         case Rival(target, pipeline):
-            return {"event": "another_pipeline", "target": target, "pipeline": pipeline}
+            return {"target": target, "pipeline": pipeline}
         case Moved(cluster, broker_url):
-            return {"event": "cluster_moved", "cluster": cluster, "broker_url": broker_url}
+            return {"cluster": cluster, "broker_url": broker_url}
+        case Warned(text):
+            return {"text": text}
         case Progress(links, tasks):
-            return {
-                "event": "progress",
-                "links": [_fields(link) for link in links],
-                "tasks": [_fields(t) for t in tasks],
-            }
+            return {"links": [_fields(link) for link in links], "tasks": [_fields(t) for t in tasks]}
+        case _:
+            return {}
 
 
 def _fields(value: LinkProgress | TaskStatus) -> dict[str, Any]:

@@ -2,20 +2,28 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from magnetar.pipeline.driver.launch import start_spark
+from magnetar.pipeline.driver.executors import Demands, check_executors
+from magnetar.pipeline.driver.launch import LOCAL_MASTER, start_spark
+from magnetar.pipeline.driver.settings import JAVA_OPTIONS, CommandSettings, is_local
 from magnetar.pipeline.driver.source import source_named
 from magnetar.pipeline.leases import TURNS
 from magnetar.pipeline.rows import SCHEMA_DDL
+from magnetar.pipeline.status import StatusReceiver
+from magnetar.pipeline.work_files import spark_path
 from magnetar.pipeline.writing.writer import write
 
 if TYPE_CHECKING:
+    import threading
     from pathlib import Path
 
     from pyspark.sql import SparkSession
     from pyspark.sql.streaming.query import StreamingQuery
 
+    from magnetar.pipeline.driver.settings import SparkSettings
+    from magnetar.pipeline.driver.slots import Need
     from magnetar.pipeline.options import ReplicationOptions
 
 TASK_ATTEMPTS = 8
@@ -23,9 +31,7 @@ TASK_ATTEMPTS = 8
 
 _CHECKPOINTING = "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
 
-_JAVA_OPTIONS = "-XX:+UseSerialGC -XX:TieredStopAtLevel=1"
-
-SETTINGS = {
+_REQUIRED = {
     # One row per Arrow batch, because buffers smaller than a flushed row would delay rows.
     "spark.sql.execution.arrow.maxRecordsPerBatch": "1",
     "spark.buffer.size": "512",
@@ -40,11 +46,21 @@ SETTINGS = {
     # One task per target: a speculative copy would take the links from the first one.
     "spark.speculation": "false",
     "spark.sql.adaptive.enabled": "false",
+}
+
+_PREFERRED = {
+    "spark.task.maxFailures": str(TASK_ATTEMPTS),
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
     "spark.driver.memory": "512m",
+    JAVA_OPTIONS: "-XX:+UseSerialGC -XX:TieredStopAtLevel=1",
 }
+
+SETTINGS = CommandSettings(_REQUIRED, _PREFERRED)
 """Settings for fast transitions between leases; the architecture page has the measurements."""
+
+MODULES = ("magnetar.pipeline.driver.source", "magnetar.pipeline.writing.writer")
+"""Modules that tasks import."""
 
 
 def local_master(targets: int) -> str:
@@ -52,10 +68,28 @@ def local_master(targets: int) -> str:
     return f"local[{TURNS * targets + 1},{TASK_ATTEMPTS}]"
 
 
-def build_session(master: str, work_dir: Path, spark_log: Path | None = None) -> SparkSession:
-    """Start Spark for the replication; see ``start_spark``."""
-    settings = {**SETTINGS, "spark.task.maxFailures": str(TASK_ATTEMPTS)}
-    return start_spark("replicate", master, work_dir, spark_log, settings, _JAVA_OPTIONS)
+def build_session(options: SparkSettings, targets: int, work_dir: Path) -> SparkSession:
+    """Start Spark for links to so many ``targets``; raises as ``start_spark``."""
+    master = options.master or local_master(targets)
+    return start_spark("replicate", replace(options, master=master), work_dir, SETTINGS)
+
+
+def check_cluster(session: SparkSession, options: SparkSettings, need: Need, stop: threading.Event) -> list[str]:
+    """Return warnings about the executors of a cluster; raises as ``check_executors``."""
+    if is_local(options.master or LOCAL_MASTER):
+        return []
+    return check_executors(session, Demands(MODULES, need), stop)
+
+
+def status_receiver(session: SparkSession) -> tuple[str, StatusReceiver]:
+    """Return the host under which executors reach the driver, and the receiver of their tasks' statuses.
+
+    It uses the number of the port that executors connect to, so that firewalls need no other one. Raises
+    ConfigurationError if the port is in use.
+    """
+    conf = session.sparkContext.getConf()
+    host = conf.get("spark.driver.host") or "127.0.0.1"
+    return host, StatusReceiver(conf.get("spark.driver.bindAddress") or host, int(conf.get("spark.driver.port") or 0))
 
 
 def start_query(session: SparkSession, options: ReplicationOptions, checkpoint: Path) -> StreamingQuery:
@@ -67,6 +101,6 @@ def start_query(session: SparkSession, options: ReplicationOptions, checkpoint: 
     return (
         written.writeStream.format("noop")
         .queryName(f"magnetar-replicate-{options.turn}")
-        .option("checkpointLocation", str(checkpoint))
+        .option("checkpointLocation", spark_path(checkpoint))
         .start()
     )

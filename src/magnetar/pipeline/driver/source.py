@@ -15,7 +15,7 @@ from magnetar.pipeline.reading.reader import LeaseReader
 from magnetar.pipeline.rows import SCHEMA_DDL
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     import pyarrow as pa
     from pyspark.sql.types import StructType
@@ -28,6 +28,12 @@ class TargetPartition(InputPartition):
     target: str
     lease: int
     options: ReplicationOptions
+
+
+def rotated(targets: Sequence[str], lease: int) -> list[str]:
+    """Return ``targets`` in the order in which a lease's tasks start: with too few slots, each is first in its turn."""
+    first = lease % len(targets)
+    return [*targets[first:], *targets[:first]]
 
 
 class LeaseStreamReader(DataSourceStreamReader):
@@ -57,7 +63,8 @@ class LeaseStreamReader(DataSourceStreamReader):
         """Return one partition per target for the newest lease, and none for Spark's initial offset."""
         if end == self.initialOffset():
             return []
-        return [TargetPartition(cluster.name, end["lease"], self._options) for cluster in self._options.clusters]
+        names = [cluster.name for cluster in self._options.clusters]
+        return [TargetPartition(name, end["lease"], self._options) for name in rotated(names, end["lease"])]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Read the sources of the partition's target for the duration of its lease."""
