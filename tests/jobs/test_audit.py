@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 import signal
 import subprocess
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pyarrow.parquet as pq
 import pytest
 
+from tests.guides.page import guide
+from tests.guides.shell import require_output
 from tests.jobs.logs import (
+    AUDIT_TIMEOUT_S,
     PER_BATCH,
     acknowledge,
     audit,
@@ -102,6 +106,31 @@ def test_every_disagreement_about_acknowledgements_is_named(
         ("unacknowledged", "ewr", str(places[7]), 1),
         ("unacknowledged", "jfk", str(places[2_000]), 1),
     ]
+
+
+def test_the_example_of_the_guide_names_a_lost_entry(
+    commands: OneProcess, clusters: dict[str, Broker], tmp_path: Path
+) -> None:
+    topic = "persistent://public/default/flights"
+    entries = [entry(number) for number in range(6)]
+    places = publish(clusters["ewr"], topic, entries)
+    log = stamped(entries, places)
+    publish(clusters["jfk"], topic, log[:3] + log[4:])
+    example, program = [block for block in guide("audit").blocks if topic in block.text or block.language == "python"]
+    (command,) = example.commands()
+    urls = {"http://127.0.0.1:8080": clusters["ewr"].admin_url, "http://127.0.0.1:8090": clusters["jfk"].admin_url}
+    text = command.text.replace(" found", f" {tmp_path}/found")
+    for old, new in urls.items():
+        text = text.replace(old, new)
+    done = commands.run([*shlex.split(text)[1:], "--master", "local[2]", "--work-dir", str(tmp_path)], AUDIT_TIMEOUT_S)
+    assert done.status == 1, done.log
+    expected = "\n".join(command.output).replace("1764213551000:3", str(places[3]))
+    require_output(text, done.output + done.log, expected)
+    names: dict[str, Any] = {}
+    exec(program.text.replace('"found"', f'"{tmp_path}/found"'), names)
+    (lost,) = names["lost"]
+    place = {"origin": "ewr", "origin_ledger": places[3].ledger_id, "origin_entry": places[3].entry_id}
+    assert lost == {"topic": topic, "cluster": "jfk", **place, "count": 1}
 
 
 def test_an_interrupted_audit_continues(
