@@ -121,7 +121,7 @@ class Targets:
             if status := lacking_deduplication(stats):
                 message = (
                     f"deduplication of {topic} is {status}, and needed so that no message is published twice"
-                    "\nhint: enable it for the topic: magnetar topics set-deduplication TOPIC true"
+                    "\nhint: enable it for the topic: magnetar topicPolicies set-deduplication TOPIC --enable"
                 )
                 raise ConfigurationError(message)
             if not published[topic] and not is_append and self._entries(topic):
