@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 from grimp import build_graph
 
-from tests.kit.parallel import OWN_CLUSTERS, SHARED_CLUSTERS, unit_of
+from tests.kit.parallel import OWN_CLUSTERS, SHARED_CLUSTERS, SHARED_SPARK, unit_of
 
 ROOT = Path(__file__).parents[2]
 SOURCE = ROOT / "src" / "magnetar"
@@ -147,6 +147,14 @@ def test_files_outside_the_unit_of_the_shared_clusters_do_not_use_them() -> None
         assert unit_of(f"{SHARED_CLUSTERS}/{name}::test_it") == f"{SHARED_CLUSTERS}/{name}"
     assert unit_of(f"{SHARED_CLUSTERS}/test_switch.py::test_it[a::b]") == SHARED_CLUSTERS
     assert unit_of("tests/unit/geo/test_lives.py::test_it") == "tests/unit/geo/test_lives.py"
+
+
+def test_a_shared_spark_is_that_of_one_unit() -> None:
+    for directory in SHARED_SPARK:
+        assert 'scope="package"' in (ROOT / directory / "conftest.py").read_text(encoding="utf-8")
+        assert (
+            unit_of(f"{directory}/test_a.py::test_it[a::b]") == unit_of(f"{directory}/test_b.py::test_it") == directory
+        )
 
 
 def test_each_section_of_the_protocol_page_that_is_cited_is_there() -> None:
