@@ -56,6 +56,7 @@ class OneProcess:
 
 def _start_java(directory: Path) -> None:
     """Start Java with the settings of batch jobs, and with a place for temporary files that outlives each of them."""
+    os.environ.pop("COLUMNS", None)  # of the terminal of the tests
     with (
         _output_to(directory / "java.out", directory / "java.log"),
         batch_session("start", SparkSettings("local[2]"), directory),
