@@ -1,4 +1,4 @@
-"""``magnetar pipeline``: replicate, compare, archive and restore topics with Apache Spark."""
+"""``magnetar pipeline``: replicate, compare, archive, restore and translate topics with Apache Spark."""
 
 from __future__ import annotations
 
@@ -23,6 +23,7 @@ from magnetar.cli.pipeline_archive import archive
 from magnetar.cli.pipeline_audit import audit
 from magnetar.cli.pipeline_package import package
 from magnetar.cli.pipeline_restore import restore
+from magnetar.cli.pipeline_translate import translate
 from magnetar.cli.session import names
 from magnetar.cli.spark_options import (
     Clusters,
@@ -47,7 +48,7 @@ if TYPE_CHECKING:
     from magnetar.pipeline.driver.metrics import ReplicationMetrics
     from magnetar.pipeline.driver.replicate import Event, Progress
 
-app = noun("Replicate, compare, archive and restore topics with Apache Spark.")
+app = noun("Replicate, compare, archive, restore and translate topics with Apache Spark.")
 
 
 @app.command()
@@ -178,3 +179,4 @@ app.command()(package)
 app.command()(audit)
 app.command()(archive)
 app.command()(restore)
+app.command()(translate)

@@ -53,9 +53,9 @@ def spark_settings(
     return SparkSettings(master, work_dir, spark_log, parse_conf(conf or ()), package)
 
 
-def addresses_of(clusters: str) -> tuple[ClusterAddress, ...]:
-    """Return the addresses of ``--clusters``; raises as ``with_urls`` and ``addresses``."""
-    return addresses(with_urls(clusters))
+def addresses_of(clusters: str, option: str = "--clusters") -> tuple[ClusterAddress, ...]:
+    """Return the addresses of the clusters in an option; raises as ``with_urls`` and ``addresses``."""
+    return addresses(with_urls(clusters), option)
 
 
 def address_of(cluster: str) -> ClusterAddress:

@@ -12,7 +12,7 @@ from magnetar.wire.entries.entry import parse_metadata
 from magnetar.wire.message_id import message_id, position_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from magnetar.wire.proto import pulsar_api_pb2 as pb
 
@@ -102,6 +102,12 @@ class Consumer:
             lambda request_id: commands.ack(
                 consumer_id=self._number, message_ids=ids, cumulative=True, request_id=request_id
             )
+        )
+
+    async def acknowledge_each(self, ids: Sequence[pb.MessageIdData]) -> None:
+        """Acknowledge messages, or parts of batches; raises as PulsarConnection.request."""
+        await self._connection.request(
+            lambda request_id: commands.ack(consumer_id=self._number, message_ids=ids, request_id=request_id)
         )
 
     async def last_position(self) -> Position:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
@@ -14,6 +15,7 @@ from magnetar.wire.entries.ack_set import words_to_int
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
+    from pathlib import Path
 
     from numpy.typing import NDArray
 
@@ -112,6 +114,19 @@ def named(state: pa.Table, subscription: str, cluster: str) -> pa.Table:
     """Return the state of a subscription as rows of STATES."""
     names = [pa.repeat(value, state.num_rows).cast(pa.string()) for value in (subscription, cluster)]
     return pa.table([*names, *(state[name] for name in _Row._fields)], schema=STATES)
+
+
+def write_states(path: Path, states: pa.Table) -> None:
+    """Write STATES to a file for ``stored_states``."""
+    with pa.OSFile(str(path), "wb") as sink, pa.ipc.new_file(sink, STATES) as writer:
+        writer.write_table(states)
+
+
+@lru_cache(maxsize=2)
+def stored_states(path: str) -> States:
+    """Return the states in a file by subscription and cluster; the tasks of one process share them."""
+    with pa.memory_map(path) as source:
+        return states_in(pa.ipc.open_file(source).read_all())
 
 
 def states_in(table: pa.Table) -> States:

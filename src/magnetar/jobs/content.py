@@ -1,7 +1,9 @@
-"""The content of an entry, as the audit compares it.
+"""The content of an entry, as jobs compare it.
 
-Compared are the bytes of the payload as stored, and those of the metadata without what replication adds or replaces:
-``replicated_from``, the properties of stamps, and the schema version, a number of the registry of one cluster.
+Compared are the bytes of the payload as stored, and those of the metadata without what replication adds, replaces or
+removes: ``replicated_from``, the properties of stamps, the schema version, a number of the registry of one cluster, and
+the id of a transaction, which the replicator of Apache Pulsar removes. All else is kept by every replicator: the
+producer's name, sequence id and publish time, the number of messages, the place of a chunk, keys and properties.
 """
 
 from __future__ import annotations
@@ -38,11 +40,16 @@ def digest(entry: bytes) -> int:
     if stamp is None or entry.find(SCHEMA_VERSION_KEY, start, stamp) >= 0:
         return exact_digest(entry)
     content = entry[start:] if stamp == end else entry[start:stamp] + entry[end:]
-    return _hash(content, stamp - start)
+    return _folded(_hash(content, stamp - start))
 
 
 def exact_digest(entry: bytes) -> int:
     """Return a digest like ``digest``, with the metadata in canonical form."""
+    return _folded(identity(entry))
+
+
+def identity(entry: bytes) -> tuple[int, int]:
+    """Return 128 bits that identify the content, with the metadata in canonical form, as two signed numbers."""
     metadata = parse_metadata(entry)
     properties = list(metadata.properties)
     while (stamp := _last_stamp([each.key for each in properties])) is not None:
@@ -51,6 +58,8 @@ def exact_digest(entry: bytes) -> int:
     metadata.properties.extend(properties)
     metadata.ClearField("replicated_from")
     metadata.ClearField("schema_version")
+    metadata.ClearField("txnid_least_bits")
+    metadata.ClearField("txnid_most_bits")
     own = metadata.SerializePartialToString()
     return _hash(own + payload_of(entry), len(own))
 
@@ -79,6 +88,10 @@ def _last_stamp(keys: Sequence[str]) -> int | None:
     return index if index >= 0 and keys[index] == SOURCE_POSITION else None
 
 
-def _hash(content: bytes, metadata_size: int) -> int:
+def _hash(content: bytes, metadata_size: int) -> tuple[int, int]:
     low, high = mmh3.hash64(content, metadata_size & 0xFFFF_FFFF)
-    return int(low ^ high)
+    return low, high
+
+
+def _folded(bits: tuple[int, int]) -> int:
+    return bits[0] ^ bits[1]

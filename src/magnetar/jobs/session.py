@@ -42,7 +42,12 @@ _SETTINGS = CommandSettings(
     },
 )
 
-MODULES = ("magnetar.spark", "magnetar.jobs.audit.frames", "magnetar.jobs.archive.publishing")
+MODULES = (
+    "magnetar.spark",
+    "magnetar.jobs.audit.frames",
+    "magnetar.jobs.archive.publishing",
+    "magnetar.jobs.translate.frames",
+)
 """Modules that tasks of all jobs import."""
 
 

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from functools import lru_cache, partial
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
-import pyarrow as pa
 from pyspark.sql import Window as Rows
 from pyspark.sql import functions as f
 from pyspark.sql.pandas.types import from_arrow_schema
 
 from magnetar.base.position import EARLIEST, Position
-from magnetar.jobs.acknowledgements import states_in
+from magnetar.jobs.acknowledgements import stored_states
 from magnetar.jobs.audit.comparing.acknowledgements import differences
 from magnetar.jobs.audit.comparing.entries import altered, compare
 from magnetar.jobs.audit.comparing.order import misplaced
@@ -25,6 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
     from pathlib import Path
 
+    import pyarrow as pa
     from pyspark.sql import Column, DataFrame, GroupedData
 
     from magnetar.jobs.audit.comparing.windows import Log, Window
@@ -144,16 +144,10 @@ def acknowledgements(runs: DataFrame, exported: Mapping[str, str]) -> DataFrame:
     shared = runs.sparkSession.sparkContext.broadcast(dict(exported))
 
     def compare_chunk(chunk: pa.Table) -> pa.Table:
-        return differences(chunk, _states(shared.value[chunk["topic"][0].as_py()]))
+        return differences(chunk, stored_states(shared.value[chunk["topic"][0].as_py()]))
 
     wanted = runs.sparkSession.createDataFrame([(topic,) for topic in exported], "topic string")
     return _chunks(runs.join(f.broadcast(wanted), "topic", "left_semi")).applyInArrow(compare_chunk, FINDINGS_TYPE)
-
-
-@lru_cache(maxsize=2)
-def _states(path: str) -> Any:  # noqa: ANN401 - by subscription and cluster
-    with pa.memory_map(path) as source:
-        return states_in(pa.ipc.open_file(source).read_all())
 
 
 def tallies(outcome: DataFrame) -> list[dict[str, Any]]:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 from pyspark.sql import functions as f
 
-from magnetar.jobs.acknowledgements import STATES
+from magnetar.jobs.acknowledgements import write_states
 from magnetar.jobs.audit import frames
 from magnetar.jobs.audit.comparing.acknowledgements import lasting
 from magnetar.jobs.audit.exports import comparable, export, missing_rows
@@ -149,8 +149,7 @@ class Conclusion:
             rows += missing_rows(topic, each, exists)
             if each.clusters:
                 path = directory / f"{number}-{len(list(directory.iterdir()))}.arrow"
-                with pa.OSFile(str(path), "wb") as sink, pa.ipc.new_file(sink, STATES) as writer:
-                    writer.write_table(export(survey, topic, each))
+                write_states(path, export(survey, topic, each))
                 exported[topic] = str(path)
             if stop.is_set():
                 raise InterruptedJobError("interrupted")  # noqa: EM101

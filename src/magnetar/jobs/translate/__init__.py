@@ -1,0 +1,1 @@
+"""The translation of acknowledgement states between clusters whose entries have no origin positions."""
