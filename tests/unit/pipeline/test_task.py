@@ -67,6 +67,16 @@ def test_a_step_ends_in_time_though_nothing_comes(reader: LeaseReader) -> None:
     assert 0.04 <= time.monotonic() - before < limits.IDLE_SECONDS
 
 
+def test_a_reader_that_is_being_woken_ends(reader: LeaseReader) -> None:
+    async def wait() -> None:
+        await reader.loop.create_future()
+
+    waiting = reader.loop.create_task(wait())
+    waiting.add_done_callback(lambda _: reader._wake())
+    reader._step(0.0)
+    reader._wake()  # the fixture ends the reader
+
+
 def test_a_bug_in_a_callback_fails_the_reading_half(reader: LeaseReader) -> None:
     reader.loop.call_soon(lambda: 1 // 0)
     with pytest.raises(ZeroDivisionError):

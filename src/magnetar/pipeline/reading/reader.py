@@ -92,6 +92,9 @@ class LeaseReader:
         self._channel.close()
         if self._status is not None:
             self._status.close()
+        if self._is_waking:
+            self.loop.run_forever()  # otherwise the pending stop would end the loop before its tasks are cancelled
+        self._is_waking = True  # nothing stops it from now on
         self._runner.close()
 
     @property
