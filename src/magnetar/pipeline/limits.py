@@ -153,8 +153,14 @@ EXECUTORS_WAIT = "60s"
 EXECUTORS_ANSWER_SECONDS = 180.0
 """Seconds in which the first tasks of executors must end; before them, executors fetch and unpack the package."""
 
+EXECUTORS_STABLE_SECONDS = 3.0
+"""Seconds without a further executor after which no more of them are waited for."""
+
 CLOCK_SKEW_SECONDS = 1.0
 """Seconds by which the clock of an executor may differ from the driver's without a warning."""
+
+SLOTS_POLL_SECONDS = 5.0
+"""Seconds between two looks at the number of task slots."""
 
 SLOTS_SETTLE_SECONDS = 10.0
 """Seconds for which the number of task slots must be too small, or large enough again, before the driver says so."""

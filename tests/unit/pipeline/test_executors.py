@@ -19,8 +19,9 @@ from magnetar.pipeline.driver.executors import (
     probe,
     skews,
 )
-from magnetar.pipeline.driver.slots import Need, SlotWatch, shortage
-from magnetar.pipeline.driver.source import rotated
+from magnetar.pipeline.driver.slots import ANY, Need, SlotWait, SlotWatch, shortage
+from magnetar.pipeline.driver.source import LeaseStreamReader, TargetPartition, rotated
+from magnetar.pipeline.options import ClusterAddress, ReplicationOptions
 
 
 def test_a_missing_module_is_named() -> None:
@@ -101,10 +102,37 @@ def test_a_shortage_is_told_once_if_it_lasts() -> None:
     assert watch.note(2, 101.0 + lasting) == ""
 
 
-def test_a_shortage_at_the_start_is_told_at_once() -> None:
-    assert "links need 2" in (SlotWatch(Need.of_links(1)).note(1, 50.0) or "")
+def test_executors_are_waited_for_while_further_ones_appear() -> None:
+    wait, stable = SlotWait(Need.of_links(2), 60.0), limits.EXECUTORS_STABLE_SECONDS
+    assert not wait.is_over(0, 0.0)
+    assert not wait.is_over(1, 30.0)
+    assert not wait.is_over(1, 30.0 + stable), "too few for all links"
+    assert not wait.is_over(2, 40.0)
+    assert not wait.is_over(3, 41.0)
+    assert not wait.is_over(3, 40.0 + stable)
+    assert wait.is_over(3, 41.0 + stable)
+    assert wait.is_over(4, 41.0), "enough"
+    assert wait.is_over(0, 60.0), "too late"
+
+
+def test_a_batch_job_starts_with_the_executors_of_the_first_seconds() -> None:
+    wait = SlotWait(ANY, 60.0)
+    assert not wait.is_over(1_000, 0.0)
+    assert wait.is_over(1_000, limits.EXECUTORS_STABLE_SECONDS)
+
+
+def test_slots_are_looked_at_from_time_to_time() -> None:
+    watch = SlotWatch(Need.of_links(1))
+    looks = [now for now in range(12) if watch.is_due(float(now))]
+    assert looks == [0, 5, 10]
 
 
 def test_each_target_is_first_in_some_lease() -> None:
     assert [rotated(["a", "b", "c"], lease)[0] for lease in range(6, 10)] == ["a", "b", "c", "a"]
     assert rotated(["a", "b", "c"], 1) == ["b", "c", "a"]
+
+
+def test_a_task_that_waited_beyond_its_lease_ends_at_once() -> None:
+    clusters = tuple(ClusterAddress(name, "", "") for name in ("a", "b"))
+    options = ReplicationOptions(clusters)
+    assert list(LeaseStreamReader(options).read(TargetPartition("a", 1, options))) == []

@@ -21,7 +21,7 @@ from magnetar.jobs.translate.exports import chosen, export
 from magnetar.jobs.translate.outcome import translation_of
 from magnetar.jobs.translate.report import AMBIGUOUS_SHOWN_MAX, Report, counts_of
 from magnetar.jobs.translate.scanning import read_identities
-from magnetar.pipeline.work_files import WorkDirectory
+from magnetar.pipeline.work_files import WorkDirectory, spark_path
 from magnetar.spark.options import Options
 
 if TYPE_CHECKING:
@@ -87,7 +87,7 @@ def translate(settings: Settings, tell: Tell, stop: threading.Event) -> Report:
                 counts = counts_of(topics, frames.tallies(found))
                 ambiguous = frames.ambiguous(found, AMBIGUOUS_SHOWN_MAX)
                 if settings.mapping is not None:
-                    frames.mapping(found).write.parquet(str(settings.mapping))
+                    frames.mapping(found).write.parquet(spark_path(settings.mapping))
             tell(Step.MATCHING, 1, 1)
             tables = _exported(survey, (source, target), subscriptions, work.path, stop)
             heads = _heads(survey, target, topics)
@@ -130,11 +130,11 @@ def _entries(scan: Scan) -> int:
 
 def _matched(session: SparkSession, records: Records, topics: Sequence[str], work: Path) -> DataFrame:
     """Match all entries of topics that were read, once."""
-    parts, kind = [str(part) for part in records.parts()], frames.IDENTITIES_TYPE
+    parts, kind = [spark_path(part) for part in records.parts()], frames.IDENTITIES_TYPE
     read = session.read.schema(kind).parquet(*parts) if parts else session.createDataFrame([], kind)
     wanted = session.createDataFrame([(topic,) for topic in topics], "topic string")
     entries = read.join(f.broadcast(wanted), "topic", "left_semi")
-    first, second = str(work / "matched"), str(work / "matches")
+    first, second = spark_path(work / "matched"), spark_path(work / "matches")
     frames.matched(entries, sum(map(_entries, records.scans))).write.parquet(first)
     found = session.read.schema(frames.MATCHES_TYPE).parquet(first)
     frames.with_deleted(found, entries).write.parquet(second)

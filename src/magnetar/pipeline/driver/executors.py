@@ -23,7 +23,7 @@ from pyspark.errors import PySparkException
 from magnetar import __version__
 from magnetar.base.errors import ConfigurationError
 from magnetar.pipeline import limits
-from magnetar.pipeline.driver.slots import ANY, Need, shortage, slots_of
+from magnetar.pipeline.driver.slots import ANY, Need, SlotWait, shortage, slots_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -174,7 +174,7 @@ def _digest(path: Path) -> str:
 
 
 def _awaited(session: SparkSession, need: Need, stop: threading.Event) -> int:
-    """Wait until there are slots for all tasks, at most as long as Spark does; return their number.
+    """Wait until there are slots for the tasks, or no further executor appears; return their number.
 
     It is 0 if Spark starts executors only when tasks wait. Otherwise raises ConfigurationError if some tasks would
     never run.
@@ -184,8 +184,8 @@ def _awaited(session: SparkSession, need: Need, stop: threading.Event) -> int:
     if conf.getBoolean("spark.dynamicAllocation.enabled", False):  # noqa: FBT003 - Java's signature
         return 0
     wait_s = conf.getTimeAsMs("spark.scheduler.maxRegisteredResourcesWaitingTime", limits.EXECUTORS_WAIT) / 1000
-    deadline = time.monotonic() + wait_s
-    while (slots := slots_of(session)) < need.all and time.monotonic() < deadline and not stop.is_set():
+    wait = SlotWait(need, time.monotonic() + wait_s)
+    while not wait.is_over(slots := slots_of(session), time.monotonic()) and not stop.is_set():
         stop.wait(limits.SUPERVISION_SECONDS)
     if not slots and not stop.is_set():
         host, memory = conf.get("spark.driver.host"), conf.get("spark.executor.memory", "1g")

@@ -217,9 +217,7 @@ class Replication:
                     if ended is not None:
                         self._tell(ended)
                 self._hear(receiver, turns)
-                shortage = self._slots.note(slots_of(session), time.monotonic())
-                if shortage is not None:
-                    self._tell(Warned(shortage))
+                self._watch_slots(session, time.monotonic())
                 stop.wait(limits.SUPERVISION_SECONDS)
         finally:
             addresses.stop()
@@ -250,6 +248,11 @@ class Replication:
         ):
             self._ready = True
             self._tell(Ready())
+
+    def _watch_slots(self, session: SparkSession, now: float) -> None:
+        shortage = self._slots.note(slots_of(session), now) if self._slots.is_due(now) else None
+        if shortage is not None:
+            self._tell(Warned(shortage))
 
     def _tell_rivals(self, status: TaskStatus) -> None:
         for rival in status.rivals:

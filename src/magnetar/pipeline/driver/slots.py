@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -32,8 +33,8 @@ class Need:
         return cls(all=TURNS * tasks, some=tasks)
 
 
-ANY = Need(1, 1)
-"""The need of a batch job, whose tasks run one after the other if necessary."""
+ANY = Need(all=sys.maxsize, some=1)
+"""The need of a batch job, which uses all slots, and whose tasks run one after the other if necessary."""
 
 
 _HINT = (
@@ -51,21 +52,43 @@ def shortage(slots: int, need: Need) -> str:
     return f"Spark has {slots} task slots and the links need {need.all}: {effect}\nhint: {_HINT}"
 
 
+class SlotWait:
+    """Waits for executors while further ones appear. Times are monotonic seconds."""
+
+    def __init__(self, need: Need, deadline: float) -> None:
+        """Wait at most until ``deadline``."""
+        self._need = need
+        self._deadline = deadline
+        self._slots = -1
+        self._since = 0.0
+
+    def is_over(self, slots: int, now: float) -> bool:
+        """Return whether there are enough slots, or no more of them are to be expected."""
+        if slots != self._slots:
+            self._slots, self._since = slots, now
+        is_stable = slots >= self._need.some and now - self._since >= limits.EXECUTORS_STABLE_SECONDS
+        return slots >= self._need.all or is_stable or now >= self._deadline
+
+
 class SlotWatch:
-    """Notices a shortage of slots: the first one at once, and a change that lasts. Times are monotonic seconds."""
+    """Notices a changed shortage of slots that lasts. Times are monotonic seconds."""
 
     def __init__(self, need: Need) -> None:
         """Begin without a shortage."""
         self._need = need
         self._told = self._seen = ""
-        self._since: float | None = None
+        self._since = self._due = 0.0
+
+    def is_due(self, now: float) -> bool:
+        """Return whether the number of slots should be looked at, after SLOTS_POLL_SECONDS."""
+        if now < self._due:
+            return False
+        self._due = now + limits.SLOTS_POLL_SECONDS
+        return True
 
     def note(self, slots: int, now: float) -> str | None:
-        """Return a new shortage, or an empty text at its end; None if nothing is new, or not for long enough."""
+        """Return a new shortage, or an empty text at its end; None if nothing has changed for long enough."""
         found = shortage(slots, self._need)
-        if self._since is None:
-            self._since, self._told, self._seen = now, found, found
-            return found or None
         if found != self._seen:
             self._seen, self._since = found, now
         if found == self._told or now - self._since < limits.SLOTS_SETTLE_SECONDS:

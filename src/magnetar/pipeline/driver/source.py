@@ -67,8 +67,10 @@ class LeaseStreamReader(DataSourceStreamReader):
         return [TargetPartition(name, end["lease"], self._options) for name in rotated(names, end["lease"])]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        """Read the sources of the partition's target for the duration of its lease."""
+        """Read the sources of the partition's target for the duration of its lease; nothing if that is over."""
         assert isinstance(partition, TargetPartition)
+        if time.time() >= self._schedule.hard_end(partition.lease):
+            return  # The task waited for a slot. The next one must not wait until this one has connected.
         with LeaseReader(partition.target, partition.lease, partition.options) as reader:
             yield from reader.rows()
 
