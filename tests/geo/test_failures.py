@@ -13,11 +13,12 @@ from tests.geo.backlog import ProgressProbe, ages_during_backlog
 from tests.geo.helpers import (
     REPLICATION_TIMEOUT_S,
     backlog,
+    entries,
     log_of,
     wait_for_backlog,
     wait_for_entries,
 )
-from tests.kit.clusters import NAMES, LocalClusters
+from tests.kit.clusters import NAMES, UP_TIMEOUT_S, LocalClusters
 from tests.kit.messages import numbered, publish, receive
 from tests.kit.wait import wait_until
 
@@ -42,6 +43,7 @@ def clusters(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalClusters
     with LocalClusters(directory) as running:
         running.make_namespace("geo/down")
         running.start_pipeline()
+        running.wait_for_pipeline()
         yield running
 
 
@@ -75,38 +77,32 @@ def test_others_go_on_and_it_converges_when_it_is_back(clusters: LocalClusters, 
     probe.close()
 
 
-def test_pipeline_that_was_away_continues(clusters: LocalClusters) -> None:
-    topic = "persistent://geo/down/pipeline"
-    publish(clusters.client("ewr"), topic, numbered(50))
-    wait_for_entries(clusters, topic, 50, NAMES)
+def test_pipeline_that_was_away_continues_and_serves_the_others_while_a_cluster_is_down(
+    clusters: LocalClusters,
+) -> None:
+    before, during = "persistent://geo/down/pipeline", "persistent://geo/down/start"
+    for topic in (before, during):
+        publish(clusters.client("ewr"), topic, numbered(50))
+        wait_for_entries(clusters, topic, 50, NAMES)
     clusters.stop_pipeline()
-    publish(clusters.client("ewr"), topic, numbered(50, first=50))
+    publish(clusters.client("ewr"), before, numbered(50, first=50))
     consumer = clusters.client("ewr").subscribe(
-        topic,
+        before,
         "s",
         ConsumerType.Shared,
         initial_position=pulsar.InitialPosition.Earliest,
         replicate_subscription_state_enabled=True,
     )
     receive(consumer, 100, acknowledge=True)
-    wait_for_backlog(clusters, topic, "s", 0, NAMES)
-    clusters.start_pipeline()
-    wait_for_entries(clusters, topic, 100, NAMES)
-    wait_for_backlog(clusters, topic, "s", 0, NAMES)
-    for name in NAMES:
-        assert log_of(clusters, name, topic) == numbered(100)
-
-
-def test_pipeline_that_starts_while_a_cluster_is_down_serves_the_others(clusters: LocalClusters) -> None:
-    topic = "persistent://geo/down/start"
-    publish(clusters.client("ewr"), topic, numbered(50))
-    wait_for_entries(clusters, topic, 50, NAMES)
-    clusters.stop_pipeline()
+    wait_for_backlog(clusters, before, "s", 0, NAMES)
     clusters.brokers["lga"].kill()
     clusters.start_pipeline()
-    publish(clusters.client("ewr"), topic, numbered(50, first=50))
-    wait_for_entries(clusters, topic, 100, ["jfk"])
+    publish(clusters.client("ewr"), during, numbered(50, first=50))
+    wait_until(lambda: entries(clusters, "jfk", before) == 100, UP_TIMEOUT_S, what="the pipeline")
+    wait_for_entries(clusters, during, 100, ["jfk"])
     clusters.brokers["lga"].start()
-    wait_for_entries(clusters, topic, 100, NAMES)
-    for name in NAMES:
-        assert log_of(clusters, name, topic) == numbered(100)
+    for topic in (before, during):
+        wait_for_entries(clusters, topic, 100, NAMES)
+        for name in NAMES:
+            assert log_of(clusters, name, topic) == numbered(100)
+    wait_for_backlog(clusters, before, "s", 0, NAMES)
