@@ -8,6 +8,7 @@ import pytest
 
 import magnetar
 from magnetar.sim.virtual.loop import HandLoop
+from tests.kit.garbage import only_new_objects
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -27,10 +28,10 @@ def left_to_the_collector() -> Iterator[Callable[[], list[FrameType]]]:
 
     Other threads of the test process, such as those of Spark, leave cycles of their own.
     """
-    gc.collect()
-    gc.disable()
-    yield _collect
-    gc.enable()
+    with only_new_objects():
+        gc.disable()
+        yield _collect
+        gc.enable()
 
 
 def _collect() -> list[FrameType]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import tracemalloc
+from functools import cache
 
 import pytest
 
@@ -32,6 +33,7 @@ def a_track(*, with_floors: bool = False) -> Track:
     return track
 
 
+@cache
 def used_by(*, with_floors: bool, before: Position | None) -> int:
     """Return the bytes of a track after trimming the entries before ``before``."""
     gc.collect()

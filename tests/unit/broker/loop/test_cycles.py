@@ -28,6 +28,7 @@ from magnetar.broker.loop.cycles import (
 from magnetar.broker.loop.slices import SLICE_ITEMS_MAX, SlicedWork
 from magnetar.sim.cluster import TOPIC, Cluster, Exclusive, Failover, Key_Shared, Shared
 from magnetar.sim.virtual.loop import HandClock, HandLoop
+from tests.kit.garbage import only_new_objects
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -38,13 +39,13 @@ if TYPE_CHECKING:
 @pytest.fixture
 def cluster() -> Iterator[Cluster]:
     """A cluster with a link, in a process without garbage collection."""
-    cluster = Cluster(targets=("jfk",))
-    cluster.topic()
-    cluster.settle()
-    gc.collect()
-    gc.disable()
-    yield cluster
-    gc.enable()
+    with only_new_objects():
+        cluster = Cluster(targets=("jfk",))
+        cluster.topic()
+        cluster.settle()
+        gc.disable()
+        yield cluster
+        gc.enable()
 
 
 def left_by(cluster: Cluster, work: Callable[[], None]) -> list[str]:
