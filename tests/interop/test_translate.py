@@ -11,13 +11,25 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+import pulsar
 import pyarrow.parquet as pq
 import pytest
 
 from magnetar.wire.proto import pulsar_api_pb2 as pb
+from tests.geo.helpers import wait_for_entries
 from tests.interop.conftest import replicated_topic
 from tests.kit.clusters import MAGNETAR
-from tests.kit.messages import RECEIVE_TIMEOUT_MS, entry_of, nothing_comes, numbered, read_log, send_all
+from tests.kit.messages import (
+    RECEIVE_TIMEOUT_MS,
+    entry_of,
+    nothing_comes,
+    numbered,
+    publish,
+    read_log,
+    receive,
+    receive_data,
+    send_all,
+)
 from tests.kit.raw import RawConnection, entry
 from tests.kit.wait import wait_until
 from tests.spark.queries import publish_entries
@@ -26,8 +38,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
     from pathlib import Path
 
+    from tests.kit.clusters import Group
     from tests.kit.messages import Option
-    from tests.kit.pulsar import PulsarClusters
+    from tests.kit.pulsar import MixedClusters, PulsarClusters
 
     Place = tuple[int, int]
     """A ledger and an entry."""
@@ -137,9 +150,9 @@ def acknowledge(pair: PulsarClusters, topic: str, mark: Place, places: Sequence[
             raw.acknowledge(pb.MessageIdData(ledgerId=partly[0], entryId=partly[1], ack_set=[-2], batch_size=64))
 
 
-def run(pair: PulsarClusters, topic: str, *arguments: str, work: Path) -> tuple[int, dict[str, Any], str]:
-    """Run the command; return status, report and messages."""
-    one, two = (f"{name}={pair.pulsars[name].admin_url}" for name in ("one", "two"))
+def run(clusters: Group, topic: str, *arguments: str, work: Path) -> tuple[int, dict[str, Any], str]:
+    """Run the command from the first cluster to the second one, by name; return status, report and messages."""
+    one, two = (f"{name}={clusters.members[name].admin_url}" for name in sorted(clusters.members))
     options = ["--from", one, "--to", two, "--topics", topic, "--state", str(work / "state"), "--apply"]
     options += ["--master", "local[2]", "--work-dir", str(work / "work"), "--spark-log", str(work / "spark.log")]
     command = [*MAGNETAR, "pipeline", "translate", *options, "--output", "json", *arguments]
@@ -225,3 +238,23 @@ def check_mapping(
         found.setdefault(source, []).append((row["target_ledger"], row["target_entry"]))
         assert row["match"] == ("mapped" if len(places[one.payloads[source]]) == 1 else "ambiguous")
     assert found == {place: copies[payloads] for place, payloads in one.payloads.items()}
+
+
+def test_a_subscription_moves_to_magnetar(mixed: MixedClusters, tmp_path: Path) -> None:
+    topic = replicated_topic(mixed)
+    consumer = mixed.client("apache").subscribe(topic, SUBSCRIPTION, pulsar.ConsumerType.Shared)
+    mixed.client("ewr").subscribe(topic, "keeps the log").close()
+    publish(mixed.client("apache"), topic, numbered(300), batching_enabled=False)
+    wait_for_entries(mixed, topic, 300, ["ewr"])
+    messages = receive(consumer, 300)
+    for message in (*messages[:100], *messages[150:300:3]):
+        consumer.acknowledge(message)
+    consumer.close()
+    status, report, said = run(mixed, topic, "--subscriptions", SUBSCRIPTION, work=tmp_path)
+    assert status == 0, said
+    (state,) = report["subscriptions"]
+    assert (state["applied"], state["unacknowledged"]) == (True, 150)
+    moved = mixed.client("ewr").subscribe(topic, SUBSCRIPTION)
+    rest = [b"%d" % number for number in range(100, 300) if number < 150 or number % 3]
+    assert receive_data(moved, len(rest)) == rest
+    assert nothing_comes(moved)

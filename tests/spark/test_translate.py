@@ -31,9 +31,12 @@ def entries(spark: SparkSession) -> DataFrame:
         *target(7, first=6, from_source=False),
         *target(8, first=7),
     )
-    other = identities(*target(11, 12))
-    other = other.set_column(0, "topic", pa.repeat(OTHER, other.num_rows).cast(pa.string()))
+    other = named_topic(OTHER, identities(*target(11, 12)))
     return spark.createDataFrame(pa.concat_tables([first, other]), frames.IDENTITIES_TYPE)
+
+
+def named_topic(topic: str, rows: pa.Table) -> pa.Table:
+    return rows.set_column(0, "topic", pa.repeat(topic, rows.num_rows).cast(pa.string()))
 
 
 def state(mark: str, ranges: str, cluster: str) -> pa.Table:
@@ -45,7 +48,7 @@ def test_states_are_translated(
     entries: DataFrame, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, spark: SparkSession
 ) -> None:
     monkeypatch.setattr(frames, "_BUCKET", 5)
-    found = frames.with_deleted(frames.matched(entries, entries.count()), entries)
+    found = frames.with_deleted(frames.matched(entries, 16)).cache()
     counts = {(row["topic"], row["match"]): row["count"] for row in frames.tallies(found)}
     assert counts == {
         (TOPIC, "mapped"): 3,
@@ -85,3 +88,12 @@ def test_states_are_translated(
     assert (translated.undecided, translated.unacknowledged) == (0, 4)
     assert (translated.ahead, translated.first_ahead) == (1, Position(TARGET, 2))
     assert translation_of(OTHER, "s", by_topic[OTHER]).mark_delete == Position(TARGET, 1)
+
+
+def test_an_entry_is_not_deleted_if_the_source_may_store_it_in_another_form(spark: SparkSession) -> None:
+    """An old replicator, for example, could have dropped fields that it did not know."""
+    rewritten = identities(*source(1, 2, 3), *target(11, 2, 3))
+    trimmed = named_topic(OTHER, identities(*source(2, 3, 4), *target(11, 2, 3)))
+    entries = spark.createDataFrame(pa.concat_tables([rewritten, trimmed]), frames.IDENTITIES_TYPE)
+    rows = frames.with_deleted(frames.matched(entries, 12)).filter("entry = 0").collect()
+    assert {row["topic"]: row["match"] for row in rows} == {TOPIC: "missing in source", OTHER: "deleted in source"}

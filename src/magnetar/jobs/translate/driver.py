@@ -137,7 +137,7 @@ def _matched(session: SparkSession, records: Records, topics: Sequence[str], wor
     first, second = spark_path(work / "matched"), spark_path(work / "matches")
     frames.matched(entries, sum(map(_entries, records.scans))).write.parquet(first)
     found = session.read.schema(frames.MATCHES_TYPE).parquet(first)
-    frames.with_deleted(found, entries).write.parquet(second)
+    frames.with_deleted(found).write.parquet(second)
     return session.read.schema(frames.MATCHES_TYPE).parquet(second)
 
 

@@ -11,6 +11,7 @@ from magnetar.base.names import TopicName
 from magnetar.jobs.acknowledgements import STATES, exported, in_internal_stats, named
 from magnetar.jobs.survey import unless_missing
 from magnetar.spark.read.cluster import cursor_in, ledgers_in
+from magnetar.wire.links import BOOKMARK_PREFIX, FOREIGN_LINK_PREFIX
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -18,8 +19,8 @@ if TYPE_CHECKING:
     from magnetar.admin.client import AdminClient
     from magnetar.jobs.survey import Subscribed, Survey
 
-_OF_BROKER: Final = "__compaction"
-"""The subscription with which Apache Pulsar compacts a topic."""
+_INTERNAL: Final = ("__compaction", FOREIGN_LINK_PREFIX, BOOKMARK_PREFIX)
+"""Prefixes of subscriptions of brokers and pipelines in Apache Pulsar, whose positions mean nothing elsewhere."""
 
 
 def chosen(by_topic: Mapping[str, Mapping[str, Subscribed] | None], wanted: Sequence[str]) -> dict[str, list[str]]:
@@ -27,12 +28,13 @@ def chosen(by_topic: Mapping[str, Mapping[str, Subscribed] | None], wanted: Sequ
 
     Raises ConfigurationError for a name that no topic has.
     """
-    missing = sorted(set(wanted) - {name for found in by_topic.values() for name in found or ()})
+    listed = {name for found in by_topic.values() for name in found or () if not name.startswith(_INTERNAL)}
+    missing = sorted(set(wanted) - listed)
     if missing:
         message = f"--subscriptions: no topic has a durable subscription {', '.join(missing)}"
         raise ConfigurationError(message)
     names = {
-        topic: sorted(name for name in found or () if (not wanted or name in wanted) and name != _OF_BROKER)
+        topic: sorted(name for name in found or () if (not wanted or name in wanted) and not name.startswith(_INTERNAL))
         for topic, found in by_topic.items()
     }
     return {topic: each for topic, each in names.items() if each}

@@ -36,21 +36,29 @@ def matched(entries: DataFrame, count: int) -> DataFrame:
     return entries.groupBy(f.pmod("low", f.lit(buckets)).alias("bucket")).applyInArrow(matches, MATCHES_TYPE)
 
 
-def with_deleted(found: DataFrame, entries: DataFrame) -> DataFrame:
+def with_deleted(found: DataFrame) -> DataFrame:
     """Return rows of MATCHES with the entries that were deleted in the source.
 
-    The source replicates its entries in order. So those before the first one that it still stores were in its log. It
-    deletes only entries that all of its subscriptions have acknowledged.
+    A source replicates its entries in order, and deletes the oldest ones, after all of its subscriptions have
+    acknowledged them. So the target's entries from the source before the first one that the source stores were
+    deleted, provided that the source stores no older one without an equal in the target: it could be the same message.
     """
     place = f.struct("ledger", "entry")
-    is_stored = f.col("match").isin(Match.MAPPED.value, Match.AMBIGUOUS.value)
-    first = found.filter(f.col("from_source") & is_stored).groupBy("topic").agg(f.min(place).alias("first"))
-    stored = entries.filter(~f.col("is_target")).select("topic").distinct().withColumn("stores", f.lit(True))  # noqa: FBT003
-    is_before = (place < f.col("first")) | f.col("stores").isNull()
-    is_deleted = (f.col("match") == Match.MISSING_IN_SOURCE.value) & f.col("from_source") & is_before
-    known = found.join(f.broadcast(first), "topic", "left").join(f.broadcast(stored), "topic", "left")
-    match = f.when(is_deleted, Match.DELETED_IN_SOURCE.value).otherwise(f.col("match"))
-    return known.withColumn("match", match).select(*MATCHES.names)
+    source = f.struct(f.get("source_ledgers", f.lit(0)), f.get("source_entries", f.lit(0)))
+    kind = f.col("match")
+    is_matched = f.col("from_source") & kind.isin(Match.MAPPED.value, Match.AMBIGUOUS.value)
+    is_unmatched = f.col("from_source") & (kind == Match.MISSING_IN_TARGET.value)
+    of_topic = found.groupBy("topic").agg(
+        f.bool_or(kind != Match.MISSING_IN_SOURCE.value).alias("has_stored"),
+        f.min(f.when(is_matched, place)).alias("first"),
+        f.min(f.when(is_matched & (f.size("source_ledgers") > 0), source)).alias("matched"),
+        f.min(f.when(is_unmatched, source)).alias("unmatched"),
+    )
+    is_oldest = f.col("unmatched").isNull() | (f.col("matched") < f.col("unmatched"))
+    is_before = ~f.col("has_stored") | ((place < f.col("first")) & is_oldest)
+    is_deleted = (kind == Match.MISSING_IN_SOURCE.value) & f.col("from_source") & is_before
+    match = f.when(is_deleted, Match.DELETED_IN_SOURCE.value).otherwise(kind)
+    return found.join(f.broadcast(of_topic), "topic").withColumn("match", match).select(*MATCHES.names)
 
 
 def mapping(found: DataFrame) -> DataFrame:

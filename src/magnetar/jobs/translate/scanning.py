@@ -41,7 +41,7 @@ def identities_of(piece: Piece, chunk: Sequence[Stored], source: str) -> pa.Reco
         pa.array(places[:, 1]),
         pa.array(bits[:, 1]),
         pa.array(bits[:, 0]),
-        pa.array([piece.cluster != source and each.replicated_from == source for each in metadata], pa.bool_()),
+        pa.array([(each.replicated_from or piece.cluster) == source for each in metadata], pa.bool_()),
         pa.array([each.producer_name for each in metadata], pa.string()),
         pa.array(np.array([each.sequence_id for each in metadata], np.uint64).view(np.int64)),
         pa.array(np.array([each.publish_time for each in metadata], np.uint64).view(np.int64)),

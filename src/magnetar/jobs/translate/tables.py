@@ -21,7 +21,7 @@ class Match(StrEnum):
     MISSING_IN_TARGET = "missing in target"
     MISSING_IN_SOURCE = "missing in source"
     DELETED_IN_SOURCE = "deleted in source"
-    """The entry was replicated from the source before all entries that the source still stores."""
+    """The entry was replicated from the source, before all entries that the source still stores."""
 
 
 class Verdict(StrEnum):
@@ -57,7 +57,7 @@ IDENTITIES: Final = pa.schema(
         ("entry", pa.int64()),
         ("high", pa.int64()),  # 128 bits that identify the content and the topic
         ("low", pa.int64()),
-        ("from_source", pa.bool_()),  # the source published the entry, and it was replicated
+        ("from_source", pa.bool_()),  # the source published the entry
         *_MESSAGE,
     ]
 )

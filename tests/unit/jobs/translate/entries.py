@@ -24,7 +24,7 @@ Row = tuple[bool, int, int, bool]
 
 def source(*contents: int, first: int = 0) -> list[Row]:
     """Return entries of the source with these contents, in order."""
-    return [(False, first + number, content, False) for number, content in enumerate(contents)]
+    return [(False, first + number, content, True) for number, content in enumerate(contents)]
 
 
 def target(*contents: int, first: int = 0, from_source: bool = True) -> list[Row]:

@@ -44,7 +44,11 @@ def test_each_message_after_the_mark_delete_position_is_acknowledged() -> None:
 
 
 def test_durable_subscriptions_are_chosen_by_name() -> None:
-    listed = {TOPIC: {"s": PLAIN, "t": PLAIN, "__compaction": PLAIN}, "empty": {}, "gone": None}
+    listed = {
+        TOPIC: {"s": PLAIN, "t": PLAIN, "__compaction": PLAIN, "magnetar.repl.ewr": PLAIN},
+        "empty": {},
+        "gone": None,
+    }
     assert chosen(listed, ()) == {TOPIC: ["s", "t"]}
     assert chosen(listed, ["t"]) == {TOPIC: ["t"]}
     with pytest.raises(ConfigurationError, match="no topic has a durable subscription x, y"):

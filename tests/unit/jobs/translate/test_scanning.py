@@ -25,15 +25,21 @@ def test_an_entry_and_its_copy_have_one_identity() -> None:
     copy = stored(replicated_from="one", schema_version=b"\0\1")
     (row,) = identities_of(SOURCE, [stored(txnid_most_bits=1, txnid_least_bits=0)], "one").to_pylist()
     (other,) = identities_of(TARGET, [copy], "one").to_pylist()
-    assert (row.pop("is_target"), row.pop("from_source")) == (False, False)
-    assert (other.pop("is_target"), other.pop("from_source")) == (True, True)
+    assert (row.pop("is_target"), other.pop("is_target")) == (False, True)
     assert row == other
+    assert row["from_source"]
     assert (row["ledger"], row["entry"], row["sequence_id"], row["messages"]) == (3, 4, -(2**63) + 5, 3)
 
 
-def test_an_entry_of_a_third_cluster_is_not_from_the_source() -> None:
-    found = identities_of(TARGET, [stored(replicated_from="three"), stored()], "one")
-    assert found["from_source"].to_pylist() == [False, False]
+def test_entries_of_other_clusters_are_not_from_the_source() -> None:
+    assert identities_of(TARGET, [stored(replicated_from="three"), stored()], "one")["from_source"].to_pylist() == [
+        False,
+        False,
+    ]
+    assert identities_of(SOURCE, [stored(replicated_from="two"), stored()], "one")["from_source"].to_pylist() == [
+        False,
+        True,
+    ]
 
 
 def test_other_entries_and_other_topics_have_other_identities() -> None:
