@@ -5,6 +5,7 @@ A broker starts some 0.1 s faster without the modules of the other commands and 
 
 from __future__ import annotations
 
+from functools import cache
 from importlib import import_module
 from typing import Any
 
@@ -50,8 +51,14 @@ class Commands(Passing):
         module = _COMMANDS.get(cmd_name) or _NOUNS.get(cmd_name)
         if module is None:
             return None
-        group = typer.main.get_group(import_module(f"magnetar.cli.{module}").app)
+        group = _group(module)
         if cmd_name in _COMMANDS:
             return group.commands[cmd_name]
         group.name = cmd_name  # the help shows it
         return group
+
+
+@cache
+def _group(module: str) -> Any:  # noqa: ANN401 - typer does not export its classes
+    """Return the commands of a module, which typer builds in some 20 ms."""
+    return typer.main.get_group(import_module(f"magnetar.cli.{module}").app)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import TYPE_CHECKING, TypeVar
 
 import httpx
@@ -54,6 +55,8 @@ from magnetar.schema.strategy import SchemaCompatibilityStrategy
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Generator, Iterator, Mapping, Sequence
+
+    from starlette.applications import Starlette
 
     from magnetar.admin.models.metadata_sync import StrandedTopic
     from magnetar.admin.service import MetadataSync
@@ -544,11 +547,17 @@ class FakeAdminService:
             raise StorageError(message)
 
 
+@lru_cache(maxsize=16)
+def _app(service: FakeAdminService) -> Starlette:
+    """Return the application of a service, which takes some 20 ms to build."""
+    return build_app(service, service.resources)
+
+
 class AppTransport(httpx.BaseTransport):
     """A transport that passes requests to an ASGI application without a network."""
 
     def __init__(self, service: FakeAdminService) -> None:
-        self._app = build_app(service, service.resources)
+        self._app = _app(service)
 
     def handle_request(self, request: httpx.Request) -> httpx.Response:
         return asyncio.run(self._call(request))
