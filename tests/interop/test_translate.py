@@ -59,6 +59,7 @@ PAIRS = 10
 
 CARRIED_TIMEOUT_S = 1_200.0
 COMMAND_TIMEOUT_S = 1_200.0
+DELETED_TIMEOUT_S = 90.0
 IDS_MAX = 500
 SUBSCRIPTION = "flights/s"
 """A name that Apache Pulsar encodes in its internal stats."""
@@ -257,4 +258,38 @@ def test_a_subscription_moves_to_magnetar(mixed: MixedClusters, tmp_path: Path) 
     moved = mixed.client("ewr").subscribe(topic, SUBSCRIPTION)
     rest = [b"%d" % number for number in range(100, 300) if number < 150 or number % 3]
     assert receive_data(moved, len(rest)) == rest
+    assert nothing_comes(moved)
+
+
+def test_messages_that_the_source_has_deleted_are_acknowledged(pair: PulsarClusters, tmp_path: Path) -> None:
+    topic = replicated_topic(pair)
+    path = topic.replace("://", "/")
+    pair.client("two").subscribe(topic, "keeps the log").close()
+    consumer = pair.client("one").subscribe(topic, SUBSCRIPTION, pulsar.ConsumerType.Shared)
+    publish(pair.client("one"), topic, numbered(50), batching_enabled=False)
+    receive(consumer, 50, acknowledge=True)
+    wait_for_entries(pair, topic, 50, ["two"])
+    publish(pair.client("two"), topic, [b"of two"])
+    receive(consumer, 1, acknowledge=True)
+    consumer.close()
+    pair.rest("one").put(f"{path}/unload")
+    wait_until(
+        lambda: pair.rest("one").get(f"{path}/internalStats")["numberOfEntries"] == 0,
+        DELETED_TIMEOUT_S,
+        what="the ledger that was read is deleted",
+        interval_s=1,
+    )
+    consumer = pair.client("one").subscribe(topic, SUBSCRIPTION, pulsar.ConsumerType.Shared)
+    publish(pair.client("one"), topic, numbered(50, first=50), batching_enabled=False)
+    wait_for_entries(pair, topic, 101, ["two"])
+    messages = receive(consumer, 50)
+    for message in messages[::2]:
+        consumer.acknowledge(message)
+    consumer.close()
+    status, report, said = run(pair, topic, "--subscriptions", SUBSCRIPTION, work=tmp_path)
+    assert status == 0, said
+    (counts,) = report["topics"]
+    assert (counts["mapped"], counts["deletedInSource"], counts["missingInSource"]) == (50, 50, 1)
+    moved = pair.client("two").subscribe(topic, SUBSCRIPTION)
+    assert receive_data(moved, 26) == [b"of two", *numbered(50, first=50)[1::2]]
     assert nothing_comes(moved)
