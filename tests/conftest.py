@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import hypothesis
 import pytest
+import structlog
 
 from tests.kit.broker import Broker
 from tests.kit.messages import connect
@@ -20,7 +21,13 @@ if TYPE_CHECKING:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Register the markers, all of which ``make test`` excludes. No test fails because the machine is busy."""
+    """Register the markers, all of which ``make test`` excludes. No test fails because the machine is busy.
+
+    Logged tracebacks are plain, because the coloured ones with the variables of each frame take up to a second.
+    """
+    *processors, _ = structlog.get_config()["processors"]
+    renderer = structlog.dev.ConsoleRenderer(colors=False, exception_formatter=structlog.dev.plain_traceback)
+    structlog.configure(processors=[*processors, renderer])
     hypothesis.settings.register_profile("untimed", deadline=None)
     hypothesis.settings.load_profile("untimed")
     config.addinivalue_line("markers", "chaos: kills processes many times over (make test-chaos)")
