@@ -100,7 +100,7 @@ def delivered(broker: Broker, count: int) -> list[Position]:
 @pytest.mark.parametrize(
     ("entries", "holes"),
     [
-        (200_000, 20_000),
+        (100_000, 10_000),
         pytest.param(10_000_000, 1_000_000, marks=[pytest.mark.long, pytest.mark.timeout(1_800)]),
     ],
 )
