@@ -99,8 +99,11 @@ def with_checksum(entry: bytes) -> bytes:
 def check_checksum(entry: bytes) -> None:
     """Raise ChecksumMismatchError if ``checksum_matches`` is False."""
     if not checksum_matches(entry):
-        message = "checksum of the entry does not match"
-        raise ChecksumMismatchError(message)
+        raise _mismatch()
+
+
+def _mismatch() -> ChecksumMismatchError:
+    return ChecksumMismatchError("checksum of the entry does not match")
 
 
 def check(entry: bytes) -> pb.MessageMetadata | None:
@@ -236,8 +239,32 @@ def schema_version(entry: bytes) -> bytes:
 
 def assemble(metadata: bytes, payload: bytes | memoryview) -> bytes:
     """Build an entry with a checksum from serialized metadata and a payload."""
-    checksummed = b"".join((_pack_size(len(metadata)), metadata, payload))
-    return b"".join((_MAGIC, _pack_size(google_crc32c.value(checksummed)), checksummed))
+    payload = bytes(payload)
+    return opening(metadata, payload) + payload
+
+
+def opening(metadata: bytes, payload: bytes) -> bytes:
+    """Build the part of an entry before its payload, with a checksum."""
+    sized = _pack_size(len(metadata)) + metadata
+    return _MAGIC + _pack_size(google_crc32c.extend(google_crc32c.value(sized), payload)) + sized
+
+
+def intact_parts(entry: bytes) -> tuple[bytes, bytes]:
+    """Return the serialized metadata and the payload of an entry, which is checked against its checksum if it has one.
+
+    Raises ChecksumMismatchError, or RemoteProtocolError as ``metadata_bytes``.
+    """
+    try:
+        start, end = metadata_span(entry)
+    except RemoteProtocolError:
+        check_checksum(entry)
+        raise
+    payload = entry[end:]
+    if start == _METADATA_START:
+        content = google_crc32c.extend(google_crc32c.value(entry[_CHECKSUMMED_START:end]), payload)
+        if content != _read_size(entry, len(_MAGIC))[0]:
+            raise _mismatch()
+    return entry[start:end], payload
 
 
 def metadata_span(entry: bytes) -> tuple[int, int]:
