@@ -45,6 +45,8 @@ _ATTACHMENTS = struct.Struct(">H")
 _NUMBER = struct.Struct(">I")
 _TEXT = struct.Struct(">H")
 _ENTRY = struct.Struct(">HqqqqqqBI")
+_OFFSETS = struct.Struct("=ii")
+"""The offsets of an Arrow column with one value."""
 
 
 class Kind(StrEnum):
@@ -92,11 +94,19 @@ class Opening:
 
 
 def row(target: str, lease: int, kind: Kind, body: bytes) -> pa.RecordBatch:
-    """Return one row as a record batch."""
+    """Return one row as a record batch, which shares the memory of ``body``."""
+    offsets = pa.py_buffer(_OFFSETS.pack(0, len(body)))
+    bodies = pa.Array.from_buffers(pa.binary(), 1, [None, offsets, pa.py_buffer(body)])
     return pa.RecordBatch.from_arrays(
-        [pa.array([target]), pa.array([lease]), pa.array([kind.value]), pa.array([body], pa.binary())],
-        schema=SCHEMA,
+        [pa.array([target]), pa.array([lease]), pa.array([kind.value]), bodies], schema=SCHEMA
     )
+
+
+def rows_in(batch: pa.RecordBatch) -> Iterator[tuple[str, int, str, memoryview]]:
+    """Yield the target, the lease, the kind and the body of each row; a body shares the memory of the batch."""
+    *columns, bodies = batch.columns
+    for target, lease, kind, body in zip(*(column.to_pylist() for column in columns), bodies, strict=True):
+        yield target, lease, kind, memoryview(body.as_buffer())
 
 
 def encode_opening(opening: Opening) -> bytes:
@@ -104,9 +114,9 @@ def encode_opening(opening: Opening) -> bytes:
     return json.dumps(asdict(opening)).encode()
 
 
-def decode_opening(body: bytes) -> Opening:
+def decode_opening(body: memoryview) -> Opening:
     """Decode the body of an OPENING row."""
-    return Opening(**json.loads(body))
+    return Opening(**json.loads(bytes(body)))
 
 
 def encode_chunks(entries: Iterable[Carried]) -> Iterator[bytes]:
@@ -123,8 +133,8 @@ def encode_chunks(entries: Iterable[Carried]) -> Iterator[bytes]:
         yield _encode_chunk(chunk)
 
 
-def decode_chunk(body: bytes) -> list[Carried]:
-    """Decode the body of an ENTRIES row."""
+def decode_chunk(body: memoryview) -> list[Carried]:
+    """Decode the body of an ENTRIES row; the entries are copies."""
     (count,) = _ATTACHMENTS.unpack_from(body)
     offset = _ATTACHMENTS.size
     attachments = []
@@ -141,7 +151,7 @@ def decode_chunk(body: bytes) -> list[Carried]:
         index, *places, link_start, length = _ENTRY.unpack_from(body, offset)
         offset += _ENTRY.size
         position, previous, floor = map(Position, places[::2], places[1::2])
-        entry = body[offset : offset + length]
+        entry = body[offset : offset + length].tobytes()
         entries.append(Carried(attachments[index], position, Link(previous, floor, link_start != 0), entry))
         offset += length
     return entries
@@ -176,8 +186,8 @@ def _entries(chunk: list[Carried], indexes: dict[Attachment, int]) -> Iterator[b
         yield carried.entry
 
 
-def _text(body: bytes, offset: int) -> tuple[str, int]:
+def _text(body: memoryview, offset: int) -> tuple[str, int]:
     """Decode a text at ``offset``; return it and the offset after it."""
     (length,) = _TEXT.unpack_from(body, offset)
     start = offset + _TEXT.size
-    return body[start : start + length].decode(), start + length
+    return str(body[start : start + length], "utf-8"), start + length

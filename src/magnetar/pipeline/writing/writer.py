@@ -13,11 +13,13 @@ import threading
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
+import uvloop
+
 from magnetar.pipeline import limits
 from magnetar.pipeline.connections.channel import ReportSender
 from magnetar.pipeline.connections.reports import Ready
 from magnetar.pipeline.process import tune
-from magnetar.pipeline.rows import Carried, Kind, Opening, decode_chunk, decode_opening
+from magnetar.pipeline.rows import Carried, Kind, Opening, decode_chunk, decode_opening, rows_in
 from magnetar.pipeline.writing.target import Target
 
 if TYPE_CHECKING:
@@ -32,7 +34,7 @@ def write(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     writer: Writer | None = None
     try:
         for batch in batches:
-            for target, lease, kind, body in zip(*(column.to_pylist() for column in batch.columns), strict=True):
+            for target, lease, kind, body in rows_in(batch):
                 if kind == Kind.OPENING:
                     writer = Writer(target, lease, decode_opening(body))
                 elif kind == Kind.ENTRIES:
@@ -49,7 +51,7 @@ class Writer:
 
     def __init__(self, target: str, lease: int, opening: Opening) -> None:
         """Start the thread; raises OSError if the reader has ended."""
-        self._runner = asyncio.Runner(loop_factory=asyncio.SelectorEventLoop)
+        self._runner = asyncio.Runner(loop_factory=uvloop.new_event_loop)
         self._loop = self._runner.get_loop()
         self._loop.set_exception_handler(self._note_failure)
         try:
