@@ -16,10 +16,11 @@ def tune() -> None:
     """Apply the settings; a reused process gets them again for each task.
 
     Modules are exempted from the collector, because otherwise each full run takes 10 ms or more, and a task with a
-    backlog has many of them.
+    backlog has many of them. Objects that the process shares with its parent are not touched.
     """
     sys.setswitchinterval(SWITCH_INTERVAL_S)
-    gc.unfreeze()
-    gc.collect()
-    gc.freeze()
-    gc.set_threshold(GC_THRESHOLD)
+    if gc.get_threshold()[0] != GC_THRESHOLD:
+        gc.freeze()
+        gc.set_threshold(GC_THRESHOLD)
+    else:
+        gc.collect()

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from magnetar.pipeline import worker_daemon
 from magnetar.pipeline.driver.executors import Demands, check_executors
 from magnetar.pipeline.driver.launch import LOCAL_MASTER, start_spark
 from magnetar.pipeline.driver.settings import JAVA_OPTIONS, CommandSettings, is_local
@@ -59,7 +60,7 @@ _PREFERRED = {
 SETTINGS = CommandSettings(_REQUIRED, _PREFERRED)
 """Settings for fast transitions between leases; the architecture page has the measurements."""
 
-MODULES = ("magnetar.pipeline.driver.source", "magnetar.pipeline.writing.writer")
+MODULES = ("magnetar.pipeline.driver.source", "magnetar.pipeline.reading.reader", "magnetar.pipeline.writing.writer")
 """Modules that tasks import."""
 
 
@@ -71,7 +72,13 @@ def local_master(targets: int) -> str:
 def build_session(options: SparkSettings, targets: int, work_dir: Path) -> SparkSession:
     """Start Spark for links to so many ``targets``; raises as ``start_spark``."""
     master = options.master or local_master(targets)
-    return start_spark("replicate", replace(options, master=master), work_dir, SETTINGS)
+    return start_spark("replicate", replace(options, master=master), work_dir, _settings(master))
+
+
+def _settings(master: str) -> CommandSettings:
+    if not is_local(master):
+        return SETTINGS  # the package may be shipped to the workers, not to their parent
+    return replace(SETTINGS, required={**_REQUIRED, "spark.python.daemon.module": worker_daemon.__name__})
 
 
 def check_cluster(session: SparkSession, options: SparkSettings, need: Need, stop: threading.Event) -> list[str]:
