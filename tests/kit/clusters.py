@@ -215,6 +215,12 @@ class LocalClusters(Group):
         assert pipeline is not None
         wait_until(lambda: _READY in pipeline.output.read_text(), UP_TIMEOUT_S, what="the pipeline", interval_s=0.1)
 
+    @property
+    def pipeline_pid(self) -> int:
+        """Return the process of the pipeline's Python program."""
+        assert self._pipeline is not None
+        return self._pipeline.pid
+
     def driver_pids(self) -> list[int]:
         """Return the processes of the pipeline's driver: the Python program and its Java virtual machine."""
         assert self._pipeline is not None

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection
 
 _TICKS_PER_SECOND = os.sysconf("SC_CLK_TCK")
-_STATE, _PARENT, _CPU = 0, 1, slice(11, 15)
+_STATE, _PARENT, _CPU, _OWN_CPU = 0, 1, slice(11, 15), slice(11, 13)
 """Fields of /proc/<pid>/stat after the name: state, parent, and user and system time with those of ended children."""
 
 _LOCAL, _REMOTE, _CONNECTION, _INODE = 1, 2, 3, 9
@@ -86,6 +86,12 @@ def cpu_seconds(pid: int) -> float:
         if (stat := _stat(each)) is not None:
             total += sum(map(int, stat[_CPU]))
     return total / _TICKS_PER_SECOND
+
+
+def own_cpu_seconds(pid: int) -> float:
+    """Return the processor time of ``pid`` alone, without its children; 0 if it does not exist any more."""
+    stat = _stat(pid)
+    return sum(map(int, stat[_OWN_CPU])) / _TICKS_PER_SECOND if stat is not None else 0.0
 
 
 def resident_bytes(pid: int) -> int:
