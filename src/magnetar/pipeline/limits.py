@@ -126,6 +126,10 @@ DRAIN_POLL_SECONDS = 0.01
 IDLE_SECONDS = 0.5
 """Maximum seconds for which an idle loop waits."""
 
+ONE_QUERY_SECONDS = 15.0
+"""Maximum seconds after the start until the second query starts. It starts earlier if the first one carries all links,
+or if its turn comes."""
+
 RESTART_INITIAL_SECONDS = 0.5
 """Seconds before the first restart of an ended query."""
 

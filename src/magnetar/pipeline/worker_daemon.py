@@ -14,7 +14,13 @@ import sys
 CARRIER = "pyspark.worker"
 """The kind of the workers that read and write entries. There are several of these; the others are used once."""
 
-_MODULES = ("pandas", "pyspark.worker", "magnetar.pipeline.driver.source", "magnetar.pipeline.writing.writer")
+_MODULES = (
+    "pandas",
+    "pyspark.worker",
+    "magnetar.pipeline.driver.source",
+    "magnetar.pipeline.reading.reader",
+    "magnetar.pipeline.writing.writer",
+)
 
 
 def main() -> None:

@@ -21,7 +21,7 @@ from magnetar.pipeline.driver.session import build_session, check_cluster, start
 from magnetar.pipeline.driver.settings import IN_THIS_PROCESS, SparkSettings
 from magnetar.pipeline.driver.slots import Need, SlotWatch, slots_of
 from magnetar.pipeline.driver.tasks import TaskStatuses
-from magnetar.pipeline.leases import TURNS
+from magnetar.pipeline.leases import TURNS, Schedule
 from magnetar.pipeline.options import ClusterAddress, ReplicationOptions
 from magnetar.pipeline.work_files import WorkDirectory
 
@@ -121,6 +121,10 @@ class Turn:
         self.restarts = 0
         """Number of restarts of the query."""
 
+    def is_due(self) -> bool:
+        """Return whether the current lease is one of the query."""
+        return Schedule(self._options.lease_seconds).due(self._options.turn, time.time()) is not None
+
     @property
     def active(self) -> bool:
         """Return whether the query runs."""
@@ -209,10 +213,15 @@ class Replication:
         watch.start()
         addresses = AddressWatch(self._settings.clusters)
         addresses.start()
+        started_at, may_all_start = time.monotonic(), False
         try:
             while not stop.is_set():
                 self._follow(addresses, turns)
+                # At first only one query starts: it has the processors to itself until it carries the links.
+                may_all_start |= self._carries_all or time.monotonic() >= started_at + limits.ONE_QUERY_SECONDS
                 for turn in turns:
+                    if not (may_all_start or turn.is_due()):
+                        continue
                     ended = turn.supervise(time.monotonic())
                     if ended is not None:
                         self._tell(ended)
@@ -228,6 +237,11 @@ class Replication:
                 turn.stop()
             receiver.close()
 
+    @property
+    def _carries_all(self) -> bool:
+        """Whether the links of every target have been carried."""
+        return self._tasks.targets == len(self._settings.clusters)
+
     def _follow(self, addresses: AddressWatch, turns: list[Turn]) -> None:
         """Restart the queries if a cluster's address changed."""
         moved = addresses.take_moved()
@@ -241,11 +255,7 @@ class Replication:
         for status in receiver.receive():
             if self._tasks.heard(status, time.monotonic()):
                 self._tell_rivals(status)
-        if (
-            not self._ready
-            and self._tasks.targets == len(self._settings.clusters)
-            and all(turn.active for turn in turns)
-        ):
+        if not self._ready and self._carries_all and all(turn.active for turn in turns):
             self._ready = True
             self._tell(Ready())
 

@@ -11,7 +11,6 @@ from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPart
 from magnetar.pipeline import limits
 from magnetar.pipeline.leases import Schedule
 from magnetar.pipeline.options import ReplicationOptions
-from magnetar.pipeline.reading.reader import LeaseReader
 from magnetar.pipeline.rows import SCHEMA_DDL
 
 if TYPE_CHECKING:
@@ -68,6 +67,8 @@ class LeaseStreamReader(DataSourceStreamReader):
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Read the sources of the partition's target for the duration of its lease; nothing if that is over."""
+        from magnetar.pipeline.reading.reader import LeaseReader  # noqa: PLC0415 - only tasks need it, and it is large
+
         assert isinstance(partition, TargetPartition)
         if time.time() >= self._schedule.hard_end(partition.lease):
             return  # The task waited for a slot. The next one must not wait until this one has connected.
