@@ -1,19 +1,21 @@
 """The rows from reader to writer: one row is one chunk of entries as stored.
 
-A row is ``(target, lease, kind, body)``. The body of an ENTRIES row, all integers big-endian:
+A row has one column, ``body``, because each column takes time in every process on the way. The first byte of a body is
+its kind. The first row of a task is an OPENING, JSON. The body of ENTRIES, all integers big-endian:
 
+    u8 kind
     u16 attachments, each: u32 number, u16 length, source cluster, u16 length, topic,
                                u16 length, life of the source
     u32 entries, each: u16 index of its attachment, i64 x 6 position, previous and floor (ledger, entry),
                        u8 link_start, u32 length, the entry
     zeros up to ROW_BYTES_MIN and to a multiple of ROW_ALIGNMENT
 
-Every row has the attachments that it uses, so that it can be decoded independently. The first row of a task is an
-OPENING row with JSON.
+Every row has the attachments that it uses, so that it can be decoded independently.
 
-Spark passes a row on only when the next one is available, because its batch iterator looks ahead. So a PADDING row,
-which the writer ignores, follows the last row of a burst. A row must not be held back in the buffers of 512 bytes on
-the path. So its last part, the body, is larger than that, and aligned so that Arrow adds nothing.
+Spark passes a row on only when the next one is available, because its batch iterator looks ahead. So an empty row,
+which the writer ignores, follows the last row of a burst in the same Arrow batch. A row must not be held back in the
+buffers of 512 bytes on the path. So its last part, the body, is larger than that, and aligned so that Arrow adds
+nothing.
 """
 
 from __future__ import annotations
@@ -21,7 +23,7 @@ from __future__ import annotations
 import json
 import struct
 from dataclasses import asdict, dataclass, field
-from enum import StrEnum
+from enum import IntEnum
 from typing import TYPE_CHECKING, NamedTuple
 
 import pyarrow as pa
@@ -33,28 +35,25 @@ from magnetar.wire.message_id import Link
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-SCHEMA_DDL = "target string, lease long, kind string, body binary"
+SCHEMA_DDL = "body binary"
 """The rows' schema for Spark."""
 
-SCHEMA = pa.schema(
-    [("target", pa.string()), ("lease", pa.int64()), ("kind", pa.string()), ("body", pa.binary())],
-)
+SCHEMA = pa.schema([("body", pa.binary())])
 """The rows' schema for Arrow."""
 
 _ATTACHMENTS = struct.Struct(">H")
 _NUMBER = struct.Struct(">I")
 _TEXT = struct.Struct(">H")
 _ENTRY = struct.Struct(">HqqqqqqBI")
-_OFFSETS = struct.Struct("=ii")
-"""The offsets of an Arrow column with one value."""
+_OFFSETS = struct.Struct("=iii")
+"""The offsets of an Arrow column with two values."""
 
 
-class Kind(StrEnum):
-    """The kind of a row's body."""
+class Kind(IntEnum):
+    """The kind of a row, the first byte of its body."""
 
-    OPENING = "opening"
-    ENTRIES = "entries"
-    PADDING = "padding"
+    OPENING = 1
+    ENTRIES = 2
 
 
 class Attachment(NamedTuple):
@@ -85,6 +84,8 @@ class Carried(NamedTuple):
 class Opening:
     """The information that a writer needs before the first entry."""
 
+    target: str
+    lease: int
     channel: str
     """Path of the unix socket on which the reader receives reports."""
     target_url: str
@@ -93,30 +94,35 @@ class Opening:
     """Broker URLs of the source clusters, by name."""
 
 
-def row(target: str, lease: int, kind: Kind, body: bytes) -> pa.RecordBatch:
-    """Return one row as a record batch, which shares the memory of ``body``."""
-    offsets = pa.py_buffer(_OFFSETS.pack(0, len(body)))
-    bodies = pa.Array.from_buffers(pa.binary(), 1, [None, offsets, pa.py_buffer(body)])
-    return pa.RecordBatch.from_arrays(
-        [pa.array([target]), pa.array([lease]), pa.array([kind.value]), bodies], schema=SCHEMA
-    )
+def row(body: bytes, *, is_last: bool) -> pa.RecordBatch:
+    """Return one row as a record batch, which shares the memory of ``body``; after the last of a burst an empty one."""
+    rows = 2 if is_last else 1
+    offsets = pa.py_buffer(_OFFSETS.pack(0, len(body), len(body)))
+    bodies = pa.Array.from_buffers(pa.binary(), rows, [None, offsets, pa.py_buffer(body)])
+    return pa.RecordBatch.from_arrays([bodies], schema=SCHEMA)
 
 
-def rows_in(batch: pa.RecordBatch) -> Iterator[tuple[str, int, str, memoryview]]:
-    """Yield the target, the lease, the kind and the body of each row; a body shares the memory of the batch."""
-    *columns, bodies = batch.columns
-    for target, lease, kind, body in zip(*(column.to_pylist() for column in columns), bodies, strict=True):
-        yield target, lease, kind, memoryview(body.as_buffer())
+def bodies_in(batch: pa.RecordBatch) -> Iterator[memoryview]:
+    """Yield the bodies of the rows that are not empty; they share the memory of the batch."""
+    for value in batch.column(0):
+        body = memoryview(value.as_buffer())
+        if body:
+            yield body
+
+
+def kind_of(body: memoryview) -> Kind:
+    """Return the kind of a row; raises ValueError for an unknown one."""
+    return Kind(body[0])
 
 
 def encode_opening(opening: Opening) -> bytes:
     """Encode the body of an OPENING row."""
-    return json.dumps(asdict(opening)).encode()
+    return (bytes((Kind.OPENING,)) + json.dumps(asdict(opening)).encode()).ljust(limits.ROW_BYTES_MIN)
 
 
 def decode_opening(body: memoryview) -> Opening:
     """Decode the body of an OPENING row."""
-    return Opening(**json.loads(bytes(body)))
+    return Opening(**json.loads(bytes(body[1:])))
 
 
 def encode_chunks(entries: Iterable[Carried]) -> Iterator[bytes]:
@@ -135,8 +141,8 @@ def encode_chunks(entries: Iterable[Carried]) -> Iterator[bytes]:
 
 def decode_chunk(body: memoryview) -> list[Carried]:
     """Decode the body of an ENTRIES row; the entries are copies."""
-    (count,) = _ATTACHMENTS.unpack_from(body)
-    offset = _ATTACHMENTS.size
+    (count,) = _ATTACHMENTS.unpack_from(body, 1)
+    offset = 1 + _ATTACHMENTS.size
     attachments = []
     for _ in range(count):
         (number,) = _NUMBER.unpack_from(body, offset)
@@ -161,7 +167,7 @@ def _encode_chunk(chunk: list[Carried]) -> bytes:
     indexes: dict[Attachment, int] = {}
     for carried in chunk:
         indexes.setdefault(carried.attachment, len(indexes))
-    parts = [_ATTACHMENTS.pack(len(indexes))]
+    parts = [bytes((Kind.ENTRIES,)), _ATTACHMENTS.pack(len(indexes))]
     for attachment in indexes:
         parts.append(_NUMBER.pack(attachment.number))
         for text in (attachment.source.encode(), attachment.topic.encode(), attachment.life.encode()):

@@ -53,8 +53,8 @@ class PipelineTask:
         """Whether a timer for passing on entries is set."""
         self._source_clusters = [SourceCluster(self, _address(source)) for source in sources]
         urls = {source: _address(source).broker_url for source in sources}
-        opening = Opening("", _address(target).broker_url, urls)
-        self._target = Target(self.loop, target, lease, opening, self._tell, rng)
+        opening = Opening(target, lease, "", _address(target).broker_url, urls)
+        self._target = Target(self.loop, opening, self._tell, rng)
         self._told_at = 0.0
         self._target.start()
         for source in self._source_clusters:

@@ -12,12 +12,13 @@ from magnetar.pipeline.rows import (
     Carried,
     Kind,
     Opening,
+    bodies_in,
     decode_chunk,
     decode_opening,
     encode_chunks,
     encode_opening,
+    kind_of,
     row,
-    rows_in,
 )
 from magnetar.wire.message_id import Link
 
@@ -48,21 +49,28 @@ def test_nothing_makes_no_chunk() -> None:
 
 
 def test_an_opening_comes_back() -> None:
-    opening = Opening("/run/reports", "pulsar://127.0.0.1:6650")
-    assert decode_opening(memoryview(encode_opening(opening))) == opening
+    opening = Opening("jfk", 7, "/run/reports", "pulsar://127.0.0.1:6650", {"ewr": "pulsar://127.0.0.1:6651"})
+    body = memoryview(encode_opening(opening))
+    assert (kind_of(body), decode_opening(body)) == (Kind.OPENING, opening)
 
 
 def test_a_row_has_the_schema_that_spark_is_told() -> None:
-    batch = row("jfk", 7, Kind.PADDING, b"\0")
-    assert batch.schema == SCHEMA
-    assert batch.to_pylist() == [{"target": "jfk", "lease": 7, "kind": "padding", "body": b"\0"}]
-    batch.validate(full=True)
+    for is_last, bodies in ((False, [b"chunk"]), (True, [b"chunk", b""])):
+        batch = row(b"chunk", is_last=is_last)
+        batch.validate(full=True)
+        assert batch.schema == SCHEMA
+        assert batch.column("body").to_pylist() == bodies
 
 
-def test_the_rows_of_a_batch_come_back() -> None:
-    batches = [row("jfk", 7, Kind.OPENING, b"{}"), row("jfk", 7, Kind.ENTRIES, b"chunk")]
+def test_the_rows_of_a_batch_come_back_without_the_empty_ones() -> None:
+    batches = [row(b"opening", is_last=True), row(b"first", is_last=False), row(b"second", is_last=True)]
     joined = pa.Table.from_batches(batches).combine_chunks().to_batches()[0]
-    assert [(*rest, bytes(body)) for batch in (*batches, joined) for *rest, body in rows_in(batch)] == [
-        ("jfk", 7, "opening", b"{}"),
-        ("jfk", 7, "entries", b"chunk"),
-    ] * 2
+    for found in ([body for batch in batches for body in bodies_in(batch)], bodies_in(joined)):
+        assert list(map(bytes, found)) == [b"opening", b"first", b"second"]
+
+
+def test_a_row_exceeds_the_buffers_on_its_way() -> None:
+    entry = Carried(Attachment(1, "ewr", "t"), Position(1, 1), Link(), b"x")
+    for body in (*encode_chunks([entry]), encode_opening(Opening("jfk", 1, "", ""))):
+        assert len(body) >= limits.ROW_BYTES_MIN
+        assert len(body) % limits.ROW_ALIGNMENT == 0

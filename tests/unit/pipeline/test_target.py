@@ -39,8 +39,9 @@ class Writer:
         self.loop = HandLoop(self.broker, *sources)
         self.reports: list[Report] = []
         rng = random.Random(1)
-        opening = Opening("/run/reports", self.broker.url, {"ewr": sources[0].url} if sources else {})
-        self.target = Target(self.loop, "jfk", 1, opening, self.reports.append, rng)
+        urls = {"ewr": sources[0].url} if sources else {}
+        opening = Opening("jfk", 1, "/run/reports", self.broker.url, urls)
+        self.target = Target(self.loop, opening, self.reports.append, rng)
         self.target.start()
         self.loop.run()
 

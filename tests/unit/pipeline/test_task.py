@@ -11,7 +11,7 @@ from magnetar.base.position import EARLIEST, Position
 from magnetar.pipeline import limits
 from magnetar.pipeline.options import ClusterAddress, ReplicationOptions
 from magnetar.pipeline.reading.reader import LeaseReader, TaskFailedError
-from magnetar.pipeline.rows import Attachment, Carried, Kind, Opening, decode_opening
+from magnetar.pipeline.rows import Attachment, Carried, Kind, Opening, bodies_in, decode_opening, kind_of
 from magnetar.pipeline.writing.writer import Writer
 from magnetar.wire.message_id import Link
 from tests.kit.child import free_ports
@@ -85,10 +85,9 @@ def test_a_bug_in_a_callback_fails_the_reading_half(reader: LeaseReader) -> None
 
 def test_a_bug_in_a_callback_fails_the_writing_half_and_ends_its_channel(reader: LeaseReader) -> None:
     rows = reader.rows()
-    opening = next(rows).to_pylist()[0]
-    assert opening["kind"] == Kind.OPENING
-    next(rows)
-    writer = Writer("jfk", 1, decode_opening(opening["body"]))
+    (opening,) = bodies_in(next(rows))
+    assert kind_of(opening) is Kind.OPENING
+    writer = Writer(decode_opening(opening))
     writer._loop.call_soon_threadsafe(lambda: 1 // 0)
 
     def submit_fails() -> bool:
@@ -106,4 +105,4 @@ def test_a_bug_in_a_callback_fails_the_writing_half_and_ends_its_channel(reader:
 
 def test_a_writer_whose_reader_has_gone_is_refused_at_once() -> None:
     with pytest.raises(OSError, match="No such file"):
-        Writer("jfk", 1, Opening("/nowhere/reports", "pulsar://127.0.0.1:1"))
+        Writer(Opening("jfk", 1, "/nowhere/reports", "pulsar://127.0.0.1:1"))

@@ -24,7 +24,7 @@ from magnetar.pipeline.namespaces import NamespaceWatch
 from magnetar.pipeline.process import tune
 from magnetar.pipeline.reading.outflow import Outflow
 from magnetar.pipeline.reading.source_cluster import SourceCluster
-from magnetar.pipeline.rows import Carried, Kind, Opening, encode_chunks, encode_opening, row
+from magnetar.pipeline.rows import Carried, Opening, encode_chunks, encode_opening, row
 from magnetar.pipeline.status import StatusSender, TaskStatus
 
 if TYPE_CHECKING:
@@ -69,7 +69,6 @@ class LeaseReader:
         self._paused = False
         self._admin_down: dict[str, str] = {}
         self._channel = ReportReceiver(self.loop, self._report, self._wake)
-        self._padding = row(target, lease, Kind.PADDING, bytes(limits.ROW_BYTES_MIN))
         self._options = options
         self._addresses = addresses = {cluster.name: cluster for cluster in options.clusters}
         self._target_url = addresses.pop(target).broker_url
@@ -78,6 +77,8 @@ class LeaseReader:
         self._watches: dict[str, NamespaceWatch] = {}
         """By source, if its broker does not report the namespaces."""
         self._status = StatusSender((options.status_host, options.status_port)) if options.status_port else None
+
+        self._plan_beat()
 
     def __enter__(self) -> Self:
         """Return the reader; nothing runs yet."""
@@ -138,9 +139,8 @@ class LeaseReader:
     def rows(self) -> Iterator[pa.RecordBatch]:
         """Yield rows until the lease is over; raises TaskFailedError if the writer has ended."""
         tune()
-        opening = Opening(self._channel.path, self._target_url, self._source_urls)
-        yield row(self.target, self.lease, Kind.OPENING, encode_opening(opening))
-        yield self._padding
+        opening = Opening(self.target, self.lease, self._channel.path, self._target_url, self._source_urls)
+        yield row(encode_opening(opening), is_last=True)
         self._warm_up()
         last_burst = 0.0
         while not self._over():
@@ -150,12 +150,15 @@ class LeaseReader:
             if entries := self._outflow.take(self.loop.time()):
                 yield from self._burst(entries)
                 last_burst = self.loop.time()
-                yield self._padding
 
     def _burst(self, entries: list[Carried]) -> Iterator[pa.RecordBatch]:
         self._entries += len(entries)
-        for chunk in encode_chunks(entries):
-            yield row(self.target, self.lease, Kind.ENTRIES, chunk)
+        chunks = encode_chunks(entries)
+        chunk = next(chunks)
+        for following in chunks:
+            yield row(chunk, is_last=False)
+            chunk = following
+        yield row(chunk, is_last=True)
 
     def _warm_up(self) -> None:
         """Connect to all clusters, then wait for the slot and for the writer."""
@@ -178,9 +181,10 @@ class LeaseReader:
         A backlog is read until a row is full, or no more entries arrive at once.
         """
         self._arrived_bytes = 0
-        timer = self.loop.call_later(max(0.0, min(longest, limits.IDLE_SECONDS)), self._wake)
+        timer = self.loop.call_later(max(0.0, longest), self._wake) if longest < limits.IDLE_SECONDS else None
         self._run()
-        timer.cancel()
+        if timer is not None:
+            timer.cancel()
         before = 0
         while self._arrived_bytes - before >= limits.BACKLOG_READ_BYTES and self._arrived_bytes < limits.CHUNK_BYTES:
             before = self._arrived_bytes
@@ -204,6 +208,14 @@ class LeaseReader:
         if not self._is_waking:
             self._is_waking = True
             self.loop.call_soon(self.loop.stop)
+
+    def _plan_beat(self) -> None:
+        """Wake the generator from time to time: one timer costs less than one for each step."""
+        self.loop.call_later(limits.IDLE_SECONDS, self._beat)
+
+    def _beat(self) -> None:
+        self._plan_beat()
+        self._wake()
 
     def _note_failure(self, loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
         """Record an unhandled error of a callback or task: this task fails, and Spark retries it."""

@@ -81,19 +81,17 @@ class Target:
     def __init__(
         self,
         loop: asyncio.AbstractEventLoop,
-        name: str,
-        lease: int,
         opening: Opening,
         report: Callable[[Report], None],
         rng: Random,
     ) -> None:
-        """Write to cluster ``name`` under ``lease``; `start` connects."""
+        """Write to the target of ``opening``; `start` connects."""
         self._loop = loop
-        self._name = name
-        self._lease = lease
+        self._name = opening.target
+        self._lease = opening.lease
         self._report = report
         self._session = ClusterSession(loop, opening.target_url, self, rng)
-        self._versions = SchemaVersions(name, self._session.client, opening.source_urls)
+        self._versions = SchemaVersions(opening.target, self._session.client, opening.source_urls)
         self._producer_ids = itertools.count(1)
         self._target_links: dict[tuple[str, str], TargetLink] = {}
         self._serving: dict[TargetLink, Producer] = {}

@@ -19,7 +19,7 @@ from magnetar.pipeline import limits
 from magnetar.pipeline.connections.channel import ReportSender
 from magnetar.pipeline.connections.reports import Ready
 from magnetar.pipeline.process import tune
-from magnetar.pipeline.rows import Carried, Kind, Opening, decode_chunk, decode_opening, rows_in
+from magnetar.pipeline.rows import Carried, Kind, Opening, bodies_in, decode_chunk, decode_opening, kind_of
 from magnetar.pipeline.writing.target import Target
 
 if TYPE_CHECKING:
@@ -34,11 +34,11 @@ def write(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     writer: Writer | None = None
     try:
         for batch in batches:
-            for target, lease, kind, body in rows_in(batch):
-                if kind == Kind.OPENING:
-                    writer = Writer(target, lease, decode_opening(body))
-                elif kind == Kind.ENTRIES:
-                    assert writer is not None
+            for body in bodies_in(batch):
+                if kind_of(body) is Kind.OPENING:
+                    writer = Writer(decode_opening(body))
+                else:
+                    assert writer is not None, "the first row is an OPENING"
                     writer.submit(decode_chunk(body))
     finally:
         if writer is not None:
@@ -49,7 +49,7 @@ def write(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
 class Writer:
     """The thread of the event loop, and its input."""
 
-    def __init__(self, target: str, lease: int, opening: Opening) -> None:
+    def __init__(self, opening: Opening) -> None:
         """Start the thread; raises OSError if the reader has ended."""
         self._runner = asyncio.Runner(loop_factory=uvloop.new_event_loop)
         self._loop = self._runner.get_loop()
@@ -60,10 +60,10 @@ class Writer:
             self._runner.close()
             raise
         rng = random.Random(os.urandom(16))  # noqa: S311 - jitter, not secrets
-        self._target = Target(self._loop, target, lease, opening, self._reports.send, rng)
+        self._target = Target(self._loop, opening, self._reports.send, rng)
         self._input_ended = asyncio.Event()
         self._failure: BaseException | None = None
-        self._thread = threading.Thread(target=self._run, name=f"writer to {target}", daemon=True)
+        self._thread = threading.Thread(target=self._run, name=f"writer to {opening.target}", daemon=True)
         self._thread.start()
 
     def submit(self, entries: list[Carried]) -> None:
