@@ -56,25 +56,30 @@ def test_a_second_pipeline_waits_and_says_so_and_takes_over_from_one_that_is_kil
             assert {event["target"] for event in rivals(tmp_path)} <= set(NAMES)
             handovers = clusters.rest("ewr").stats(TOPIC)["replication"]["jfk"]["handovers"]
             assert handovers <= 6, "one for each lease that passed, and none in between"
+            used = _work_directories(work)
+            assert len(used) == 2, "of both pipelines"
             clusters.kill_pipeline()
             publish(clusters.client("ewr"), TOPIC, numbered(10, first=10))
             wait_for_entries(clusters, TOPIC, 20, ["jfk"])
             assert log_of(clusters, "jfk", TOPIC) == numbered(20)
-            _check_that_the_next_one_cleans_up(clusters, work)
+            _check_that_others_clean_up(clusters, work, used)
         finally:
             second.stop()
 
 
-def _check_that_the_next_one_cleans_up(clusters: LocalClusters, work: Path) -> None:
-    (parent,) = work.glob("magnetar-*")
-    left = [path for path in parent.iterdir() if (path / "java").exists()]
-    assert len(left) == 2, "of the killed pipeline, and of the second one"
+def _check_that_others_clean_up(clusters: LocalClusters, work: Path, used: list[Path]) -> None:
+    """Wait until the files of the killed pipeline are gone; a new task of the second one may have removed them."""
     clusters.start_pipeline()
     wait_until(
-        lambda: sum(path.exists() for path in left) == 1 and len([*parent.glob("*/java")]) == 2,
+        lambda: sum(path.exists() for path in used) == 1 and len(_work_directories(work)) == 2,
         UP_TIMEOUT_S,
         what="a clean work directory",
     )
+
+
+def _work_directories(work: Path) -> list[Path]:
+    """Return the directories of the drivers."""
+    return [path.parent for path in work.glob("magnetar-*/*/java")]
 
 
 def _entries(clusters: LocalClusters) -> int:
