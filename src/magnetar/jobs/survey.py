@@ -106,6 +106,10 @@ class Survey:
         """Return the bounds of logs by cluster and topic; None for a topic that does not exist."""
         return self._of_topics(topics, _bounds)
 
+    def bounds_in(self, cluster: str, topics: Topics) -> dict[str, Bounds | None]:
+        """Return the bounds of the logs of one cluster, as ``bounds``."""
+        return {topic: unless_missing(_bounds, self._clients[cluster], TopicName.parse(topic)) for topic in topics}
+
     def delivered(self, topics: Topics) -> dict[str, dict[str, dict[str, Position] | None]]:
         """Return up to which position the links of each cluster and topic have delivered, by target."""
         return self._of_topics(topics, lambda client, topic: _delivered(client.topics.internal_stats(topic)))

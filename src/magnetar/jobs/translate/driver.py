@@ -119,8 +119,7 @@ def _scans(survey: Survey, settings: Settings, records: Records, topics: list[st
 def _plan(survey: Survey, settings: Settings, records: Records, topics: list[str]) -> Plan:
     """Return what a new run reads."""
     # The target first, so that entries that it has from the source are in the log of the source, or were.
-    target, source = settings.target.name, settings.source.name
-    bounds = {name: survey.bounds(topics)[name] for name in (target, source)}
+    bounds = {each.name: survey.bounds_in(each.name, topics) for each in (settings.target, settings.source)}
     return plan_of(bounds, records.ends)
 
 
@@ -163,7 +162,7 @@ def _exported(
 
 def _heads(survey: Survey, target: str, topics: list[str]) -> dict[str, int]:
     """Return the oldest ledger that the target has of each topic."""
-    bounds = survey.bounds(topics)[target]
+    bounds = survey.bounds_in(target, topics)
     return {topic: found.head.ledger_id for topic, found in bounds.items() if found is not None}
 
 
