@@ -5,30 +5,53 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING
 
-from magnetar.base.errors import DataLossError
+from pyspark.sql import functions as f
+
+from magnetar.base.errors import ConfigurationError, DataLossError
 from magnetar.base.position import EARLIEST, Position
 from magnetar.jobs.pieces import pieces, tasks
 from magnetar.jobs.scans import Plan
 from magnetar.jobs.session import stoppable
 from magnetar.pipeline.work_files import spark_path
+from magnetar.spark.options import Options
 
 if TYPE_CHECKING:
     import threading
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+    from pathlib import Path
 
     import pyarrow as pa
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.types import StructType
 
     from magnetar.jobs.pieces import Piece
-    from magnetar.jobs.scans import Ends, Scan
+    from magnetar.jobs.scans import Ends, Records, Scan
     from magnetar.jobs.survey import Bounds
+    from magnetar.pipeline.options import ClusterAddress
 
     Read = Callable[[Sequence[Piece]], Iterator[pa.RecordBatch]]
     """Yields the rows of pieces."""
 
 _TASKS_PER_PART = 16
 """Tasks whose rows are complete together; an interrupted job reads the entries of at most so many tasks again."""
+
+
+def urls_of(clusters: Iterable[ClusterAddress]) -> dict[str, Options]:
+    """Return the addresses of clusters by name, as tasks need them."""
+    return {each.name: Options(service_url=each.broker_url, admin_url=each.admin_url) for each in clusters}
+
+
+def written_for(option: str, place: Path | None) -> list[Path]:
+    """Return the directory in which a job creates the new directory of an option; nothing without the option.
+
+    Raises ConfigurationError if the new directory exists.
+    """
+    if place is None:
+        return []
+    if place.exists():
+        message = f"{option}: {place} exists\nhint: name another directory"
+        raise ConfigurationError(message)
+    return [place.absolute().parent]
 
 
 def plan_of(bounds: Mapping[str, Mapping[str, Bounds | None]], ends: Ends) -> Plan:
@@ -72,7 +95,7 @@ def read_parts(
     ``tell`` is called with the number of entries that are read, and that of all. Raises as ``stoppable``.
     """
     planned = scan.plan.tasks
-    total = sum(piece.entries for task in planned for piece in task)
+    total = scan.plan.entries
     done = 0
     for number, first in enumerate(range(0, len(planned), _TASKS_PER_PART)):
         part = planned[first : first + _TASKS_PER_PART]
@@ -86,6 +109,18 @@ def read_parts(
 
 def _told(tell: Callable[[int, int], None], before: int, total: int, per_task: float, completed: int) -> None:
     tell(min(total, before + int(per_task * completed)), total)
+
+
+def all_read(session: SparkSession, records: Records, kind: StructType) -> DataFrame:
+    """Return the rows of all complete parts, of ``kind``."""
+    parts = [spark_path(part) for part in records.parts()]
+    return session.read.schema(kind).parquet(*parts) if parts else session.createDataFrame([], kind)
+
+
+def of_topics(rows: DataFrame, topics: Iterable[str]) -> DataFrame:
+    """Return the rows of some topics."""
+    wanted = rows.sparkSession.createDataFrame([(topic,) for topic in topics], "topic string")
+    return rows.join(f.broadcast(wanted), "topic", "left_semi")
 
 
 def rows_read(session: SparkSession, tasks: Sequence[Sequence[Piece]], read: Read, kind: StructType) -> DataFrame:

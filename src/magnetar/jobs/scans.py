@@ -46,6 +46,11 @@ class Plan:
     is_joined: bool = False
     """Whether the scan has all that is kept of earlier ones."""
 
+    @property
+    def entries(self) -> int:
+        """Number of entries that the tasks read."""
+        return sum(piece.entries for task in self.tasks for piece in task)
+
     def to_json(self) -> dict[str, Any]:
         """Return the plan for a file."""
         return {

@@ -54,6 +54,10 @@ MODULES = (
 class InterruptedJobError(MagnetarError):
     """A job was stopped before its end."""
 
+    def __init__(self) -> None:
+        """Create the error, whose text is always the same."""
+        super().__init__("interrupted")
+
 
 class JobFailedError(MagnetarError):
     """A job of Spark failed; the text has the reason."""
@@ -109,13 +113,13 @@ def stoppable(
         yield
     except (PySparkException, Py4JJavaError) as error:
         if stop.is_set():
-            raise InterruptedJobError("interrupted") from None  # noqa: EM101 - the whole text
+            raise InterruptedJobError from None
         raise JobFailedError(_reason(str(error))) from error
     finally:
         ended.set()
         watcher.join()
     if stop.is_set():
-        raise InterruptedJobError("interrupted")  # noqa: EM101
+        raise InterruptedJobError
 
 
 def followed(query: StreamingQuery, stop: threading.Event, look: Callable[[], None], *, is_endless: bool) -> None:
@@ -135,7 +139,7 @@ def followed(query: StreamingQuery, stop: threading.Event, look: Callable[[], No
         raise JobFailedError(_reason(str(error))) from error
     look()
     if stop.is_set() and not is_endless:
-        raise InterruptedJobError("interrupted")  # noqa: EM101 - the whole text
+        raise InterruptedJobError
 
 
 def _reason(text: str) -> str:

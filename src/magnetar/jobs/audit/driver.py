@@ -5,19 +5,17 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING
 
-from magnetar.base.errors import ConfigurationError
 from magnetar.base.position import EARLIEST, Position
 from magnetar.jobs.audit import frames
 from magnetar.jobs.audit.comparing.windows import Gap, Log
 from magnetar.jobs.audit.joining import join
 from magnetar.jobs.audit.outcome import Conclusion, Step
 from magnetar.jobs.audit.scanning import read_runs
-from magnetar.jobs.reading import plan_of, read_parts
+from magnetar.jobs.reading import plan_of, read_parts, urls_of, written_for
 from magnetar.jobs.scans import Records
 from magnetar.jobs.session import batch_session
 from magnetar.jobs.survey import Survey
 from magnetar.pipeline.work_files import WorkDirectory
-from magnetar.spark.options import Options
 
 if TYPE_CHECKING:
     import threading
@@ -32,19 +30,13 @@ if TYPE_CHECKING:
 
 def audit(settings: Settings, tell: Tell, stop: threading.Event) -> Report:
     """Compare the clusters. Raises MagnetarError, InterruptedJobError among them when ``stop`` is set."""
-    if settings.findings is not None and settings.findings.exists():
-        message = f"--findings: {settings.findings} exists\nhint: name another directory"
-        raise ConfigurationError(message)
+    findings = written_for("--findings", settings.findings)
     names = [cluster.name for cluster in settings.clusters]
-    urls = {
-        cluster.name: Options(service_url=cluster.broker_url, admin_url=cluster.admin_url)
-        for cluster in settings.clusters
-    }
+    urls = urls_of(settings.clusters)
     with Survey(settings.clusters) as survey, WorkDirectory(settings.spark.work_dir) as work:
         chosen = survey.topics(settings.topics, settings.namespaces)
         selection = {"clusters": names, "topics": settings.topics, "namespaces": settings.namespaces}
         state = settings.state or work.path / "state"
-        findings = [] if settings.findings is None else [settings.findings.absolute().parent]
         with (
             Records(state, "audit", selection) as records,
             batch_session("audit", settings.spark, work.path, stop, written=[state, work.path, *findings]) as session,

@@ -18,6 +18,7 @@ from magnetar.jobs.audit.comparing.windows import Gap, Held, windows
 from magnetar.jobs.audit.scanning import read_entries
 from magnetar.jobs.audit.tables import BUCKET, CHUNK, ENTRIES, FINDINGS, RUNS, Kind, Tally
 from magnetar.jobs.pieces import Piece
+from magnetar.jobs.reading import of_topics
 from magnetar.pipeline.work_files import spark_path
 
 if TYPE_CHECKING:
@@ -146,8 +147,7 @@ def acknowledgements(runs: DataFrame, exported: Mapping[str, str]) -> DataFrame:
     def compare_chunk(chunk: pa.Table) -> pa.Table:
         return differences(chunk, stored_states(shared.value[chunk["topic"][0].as_py()]))
 
-    wanted = runs.sparkSession.createDataFrame([(topic,) for topic in exported], "topic string")
-    return _chunks(runs.join(f.broadcast(wanted), "topic", "left_semi")).applyInArrow(compare_chunk, FINDINGS_TYPE)
+    return _chunks(of_topics(runs, exported)).applyInArrow(compare_chunk, FINDINGS_TYPE)
 
 
 def tallies(outcome: DataFrame) -> list[dict[str, Any]]:

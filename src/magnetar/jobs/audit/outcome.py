@@ -14,6 +14,7 @@ from magnetar.jobs.audit.comparing.acknowledgements import lasting
 from magnetar.jobs.audit.exports import comparable, export, missing_rows
 from magnetar.jobs.audit.report import FINDINGS_SHOWN_MAX, NotCompared, Report, counts_of
 from magnetar.jobs.audit.tables import FINDINGS, Tally
+from magnetar.jobs.reading import all_read
 from magnetar.jobs.session import InterruptedJobError, stoppable
 from magnetar.pipeline.work_files import spark_path
 
@@ -64,9 +65,7 @@ class Conclusion:
         self._logs = logs
         self._urls = urls
         self._work = work
-        parts = [spark_path(part) for part in records.parts()]
-        read = session.read.schema(frames.RUNS_TYPE)
-        self.runs = read.parquet(*parts) if parts else session.createDataFrame([], frames.RUNS_TYPE)
+        self.runs = all_read(session, records, frames.RUNS_TYPE)
         """All runs."""
 
     def report(self, survey: Survey, settings: Settings, tell: Tell, stop: threading.Event) -> Report:
@@ -125,7 +124,7 @@ class Conclusion:
         if first.num_rows:
             # What was on its way has arrived at the second look.
             if stop.wait(settle_seconds):
-                raise InterruptedJobError("interrupted")  # noqa: EM101
+                raise InterruptedJobError
             again = set(first["topic"].to_pylist())
             second = self._differences(survey, _subscriptions(survey, sorted(again)), stop)
             first = lasting(first, second)
@@ -152,7 +151,7 @@ class Conclusion:
                 write_states(path, export(survey, topic, each))
                 exported[topic] = str(path)
             if stop.is_set():
-                raise InterruptedJobError("interrupted")  # noqa: EM101
+                raise InterruptedJobError
         tables = [pa.Table.from_pylist(rows, FINDINGS)]
         if exported:
             with stoppable(self._session, stop):
@@ -167,7 +166,7 @@ class Conclusion:
         return Report(
             clusters=clusters,
             counts=counts_of(sorted(self._logs), clusters, frames.tallies(outcome), by_topic.toArrow().to_pylist()),
-            entries_read=sum(piece.entries for task in self._scan.plan.tasks for piece in task),
+            entries_read=self._scan.plan.entries,
             subscriptions_compared=compared,
             subscriptions_not_compared=excluded,
             by_kind=dict(sorted(by_kind.items())),

@@ -7,11 +7,9 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 import pyarrow.compute as pc
-from pyspark.sql import functions as f
 
-from magnetar.base.errors import ConfigurationError
 from magnetar.jobs.acknowledgements import stored_states, write_states
-from magnetar.jobs.reading import plan_of, read_parts
+from magnetar.jobs.reading import all_read, of_topics, plan_of, read_parts, urls_of, written_for
 from magnetar.jobs.scans import Records
 from magnetar.jobs.session import InterruptedJobError, batch_session, stoppable
 from magnetar.jobs.survey import Survey
@@ -22,7 +20,6 @@ from magnetar.jobs.translate.outcome import translation_of
 from magnetar.jobs.translate.report import AMBIGUOUS_SHOWN_MAX, Report, counts_of
 from magnetar.jobs.translate.scanning import read_identities
 from magnetar.pipeline.work_files import WorkDirectory, spark_path
-from magnetar.spark.options import Options
 
 if TYPE_CHECKING:
     import threading
@@ -54,22 +51,15 @@ STEPS = tuple(step.value for step in Step)
 
 def translate(settings: Settings, tell: Tell, stop: threading.Event) -> Report:
     """Translate the subscriptions. Raises MagnetarError, InterruptedJobError among them when ``stop`` is set."""
-    if settings.mapping is not None and settings.mapping.exists():
-        message = f"--mapping: {settings.mapping} exists\nhint: name another directory"
-        raise ConfigurationError(message)
+    mapping = written_for("--mapping", settings.mapping)
     source, target = settings.source.name, settings.target.name
-    urls = {
-        each.name: Options(service_url=each.broker_url, admin_url=each.admin_url)
-        for each in (settings.source, settings.target)
-    }
-    read = partial(read_identities, urls, source)
+    read = partial(read_identities, urls_of((settings.source, settings.target)), source)
     with Survey((settings.source, settings.target)) as survey, WorkDirectory(settings.spark.work_dir) as work:
         names = survey.topics(settings.topics, settings.namespaces)
         subscriptions = chosen(survey.subscriptions(names)[source], settings.subscriptions)
         topics = names if settings.mapping is not None else sorted(subscriptions)
         selection = {"from": [source], "to": [target], "topics": settings.topics, "namespaces": settings.namespaces}
         state = settings.state or work.path / "state"
-        mapping = [] if settings.mapping is None else [settings.mapping.absolute().parent]
         with (
             Records(state, "translation", selection) as records,
             batch_session(
@@ -80,7 +70,7 @@ def translate(settings: Settings, tell: Tell, stop: threading.Event) -> Report:
             for scan in _scans(survey, settings, records, topics):
                 read_parts(session, scan, read, frames.IDENTITIES_TYPE, partial(tell, Step.READING), stop)
                 scan.finish()
-                entries_read += _entries(scan)
+                entries_read += scan.plan.entries
             tell(Step.MATCHING, 0, 1)
             with stoppable(session, stop):
                 found = _matched(session, records, topics, work.path)
@@ -123,18 +113,11 @@ def _plan(survey: Survey, settings: Settings, records: Records, topics: list[str
     return plan_of(bounds, records.ends)
 
 
-def _entries(scan: Scan) -> int:
-    return sum(piece.entries for task in scan.plan.tasks for piece in task)
-
-
 def _matched(session: SparkSession, records: Records, topics: Sequence[str], work: Path) -> DataFrame:
     """Match all entries of topics that were read, once."""
-    parts, kind = [spark_path(part) for part in records.parts()], frames.IDENTITIES_TYPE
-    read = session.read.schema(kind).parquet(*parts) if parts else session.createDataFrame([], kind)
-    wanted = session.createDataFrame([(topic,) for topic in topics], "topic string")
-    entries = read.join(f.broadcast(wanted), "topic", "left_semi")
+    entries = of_topics(all_read(session, records, frames.IDENTITIES_TYPE), topics)
     first, second = spark_path(work / "matched"), spark_path(work / "matches")
-    frames.matched(entries, sum(map(_entries, records.scans))).write.parquet(first)
+    frames.matched(entries, sum(scan.plan.entries for scan in records.scans)).write.parquet(first)
     found = session.read.schema(frames.MATCHES_TYPE).parquet(first)
     frames.with_deleted(found).write.parquet(second)
     return session.read.schema(frames.MATCHES_TYPE).parquet(second)
@@ -156,7 +139,7 @@ def _exported(
         write_states(path, export(survey, clusters, topic, names))
         files[topic] = str(path)
         if stop.is_set():
-            raise InterruptedJobError("interrupted")  # noqa: EM101 - the whole text
+            raise InterruptedJobError
     return files
 
 
@@ -188,7 +171,7 @@ def _apply(
     admin = survey.client(settings.target.name)
     for number, each in enumerate(translations):
         if stop.is_set():
-            raise InterruptedJobError("interrupted")  # noqa: EM101
+            raise InterruptedJobError
         tell(number, len(translations))
         apply(each, settings.target.broker_url, admin)
     tell(len(translations), len(translations))

@@ -11,6 +11,7 @@ from pyspark.sql import functions as f
 from pyspark.sql.pandas.types import from_arrow_schema
 
 from magnetar.jobs.acknowledgements import stored_states
+from magnetar.jobs.reading import of_topics
 from magnetar.jobs.translate.matching import matches
 from magnetar.jobs.translate.states import verdicts
 from magnetar.jobs.translate.tables import IDENTITIES, MATCHES, VERDICTS, Match
@@ -96,8 +97,7 @@ def translated(
     ``exported`` are the files with STATES by topic, ``heads`` the oldest ledgers of the target, and ``names`` those of
     the source and the target.
     """
-    session = found.sparkSession
-    shared = session.sparkContext.broadcast((dict(exported), dict(heads)))
+    shared = found.sparkSession.sparkContext.broadcast((dict(exported), dict(heads)))
 
     def evaluate(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         files, oldest = shared.value
@@ -106,9 +106,7 @@ def translated(
                 topic = rows["topic"][0].as_py()
                 yield from _of_topic(rows, files[topic], oldest.get(topic, 0), names)
 
-    wanted = session.createDataFrame([(topic,) for topic in exported], "topic string")
-    rows = found.join(f.broadcast(wanted), "topic", "left_semi")
-    ordered = rows.repartitionByRange(*_PLACE).sortWithinPartitions(*_PLACE)
+    ordered = of_topics(found, exported).repartitionByRange(*_PLACE).sortWithinPartitions(*_PLACE)
     return ordered.mapInArrow(evaluate, _VERDICTS_TYPE).toArrow().cast(VERDICTS)
 
 
