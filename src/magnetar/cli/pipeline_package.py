@@ -25,7 +25,7 @@ def package(
     require_spark(os.environ)
     from magnetar.jobs.session import MODULES as OF_JOBS  # noqa: PLC0415 - Spark is heavy, and needs Java
     from magnetar.pipeline.driver.package import build_package  # noqa: PLC0415 - not needed by other commands
-    from magnetar.pipeline.driver.session import MODULES as OF_LINKS  # noqa: PLC0415
+    from magnetar.pipeline.worker_daemon import MODULES as OF_LINKS  # noqa: PLC0415
 
     size = build_package(file, [*OF_LINKS, *OF_JOBS])
     if output is Output.JSON:

@@ -16,7 +16,7 @@ from magnetar.cli.failures import ExitCode, FailedError, Failure
 from magnetar.cli.profile_store import Profiles, load_profiles
 from magnetar.cli.session import names
 from magnetar.pipeline.addresses import addresses
-from magnetar.pipeline.driver.settings import SparkSettings, is_local, parse_conf
+from magnetar.pipeline.driver.settings import SparkSettings, parse_conf
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -46,11 +46,12 @@ def spark_settings(
     master: str | None, work_dir: Path | None, spark_log: Path | None, conf: list[str] | None, package: Path | None
 ) -> SparkSettings:
     """Return the options of Spark; raises ConfigurationError for a wrong one."""
-    if package is not None and (master is None or is_local(master)):
+    work_dir = None if work_dir is None else work_dir.absolute()
+    settings = SparkSettings(master, work_dir, spark_log, parse_conf(conf or ()), package)
+    if package is not None and settings.is_local:
         message = "--package is for a Spark cluster\nhint: name its --master"
         raise ConfigurationError(message)
-    work_dir = None if work_dir is None else work_dir.absolute()
-    return SparkSettings(master, work_dir, spark_log, parse_conf(conf or ()), package)
+    return settings
 
 
 def addresses_of(clusters: str, option: str = "--clusters") -> tuple[ClusterAddress, ...]:

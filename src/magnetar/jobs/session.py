@@ -11,8 +11,8 @@ from pyspark.errors import PySparkException
 
 from magnetar.base.errors import MagnetarError
 from magnetar.pipeline.driver.executors import Demands, check_executors
-from magnetar.pipeline.driver.launch import LOCAL_MASTER, start_spark
-from magnetar.pipeline.driver.settings import CommandSettings, is_local
+from magnetar.pipeline.driver.launch import start_spark
+from magnetar.pipeline.driver.settings import CommandSettings
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -80,7 +80,7 @@ def batch_session(
     """
     session = start_spark(name, spark, work_dir, _SETTINGS)
     try:
-        if not is_local(spark.master or LOCAL_MASTER):
+        if not spark.is_local:
             demands = Demands(MODULES, files=tuple(read), directories=tuple(written))
             check_executors(session, demands, stop or threading.Event())
         yield session

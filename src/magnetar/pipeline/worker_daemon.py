@@ -14,20 +14,15 @@ import sys
 CARRIER = "pyspark.worker"
 """The kind of the workers that read and write entries. There are several of these; the others are used once."""
 
-_MODULES = (
-    "pandas",
-    "pyspark.worker",
-    "magnetar.pipeline.driver.source",
-    "magnetar.pipeline.reading.reader",
-    "magnetar.pipeline.writing.writer",
-)
+MODULES = ("magnetar.pipeline.driver.source", "magnetar.pipeline.reading.reader", "magnetar.pipeline.writing.writer")
+"""Modules that tasks of the links import."""
 
 
 def main() -> None:
     """Import the modules, and fork workers until Spark closes the standard input."""
     if sys.argv[1] == CARRIER:
         os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # a forked process has no threads of its parent
-        for module in _MODULES:
+        for module in ("pandas", CARRIER, *MODULES):
             importlib.import_module(module)
     from pyspark.daemon import manager  # noqa: PLC0415 - it imports the worker that the arguments name
 

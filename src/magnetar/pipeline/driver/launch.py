@@ -20,7 +20,7 @@ from pyspark.sql import SparkSession
 from magnetar.base.errors import ConfigurationError
 from magnetar.base.logs.rotated_output import RotatedOutput
 from magnetar.pipeline.driver.package import check_package
-from magnetar.pipeline.driver.settings import combine, executor_python, is_local, parse_defaults
+from magnetar.pipeline.driver.settings import combine, executor_python, parse_defaults
 from magnetar.pipeline.work_files import socket_directory, spark_path
 
 if TYPE_CHECKING:
@@ -52,7 +52,7 @@ def start_spark(name: str, options: SparkSettings, work_dir: Path, command: Comm
     java = f"-Dlog4j2.configurationFile={LOGGING} -Djava.io.tmpdir={socket_directory(java_files)}"
     settings = {"spark.sql.warehouse.dir": spark_path(work_dir / "warehouse")}
     settings |= combine(command, options, defaults, java)
-    if is_local(master):
+    if options.is_local:
         settings["spark.python.unix.domain.socket.dir"] = str(socket_directory(work_dir))
         os.environ |= _environment(work_dir) | {"PYSPARK_PYTHON": sys.executable, "SPARK_LOCAL_IP": "127.0.0.1"}
     else:

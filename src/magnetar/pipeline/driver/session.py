@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 from magnetar.pipeline import worker_daemon
 from magnetar.pipeline.driver.executors import Demands, check_executors
-from magnetar.pipeline.driver.launch import LOCAL_MASTER, start_spark
-from magnetar.pipeline.driver.settings import JAVA_OPTIONS, CommandSettings, is_local
+from magnetar.pipeline.driver.launch import start_spark
+from magnetar.pipeline.driver.settings import JAVA_OPTIONS, CommandSettings
 from magnetar.pipeline.driver.source import source_named
 from magnetar.pipeline.leases import TURNS
 from magnetar.pipeline.rows import SCHEMA_DDL
@@ -60,9 +60,6 @@ _PREFERRED = {
 SETTINGS = CommandSettings(_REQUIRED, _PREFERRED)
 """Settings for fast transitions between leases; the architecture page has the measurements."""
 
-MODULES = ("magnetar.pipeline.driver.source", "magnetar.pipeline.reading.reader", "magnetar.pipeline.writing.writer")
-"""Modules that tasks import."""
-
 
 def local_master(targets: int) -> str:
     """Return a local master with room for the tasks of both queries, which overlap at the end of a lease."""
@@ -72,20 +69,20 @@ def local_master(targets: int) -> str:
 def build_session(options: SparkSettings, targets: int, work_dir: Path) -> SparkSession:
     """Start Spark for links to so many ``targets``; raises as ``start_spark``."""
     master = options.master or local_master(targets)
-    return start_spark("replicate", replace(options, master=master), work_dir, _settings(master))
+    return start_spark("replicate", replace(options, master=master), work_dir, _settings(options))
 
 
-def _settings(master: str) -> CommandSettings:
-    if not is_local(master):
+def _settings(options: SparkSettings) -> CommandSettings:
+    if not options.is_local:
         return SETTINGS  # the package may be shipped to the workers, not to their parent
     return replace(SETTINGS, required={**_REQUIRED, "spark.python.daemon.module": worker_daemon.__name__})
 
 
 def check_cluster(session: SparkSession, options: SparkSettings, need: Need, stop: threading.Event) -> list[str]:
     """Return warnings about the executors of a cluster; raises as ``check_executors``."""
-    if is_local(options.master or LOCAL_MASTER):
+    if options.is_local:
         return []
-    return check_executors(session, Demands(MODULES, need), stop)
+    return check_executors(session, Demands(worker_daemon.MODULES, need), stop)
 
 
 def status_receiver(session: SparkSession) -> tuple[str, StatusReceiver]:

@@ -52,6 +52,11 @@ class SparkSettings:
     package: Path | None = None
     """Archive that is unpacked on executors (``magnetar pipeline package``); None: they have Magnetar."""
 
+    @property
+    def is_local(self) -> bool:
+        """Whether tasks run in the driver's own Java virtual machine."""
+        return self.master is None or is_local(self.master)
+
 
 IN_THIS_PROCESS = SparkSettings()
 """Spark runs in the Java virtual machine of the driver."""
