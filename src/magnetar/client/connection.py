@@ -33,10 +33,6 @@ if TYPE_CHECKING:
     Metadata = Mapping[str, str] | None
 
 
-_LARGE_PART_BYTES = 16 * 1024
-"""Average bytes of parts from which on copying them takes longer than passing on each."""
-
-
 class PulsarConnection(asyncio.Protocol):
     """One connection, used from one event loop.
 
@@ -226,12 +222,12 @@ class PulsarConnection(asyncio.Protocol):
 
     # --- the connection ----------------------------------------------------------------------------------------------
 
-    def write(self, *parts: bytes) -> None:
-        """Send a frame, in one or more parts, at the end of this turn; no effect after the end of the connection."""
-        if self._transport is not None and parts[0]:
+    def write(self, frame: bytes) -> None:
+        """Send a frame at the end of this turn; no effect after the end of the connection."""
+        if self._transport is not None and frame:
             if not self._unsent:
                 self._loop.call_soon(self._flush)
-            self._unsent += parts
+            self._unsent.append(frame)
 
     def pause_reading(self) -> None:
         """Stop reading until ``resume_reading``; the connection does not time out meanwhile."""
@@ -287,7 +283,7 @@ class PulsarConnection(asyncio.Protocol):
     def _flush(self) -> None:
         unsent, self._unsent = self._unsent, []
         if self._transport is not None and unsent:
-            _send(self._transport, unsent)
+            self._transport.write(unsent[0] if len(unsent) == 1 else b"".join(unsent))
 
     def _tick(self) -> None:
         try:
@@ -335,13 +331,6 @@ class PulsarConnection(asyncio.Protocol):
                 waiting.set_exception(failure)
         self.owners.end_all(failure)
         self._ended.set()
-
-
-def _send(transport: asyncio.Transport, parts: list[bytes]) -> None:
-    if sum(map(len, parts)) >= _LARGE_PART_BYTES * len(parts):
-        transport.writelines(parts)  # uvloop does not copy them
-    else:
-        transport.write(parts[0] if len(parts) == 1 else b"".join(parts))
 
 
 def _authentication_required(url: str) -> RequestError:

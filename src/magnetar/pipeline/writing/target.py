@@ -18,7 +18,7 @@ from magnetar.pipeline.writing.target_link import Action, TargetLink
 from magnetar.wire import commands
 from magnetar.wire.entries.entry import messages_in, schema_version
 from magnetar.wire.entries.markers import is_probe
-from magnetar.wire.entries.origin import Origin, stamp_in_parts
+from magnetar.wire.entries.origin import Origin, stamp
 from magnetar.wire.links import LIFE_METADATA, gap_text, link_producer
 from magnetar.wire.message_id import position_of
 from magnetar.wire.proto import pulsar_api_pb2 as pb
@@ -216,28 +216,28 @@ class Target:
         source, position, link = carried.attachment.source, carried.position, carried.link
         try:
             origin = Origin(source, position, link.previous, link.floor, link.link_start)
-            entry = stamp_in_parts(carried.entry, origin, self._version(carried) or NO_VERSION)
+            entry = stamp(carried.entry, origin, self._version(carried) or NO_VERSION)
             num_messages = messages_in(carried.entry)
         except MagnetarError as error:
             # Skipping the entry would lose it: the link stops until the source's log is repaired.
             self._refuse_next(producer, f"entry {position}: {error}")
             return
         assert producer.broker is not None
-        opening = commands.send_opening(
+        frame = commands.send(
             producer_id=producer.number,
             sequence_id=producer.target_link.next_sequence_id,
-            entry_size=sum(map(len, entry)),
+            entry=entry,
             num_messages=num_messages,
             marker=carried.is_marker,
         )
-        size, limit = sum(map(len, (opening, *entry))), producer.broker.frame_size_max
-        if size > limit:
+        limit = producer.broker.frame_size_max
+        if len(frame) > limit:
             # A frame that is too large would end the connection, and with it every other topic's link.
-            reason = f"entry {position}: a frame of {size} bytes, {self._name} takes {limit} (maxMessageSize)"
+            reason = f"entry {position}: a frame of {len(frame)} bytes, {self._name} takes {limit} (maxMessageSize)"
             self._refuse_next(producer, reason)
             return
         producer.target_link.sent(carried)
-        producer.broker.write(opening, *entry)
+        producer.broker.write(frame)
 
     def receipt(self, producer: Producer, receipt: pb.CommandSendReceipt) -> None:
         """Handle a receipt."""

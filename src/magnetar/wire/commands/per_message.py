@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from magnetar.base.position import Position
 from magnetar.wire import run_frames, varint
-from magnetar.wire.frame import encode_command, frame_of, frame_opening
+from magnetar.wire.frame import encode_command, frame_of
 from magnetar.wire.message_id import UNSIGNED_MASK, Link, message_id
 from magnetar.wire.proto import pulsar_api_pb2 as pb
 
@@ -136,37 +136,13 @@ def send(
     is_chunk: bool = False,
 ) -> bytes:
     """Build SEND: publish an entry."""
-    return (
-        send_opening(
-            producer_id=producer_id,
-            sequence_id=sequence_id,
-            entry_size=len(entry),
-            num_messages=num_messages,
-            marker=marker,
-            is_chunk=is_chunk,
-        )
-        + entry
-    )
-
-
-def send_opening(
-    *,
-    producer_id: int,
-    sequence_id: int,
-    entry_size: int,
-    num_messages: int = 1,
-    marker: bool = False,
-    is_chunk: bool = False,
-) -> bytes:
-    """Build the part of SEND before its entry, which has ``entry_size`` bytes."""
     serialize, body = _prepared.send
     body.producer_id = producer_id
     body.sequence_id = sequence_id
     body.num_messages = num_messages
     body.marker = marker
     body.is_chunk = is_chunk
-    command = serialize()
-    return frame_opening(len(command), entry_size) + command
+    return frame_of(serialize(), entry)
 
 
 def send_batch(*, producer_id: int, sequence_ids: tuple[int, int], entry: bytes, num_messages: int) -> bytes:

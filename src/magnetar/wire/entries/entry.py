@@ -239,14 +239,9 @@ def schema_version(entry: bytes) -> bytes:
 
 def assemble(metadata: bytes, payload: bytes | memoryview) -> bytes:
     """Build an entry with a checksum from serialized metadata and a payload."""
-    payload = bytes(payload)
-    return opening(metadata, payload) + payload
-
-
-def opening(metadata: bytes, payload: bytes) -> bytes:
-    """Build the part of an entry before its payload, with a checksum."""
-    sized = _pack_size(len(metadata)) + metadata
-    return _MAGIC + _pack_size(google_crc32c.extend(google_crc32c.value(sized), payload)) + sized
+    sized, payload = _pack_size(len(metadata)) + metadata, bytes(payload)
+    checksum = google_crc32c.extend(google_crc32c.value(sized), payload)  # without a copy of both together
+    return b"".join((_MAGIC, _pack_size(checksum), sized, payload))
 
 
 def intact_parts(entry: bytes) -> tuple[bytes, bytes]:

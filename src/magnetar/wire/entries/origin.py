@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from magnetar.base.errors import ChecksumMismatchError, RemoteProtocolError, RequestError, ServerError
 from magnetar.base.position import EARLIEST, Position
-from magnetar.wire.entries.entry import SCHEMA_VERSION_KEY, assemble, intact_parts, opening, parse_metadata
+from magnetar.wire.entries.entry import SCHEMA_VERSION_KEY, assemble, intact_parts, parse_metadata
 from magnetar.wire.entries.plain_metadata import is_plain
 from magnetar.wire.proto import pulsar_api_pb2 as pb
 
@@ -51,21 +51,16 @@ class Origin(NamedTuple):
 
 
 def stamp(entry: bytes, origin: Origin, schema_version: bytes = b"") -> bytes:
-    """Return the entry with ``origin`` and the ``schema_version`` of the target; see ``stamp_in_parts``."""
-    return b"".join(stamp_in_parts(entry, origin, schema_version))
-
-
-def stamp_in_parts(entry: bytes, origin: Origin, schema_version: bytes = b"") -> tuple[bytes, bytes]:
     """Return the entry with ``origin`` and the ``schema_version`` of the target in its metadata, and a new checksum.
 
-    The second part is the payload, so that a large one is copied only once. Without ``schema_version``, the entry gets
-    none. All other bytes are unchanged. An entry that its source has stamped already gets no further stamp. Raises
-    RemoteProtocolError if the checksum does not match: a new one would hide the damage.
+    Without ``schema_version``, the entry gets none. All other bytes are unchanged. An entry that its source has stamped
+    already gets no further stamp. Raises RemoteProtocolError if the checksum does not match: a new one would hide the
+    damage.
     """
     serialized, payload = _intact_parts(entry, origin)
     if not schema_version and is_plain(serialized, 0, len(serialized)) and SCHEMA_VERSION_KEY not in serialized:
         # The usual form, without a stamp and without a schema: protobuf needs more time than everything else here.
-        return opening(_with_stamp(serialized, origin), payload), payload
+        return assemble(_with_stamp(serialized, origin), payload)
     metadata = parse_metadata(entry)
     if metadata.schema_version != schema_version or metadata.HasField("schema_version") > bool(schema_version):
         metadata.ClearField("schema_version")
@@ -74,7 +69,7 @@ def stamp_in_parts(entry: bytes, origin: Origin, schema_version: bytes = b"") ->
         serialized = metadata.SerializePartialToString()
     if not metadata.HasField("replicated_from"):
         serialized = _with_stamp(serialized, origin)
-    return opening(serialized, payload), payload
+    return assemble(serialized, payload)
 
 
 def stamp_again(entry: bytes, origin: Origin) -> bytes:
