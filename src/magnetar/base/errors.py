@@ -102,6 +102,10 @@ class LinkHeldError(RequestError):
         self.pipeline = pipeline
 
 
+class LinkRestsError(RequestError):
+    """A source ended the consumer of a link that has nothing to carry."""
+
+
 class InvalidTopicNameError(RequestError):
     """A topic or namespace name that Pulsar rejects."""
 

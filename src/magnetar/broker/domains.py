@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Protocol
 from magnetar.base.errors import RequestError, ServerError
 from magnetar.broker.non_persistent.names import AllNames
 from magnetar.broker.non_persistent.registry import NonPersistentTopics
+from magnetar.broker.replication.link_carriers import LinkCarriers
 from magnetar.broker.replication.link_watches import LinkWatches
 from magnetar.wire.proto import pulsar_api_pb2 as pb
 
@@ -81,6 +82,7 @@ class Domains:
         self.non_persistent = NonPersistentTopics(persistent)
         self._environment = persistent.environment
         self.link_watches = LinkWatches(persistent.environment)
+        self.link_carriers = LinkCarriers(persistent.environment)
         others, stored = self.non_persistent.names, self._environment.resources.topics
         self._sources: dict[int, NameSource] = {
             pb.CommandGetTopicsOfNamespace.PERSISTENT: stored,

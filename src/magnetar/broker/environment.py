@@ -17,6 +17,8 @@ from magnetar.broker.resources.objects import ObjectMemory
 from magnetar.broker.schemas.registry import SchemaRegistry
 from magnetar.broker.settings.topic_policies import PoliciesOfTopics
 from magnetar.cursor.limits import CursorLimits
+from magnetar.geo.losses import Losses
+from magnetar.geo.resting_links import RestingLinks
 from magnetar.geo.snapshots.controller import SnapshotCounts
 
 if TYPE_CHECKING:
@@ -81,6 +83,10 @@ class Environment:
     """The schemas of the topics."""
     totals: NamespaceTotals = field(init=False)
     """Counters of the namespaces."""
+    resting_links: RestingLinks = field(init=False)
+    """The links of all topics, with those that have nothing to carry."""
+    losses: Losses = field(init=False)
+    """The topics that this cluster has lost since the start of the broker."""
 
     def __post_init__(self) -> None:
         """Create the queues of sliced work."""
@@ -93,6 +99,11 @@ class Environment:
         object.__setattr__(self, "policies", PoliciesOfTopics(self.config, self.resources))
         object.__setattr__(self, "schemas", SchemaRegistry(self.config, self.metadata, self.loop))
         object.__setattr__(self, "totals", NamespaceTotals(self.resources.namespaces))
+        object.__setattr__(self, "resting_links", RestingLinks(self.loop, self.sliced, self._rest_after_s))
+        object.__setattr__(self, "losses", Losses(f"{self.store.life}@{self.clock.now():.6f}"))
+
+    def _rest_after_s(self) -> float:
+        return self.config.replicationRestAfterMs / 1000
 
     def reconfigure(self, config: BrokerConfig) -> None:
         """Use other values of dynamic settings from now on."""

@@ -115,9 +115,9 @@ class PulsarConnection(asyncio.Protocol):
         return self._options.replicator and self._wire.peer_features.supports_repl_dedup_by_lid_and_eid
 
     @property
-    def reports_links(self) -> bool:
-        """Whether the broker supports ``watch_links`` of ``client.link_watch``."""
-        return self._wire.peer_features.supports_link_watches
+    def peer_features(self) -> pb.FeatureFlags:
+        """The features of the broker, such as ``supports_link_watches`` (``client.link_reports``)."""
+        return self._wire.peer_features
 
     # --- requests ----------------------------------------------------------------------------------------------------
 

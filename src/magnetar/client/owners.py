@@ -4,13 +4,17 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Protocol
 
-from magnetar.base.errors import RequestError, ServerError
+from magnetar.base.errors import LinkRestsError, RequestError, ServerError
 from magnetar.wire.proto import pulsar_api_pb2 as pb
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from magnetar.wire.frame import Frame
+
+
+_REPORTS = frozenset({pb.BaseCommand.LINKS_CHANGED, pb.BaseCommand.LINKS_DUE, pb.BaseCommand.TOPICS_LOST})
+"""Commands that a broker sends unasked after WATCH_LINKS, CARRY_LINKS and WATCH_LOSSES."""
 
 
 class ProducerEvents(Protocol):
@@ -42,15 +46,16 @@ class ConsumerEvents(Protocol):
 
 
 class Owners:
-    """The producers and consumers of one connection, by number, and the owner of its watch of links."""
+    """The producers and consumers of one connection, by number, and the owners of its reports about links."""
 
-    __slots__ = ("consumers", "links", "producers")
+    __slots__ = ("consumers", "producers", "reports")
 
     def __init__(self) -> None:
-        """Create it without producers, consumers and watch."""
+        """Create it without producers, consumers and owners of reports."""
         self.producers: dict[int, ProducerEvents] = {}
         self.consumers: dict[int, ConsumerEvents] = {}
-        self.links: Callable[[pb.CommandLinksChanged], None] | None = None
+        self.reports: dict[pb.BaseCommand.Type.ValueType, Callable[[pb.BaseCommand], None]] = {}
+        """By type of report, such as LINKS_CHANGED."""
 
     def take(self, frame: Frame) -> bool:
         """Pass a command to its owner, if it is for one; such commands without an owner are dropped."""
@@ -69,18 +74,19 @@ class Owners:
             closed = RequestError(ServerError.ServiceNotReady, "the broker closed the producer")
             self.end_producer(command.close_producer.producer_id, closed)
         elif kind == pb.BaseCommand.CLOSE_CONSUMER:
-            closed = RequestError(ServerError.ServiceNotReady, "the broker closed the consumer")
+            failure = LinkRestsError if command.close_consumer.rests else RequestError
+            closed = failure(ServerError.ServiceNotReady, "the broker closed the consumer")
             self.end_consumer(command.close_consumer.consumer_id, closed)
         else:
             return self._take_report(command)
         return True
 
     def _take_report(self, command: pb.BaseCommand) -> bool:
-        """Pass LINKS_CHANGED to the owner of the watch."""
-        if command.type != pb.BaseCommand.LINKS_CHANGED:
+        """Pass a report about links to its owner."""
+        if command.type not in _REPORTS:
             return False
-        if self.links is not None:
-            self.links(command.linksChanged)
+        if (owner := self.reports.get(command.type)) is not None:
+            owner(command)
         return True
 
     def end_producer(self, number: int, failure: Exception) -> None:

@@ -6,7 +6,7 @@ import itertools
 from typing import TYPE_CHECKING
 
 from magnetar.pipeline.connections.flow import Budget
-from magnetar.pipeline.connections.reports import Receipts, Refused, Report, TargetDown, TargetUp
+from magnetar.pipeline.connections.reports import Receipts, Refused, Report, TargetDown, TargetLost, TargetUp
 from magnetar.pipeline.options import ClusterAddress
 from magnetar.pipeline.reading.outflow import Outflow
 from magnetar.pipeline.reading.source_cluster import SourceCluster
@@ -40,6 +40,7 @@ class PipelineTask:
         self.target = target
         self.lease = lease
         self.pipeline = ""
+        self.target_state = ""
         self.succeeded = False
         self.stalled_until = 0.0
         """The loop time until which the task does not write, as on a machine that hangs."""
@@ -121,13 +122,8 @@ class PipelineTask:
 
     def _take(self, report: Report) -> None:
         match report:
-            case TargetUp():
-                self._target_up = True
-                self._attach()
-            case TargetDown():
-                self._target_up = False
-                for source in self._source_clusters:
-                    source.detach()
+            case TargetUp() | TargetLost() | TargetDown():
+                self._target_changed(report)
             case Receipts(confirmed):
                 for number, position in confirmed:
                     self._outflow.confirmed(number, position, self.loop.time())
@@ -139,6 +135,20 @@ class PipelineTask:
                     source.refused(attachment, reason, last)
             case _:
                 pass
+
+    def _target_changed(self, report: TargetUp | TargetLost | TargetDown) -> None:
+        match report:
+            case TargetUp(state):
+                self._target_up, self.target_state = True, state
+                self._attach()
+            case TargetLost(state, topics):
+                self.target_state = state
+                for source in self._source_clusters:
+                    source.target_lost(topics)
+            case TargetDown():
+                self._target_up, self.target_state = False, ""
+                for source in self._source_clusters:
+                    source.detach()
 
 
 class Pipeline:

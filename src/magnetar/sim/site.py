@@ -69,6 +69,10 @@ _LEDGERS = ManagedLedgerConfig(max_entries_per_ledger=8, min_rollover_ms=0)
 _LINKS = LinkOptions(interval_s=0.05, full_state_interval_s=5.0)
 
 
+_REST_AFTER_MS = (50, 500, 5000)
+"""Milliseconds after which links rest: one of these for each world."""
+
+
 class Site:
     """A cluster with one broker. The disk and the metadata survive the broker."""
 
@@ -302,6 +306,7 @@ def _config(cluster: str, scenario: Scenario, max_message_size: int) -> BrokerCo
         brokerDeduplicationEntriesInterval=10,
         diskLowWaterBytes=0,
         activeConsumerFailoverDelayTimeMillis=100,
+        replicationRestAfterMs=_REST_AFTER_MS[scenario.seed % len(_REST_AFTER_MS)],
         delayedDeliveryTickTimeMillis=100,
         **_markers(scenario),
     )

@@ -17,6 +17,7 @@ from tests.sim.mutants import (
     publishing,
     readers,
     replication,
+    resting,
     snapshots,
     storage,
     unsynced,
@@ -40,6 +41,7 @@ MUTANTS: dict[str, Mutant] = {
     **readers.MUTANTS,
     **policies.MUTANTS,
     **bit_rot.MUTANTS,
+    **resting.MUTANTS,
 }
 
 METADATA_MUTANTS: dict[str, Mutant] = metasync.MUTANTS

@@ -14,7 +14,7 @@ from magnetar.base.errors import PeerSilentError, RemoteProtocolError, RequestEr
 from magnetar.base.limits import FRAME_SIZE_PADDING
 from magnetar.base.position import EARLIEST, Position
 from magnetar.client.connection import PulsarConnection
-from magnetar.client.link_watch import watch_links
+from magnetar.client.link_reports import watch_links
 from magnetar.client.options import DEFAULT_OPTIONS, ClientOptions
 from magnetar.client.owners import Owners
 from magnetar.wire import commands
@@ -124,7 +124,7 @@ def test_links_are_reported(broker: ScriptedBroker) -> None:
     )
 
     async def use(connection: PulsarConnection) -> None:
-        assert connection.reports_links
+        assert connection.peer_features.supports_link_watches
         reports: asyncio.Queue[pb.CommandLinksChanged] = asyncio.Queue()
         await watch_links(connection, "jfk", reports.put_nowait)
         assert (await reports.get()).added == ["a/b"]
@@ -137,7 +137,7 @@ def test_links_are_reported(broker: ScriptedBroker) -> None:
 
 def test_reports_without_a_watch_are_dropped(broker: ScriptedBroker) -> None:
     async def use(connection: PulsarConnection) -> None:
-        assert not connection.reports_links
+        assert not connection.peer_features.supports_link_watches
         broker.push(commands.links_changed(added=["a/b"], removed=[], topics_changed=[]))
         assert (await connection.ask_owner(TOPIC)).url == "pulsar://owner:6650"
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 from magnetar.base.errors import ServerError
@@ -86,8 +87,11 @@ class HandTransport(asyncio.Transport):
 class HandBroker:
     """Grants lookups, producers and consumers, sends receipts for all entries, and records its input."""
 
+    rests_links = False
+    """Whether the broker supports links that rest."""
+
     def __init__(self, url: str, max_message_size: int = 5 << 20, *, reports_links: bool = False) -> None:
-        self.url = url
+        self.url = self.owner_url = url
         self.reports_links = reports_links
         self.watched: list[str] = []
         """Targets of the granted watches of links."""
@@ -227,6 +231,14 @@ class HandBroker:
         has_more = self.first_has_more
         self.say(commands.links_changed(added=self.namespaces, removed=[], topics_changed=[], has_more=has_more))
 
+    def _grant_links(self, request_id: int) -> bool:
+        """Answer a request for links; return whether it is granted."""
+        if self.rival or self.newer_lease:
+            self.say(commands.link_held(request_id=request_id, message="held", pipeline=self.rival or None))
+            return False
+        self.say(commands.success(request_id=request_id))
+        return True
+
     def _answer(self, frame: Frame) -> None:  # noqa: C901, PLR0912 - a table
         command = frame.command
         match command.type:
@@ -235,13 +247,14 @@ class HandBroker:
                 body = pb.CommandConnected(server_version=version, protocol_version=20, max_message_size=size)
                 body.life = self.life
                 body.feature_flags.supports_link_watches = self.reports_links
+                body.feature_flags.supports_resting_links = self.rests_links
                 self.say(commands.encode(body))
                 if self.hangs_up and self.connection is not None:
                     self.hangs_up = False
                     self.connection.after_input(self.drop)
             case pb.BaseCommand.LOOKUP:
                 request_id = command.lookupTopic.request_id
-                self.say(commands.lookup_response(request_id=request_id, broker_service_url=self.url))
+                self.say(commands.lookup_response(request_id=request_id, broker_service_url=self.owner_url))
             case pb.BaseCommand.PRODUCER:
                 asked = command.producer
                 self.topics[asked.producer_id] = asked.topic
@@ -249,11 +262,7 @@ class HandBroker:
                 self.say(commands.producer_success(request_id=asked.request_id, producer_name=asked.producer_name))
             case pb.BaseCommand.SUBSCRIBE:
                 self.subscribed.append(command.subscribe)
-                request_id = command.subscribe.request_id
-                if self.rival or self.newer_lease:
-                    self.say(commands.link_held(request_id=request_id, message="held", pipeline=self.rival or None))
-                else:
-                    self.say(commands.success(request_id=request_id))
+                self._grant_links(command.subscribe.request_id)
             case pb.BaseCommand.GET_TOPICS_OF_NAMESPACE:
                 self._list(command.getTopicsOfNamespace)
             case pb.BaseCommand.WATCH_LINKS:
@@ -280,3 +289,39 @@ class HandBroker:
                 self.say(commands.success(request_id=command.close_consumer.request_id))
             case _:
                 pass
+
+
+class RestingBroker(HandBroker):
+    """Lets links rest, and reports its losses."""
+
+    rests_links = True
+
+    def __init__(self, url: str) -> None:
+        super().__init__(url)
+        self.carried: list[pb.CommandCarryLinks] = []
+        """Each CARRY_LINKS."""
+        self.state = "run:0"
+        """The state of the cluster in the first report of losses."""
+        self.subscribe_error: ServerError | None = None
+        """Error for each SUBSCRIBE."""
+        self.after_error = b""
+        """What follows the first error at once."""
+
+    def _answer(self, frame: Frame) -> None:
+        command = frame.command
+        match command.type:
+            case pb.BaseCommand.CARRY_LINKS:
+                self.carried.append(command.carryLinks)
+                if self._grant_links(command.carryLinks.request_id):
+                    self.say(commands.links_due(topics=chain.from_iterable(self.namespaces.values())))
+            case pb.BaseCommand.WATCH_LOSSES:
+                self.say(commands.success(request_id=command.watchLosses.request_id))
+                self.say(commands.topics_lost(state=self.state))
+            case pb.BaseCommand.SUBSCRIBE if self.subscribe_error is not None:
+                self.subscribed.append(command.subscribe)
+                code, after, self.after_error = self.subscribe_error, self.after_error, b""
+                error = commands.error(request_id=command.subscribe.request_id, code=code, message="refused")
+                self.subscribe_error = None if after else code
+                self.say(error + after)
+            case _:
+                super()._answer(frame)

@@ -12,6 +12,7 @@ from magnetar.pipeline.connections.reports import (
     Report,
     ReportDecoder,
     TargetDown,
+    TargetLost,
     TargetUp,
     encode_report,
 )
@@ -19,9 +20,11 @@ from magnetar.pipeline.connections.reports import (
 ids = st.integers(-1, 2**63 - 1)
 positions = st.builds(Position, ids, ids)
 numbers = st.integers(0, 2**32 - 1)
+states = st.text(st.characters(exclude_characters="\0", exclude_categories=["Cs"]))
 reports = st.one_of(
     st.just(Ready()),
-    st.just(TargetUp()),
+    st.builds(TargetUp, states),
+    st.builds(TargetLost, states, st.lists(states).map(tuple)),
     st.builds(TargetDown, st.text()),
     st.builds(Receipts, st.lists(st.tuples(numbers, positions)).map(tuple)),
     st.builds(Refused, numbers, st.text(), st.none() | positions),

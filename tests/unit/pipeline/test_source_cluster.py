@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 from typing import TYPE_CHECKING
 
+from magnetar.base.errors import ServerError
 from magnetar.base.position import EARLIEST, Position
 from magnetar.pipeline import limits
 from magnetar.pipeline.connections.flow import Budget
@@ -12,7 +13,7 @@ from magnetar.pipeline.options import ClusterAddress
 from magnetar.pipeline.reading.source_cluster import SourceCluster
 from magnetar.wire import commands
 from magnetar.wire.message_id import Link
-from tests.unit.pipeline.hand_broker import HandBroker, HandLoop
+from tests.unit.pipeline.hand_broker import HandBroker, HandLoop, RestingBroker
 
 if TYPE_CHECKING:
     import asyncio
@@ -20,22 +21,31 @@ if TYPE_CHECKING:
     from magnetar.pipeline.rows import Carried
 
 NAMESPACE = "public/default"
-ORDERS = f"persistent://{NAMESPACE}/orders"
+ORDERS, PAYMENTS = f"persistent://{NAMESPACE}/orders", f"persistent://{NAMESPACE}/payments"
 
 
 class Reader:
     """A task with one source, whose broker has one topic."""
 
-    def __init__(self, broker: HandBroker | None = None, *, rival: str = "", newer_lease: bool = False) -> None:
+    def __init__(
+        self,
+        broker: HandBroker | None = None,
+        *,
+        rival: str = "",
+        newer_lease: bool = False,
+        carrying: bool = True,
+        owner: HandBroker | None = None,
+    ) -> None:
         self.broker = broker or HandBroker("pulsar://ewr:6650")
         self.broker.namespaces[NAMESPACE] = [ORDERS]
         self.broker.rival, self.broker.newer_lease = rival, newer_lease
-        self.hand = HandLoop(self.broker)
+        self.hand = HandLoop(self.broker, *filter(None, [owner]))
         self.loop: asyncio.AbstractEventLoop = self.hand
         self.rng = random.Random(1)
         self.budget = Budget()
         self.target, self.lease, self.pipeline = "jfk", 7, "host:1:a"
-        self.carrying, self.succeeded = True, False
+        self.target_state = ""
+        self.carrying, self.succeeded = carrying, False
         self.carried: list[Carried] = []
         self.forgotten: list[int] = []
         self.polled: list[str] = []
@@ -150,3 +160,141 @@ def test_each_confirmation_of_an_entry_and_of_the_markers_in_its_place_is_acknow
         reader.tail.confirmed(1, place)
     reader.hand.run()
     assert reader.broker.acknowledged == [place] * 3
+
+
+class RestingReader(Reader):
+    """A task whose source supports links that rest, and whose target reports its losses."""
+
+    def __init__(
+        self,
+        *,
+        rival: str = "",
+        newer_lease: bool = False,
+        carrying: bool = True,
+        source: RestingBroker | None = None,
+        owner: RestingBroker | None = None,
+    ) -> None:
+        self.source = source or RestingBroker("pulsar://ewr:6650")
+        super().__init__(self.source, rival=rival, newer_lease=newer_lease, carrying=carrying, owner=owner)
+
+    def observe_target(self, state: str = "run:0") -> None:
+        """Report the target as connected."""
+        self.target_state = state
+        self.tail.attach()
+        self.hand.run()
+
+    def carries(self) -> list[tuple[int, str, str, list[str]]]:
+        """Return the lease, pipeline, state of the target, and its losses, of each CARRY_LINKS."""
+        return [(each.lease, each.pipeline, each.target_state, list(each.lost)) for each in self.source.carried]
+
+    def due(self, *topics: str, superseded: bool = False) -> None:
+        self.broker.say(commands.links_due(topics=topics, superseded=superseded))
+        self.hand.run()
+
+
+def test_a_task_attaches_the_links_that_are_due() -> None:
+    reader = RestingReader()
+    assert reader.carries() == [(7, "host:1:a", "", [])]
+    assert [asked.topic for asked in reader.broker.subscribed] == [ORDERS]
+    assert reader.broker.asked_for == reader.polled == []
+    reader.due(ORDERS, PAYMENTS)
+    assert [asked.topic for asked in reader.broker.subscribed] == [ORDERS, PAYMENTS]
+
+
+def test_a_link_that_rests_is_forgotten_until_it_is_due() -> None:
+    reader = RestingReader()
+    reader.broker.say(commands.close_consumer(consumer_id=1, request_id=0, rests=True))
+    reader.pass_time(20)
+    assert (len(reader.broker.subscribed), reader.tail.live_links, reader.tail.parked) == (1, 0, {})
+    assert reader.forgotten == [1]
+    reader.due(ORDERS)
+    assert reader.tail.live_links == 1
+
+
+def test_a_link_that_is_due_before_its_rest_is_known_gets_a_holder() -> None:
+    owner, source = RestingBroker("pulsar://other:6650"), RestingBroker("pulsar://ewr:6650")
+    source.owner_url = owner.url
+    reader = RestingReader(source=source, owner=owner)
+    reader.due(ORDERS)
+    for held in (2, 2):
+        owner.say(commands.close_consumer(consumer_id=len(owner.subscribed), request_id=0, rests=True))
+        reader.hand.run()
+        assert len(owner.subscribed) == held
+    assert reader.tail.live_links == 0
+
+
+def test_changes_of_the_target_are_reported_to_the_source() -> None:
+    reader = RestingReader()
+    reader.observe_target("run:0")
+    reader.target_state = "run:1"
+    reader.tail.target_lost([ORDERS])
+    reader.target_state = ""
+    reader.tail.detach()
+    reader.hand.run()
+    assert [each[2:] for each in reader.carries()] == [("", []), ("run:0", []), ("run:1", [ORDERS]), ("", [])]
+
+
+def test_a_task_leaves_the_links_to_others_before_its_slot() -> None:
+    reader = RestingReader(carrying=False)
+    reader.tail.detach()
+    reader.hand.run()
+    assert (reader.carries(), reader.broker.subscribed) == ([], [])
+    reader.carrying = True
+    reader.observe_target()
+    assert [each[2:] for each in reader.carries()] == [("run:0", [])]
+
+
+def test_a_topic_that_is_gone_is_forgotten() -> None:
+    for code in (ServerError.TopicNotFound, ServerError.SubscriptionNotFound):
+        reader = RestingReader()
+        reader.source.subscribe_error = code
+        reader.broker.say(commands.close_consumer(consumer_id=1, request_id=0))
+        reader.pass_time(20)
+        assert (len(reader.broker.subscribed), reader.tail.parked) == (2, {})
+        reader.source.subscribe_error = None
+        reader.due(ORDERS)
+        assert reader.tail.live_links == 1
+
+
+def test_a_topic_that_is_made_again_right_after_a_refusal_gets_a_holder() -> None:
+    reader = RestingReader()
+    reader.source.subscribe_error = ServerError.TopicNotFound
+    reader.source.after_error = commands.links_due(topics=[ORDERS])
+    reader.broker.say(commands.close_consumer(consumer_id=1, request_id=0))
+    reader.pass_time(5)
+    assert (len(reader.broker.subscribed), reader.tail.live_links) == (3, 1)
+
+
+def test_links_that_another_pipeline_carries_are_tried_again() -> None:
+    reader = RestingReader(rival="host:2:b")
+    assert reader.tail.rivals == {"host:2:b"}
+    reader.pass_time(300)
+    assert 10 < len(reader.source.carried) < 30
+    reader.broker.rival = ""
+    reader.pass_time(int(limits.PARK_MAX_SECONDS) + 1)
+    assert (reader.tail.live_links, reader.tail.rivals) == (1, set())
+
+
+def test_links_that_the_next_lease_carries_are_left_to_it() -> None:
+    reader = RestingReader(newer_lease=True)
+    assert reader.tail.due.is_superseded
+    reader.observe_target()
+    reader.pass_time(60)
+    assert len(reader.source.carried) == 1
+    other = RestingReader()
+    other.due(superseded=True)
+    assert other.tail.due.is_superseded
+
+
+def test_a_source_that_begins_to_support_resting_links_is_not_asked_for_topics_any_more() -> None:
+    broker = RestingBroker("pulsar://ewr:6650")
+    broker.rests_links = False
+    reader = Reader(broker)
+    assert broker.asked_for
+    broker.rests_links = True
+    broker.drop()
+    reader.pass_time(5)
+    broker.asked_for.clear()
+    reader.pass_time(5)
+    assert broker.asked_for == []
+    assert [asked.topic for asked in broker.subscribed] == [ORDERS, ORDERS]

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from magnetar.base.position import EARLIEST, Position
-from magnetar.pipeline.connections.reports import Receipts, Refused, Report, TargetDown, TargetUp
+from magnetar.pipeline.connections.reports import Receipts, Refused, Report, TargetDown, TargetLost, TargetUp
 from magnetar.pipeline.rows import Attachment, Carried, Opening
 from magnetar.pipeline.writing import schemas
 from magnetar.pipeline.writing.target import Target
@@ -21,7 +21,7 @@ from magnetar.wire.entries.markers import marker_type
 from magnetar.wire.entries.origin import origin_of
 from magnetar.wire.message_id import Link
 from magnetar.wire.proto import pulsar_api_pb2 as pb
-from tests.unit.pipeline.hand_broker import HandBroker, HandLoop
+from tests.unit.pipeline.hand_broker import HandBroker, HandLoop, RestingBroker
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -409,3 +409,14 @@ def test_a_foreign_target_gets_schemas_too() -> None:
     _, *entries = writer.broker.entries[1]
     assert [parse_metadata(each).schema_version for each in entries] == [version_to_bytes(0), b""]
     assert writer.take() == [TargetUp(), Receipts(((1, Position(3, 1)),))]
+
+
+def test_a_target_is_up_when_it_reports_its_losses() -> None:
+    broker, reports = RestingBroker("pulsar://jfk:6650"), list[Report]()
+    loop = HandLoop(broker)
+    target = Target(loop, Opening("jfk", 1, "/run/reports", broker.url, {}), reports.append, random.Random(1))
+    target.start()
+    loop.run()
+    broker.say(commands.topics_lost(state="run:1", topics=[ORDERS]))
+    loop.run()
+    assert reports == [TargetUp("run:0"), TargetLost("run:1", (ORDERS,))]

@@ -327,7 +327,7 @@ def _fill_outbound(stats: ReplicatorStats, replicator: Replicator) -> None:
     skipped = replicator.topic.skipped.of(replicator.target)
     stats.skipped_entries = sum(each.entries for each in skipped) or None
     stats.skipped_ranges = [f"{each.first}..{each.last}" for each in skipped] or None
-    stats.connected = replicator.consumer is not None
+    stats.connected = replicator.is_carried
     if replicator.consumer is not None:
         stats.outbound_connection = replicator.consumer.session.address
         stats.outbound_connected_since = iso_time(replicator.consumer.connected_at * 1000)

@@ -97,8 +97,8 @@ class ConsumerSession(Protocol):
         """Return whether the client answers a ping in time."""
         ...
 
-    def close_consumer(self, consumer: Consumer) -> None:
-        """Remove a consumer, and request that the client subscribes again."""
+    def close_consumer(self, consumer: Consumer, *, rests: bool = False) -> None:
+        """Remove a consumer, and request that the client subscribes again, if its link ``rests`` when this is due."""
         ...
 
     def forget_consumer(self, consumer: Consumer) -> None:

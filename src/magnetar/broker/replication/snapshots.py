@@ -199,7 +199,7 @@ class TopicSnapshots:
     def _away(self, now: float) -> dict[str, float | None]:
         """Return for how long the link to each other cluster has had no holder; None while it has one."""
         links = self._topic.replicators
-        since = {peer: self._away_since.get(peer, now) for peer, link in links.items() if link.consumer is None}
+        since = {peer: self._away_since.get(peer, now) for peer, link in links.items() if not link.is_carried}
         self._away_since = since
         return {peer: now - since[peer] if peer in since else None for peer in links}
 

@@ -9,7 +9,6 @@ from magnetar.base.limits import Limit
 from magnetar.base.memory_share import SMALL_BYTES
 from magnetar.base.names import NamespaceName, TopicName
 from magnetar.broker.session.refusals import REFUSED, as_request_error
-from magnetar.broker.session.requests import check_room, start
 from magnetar.broker.topic.topic_lists import PATTERN_LENGTH_MAX
 from magnetar.wire import commands
 from magnetar.wire.topic_list import topic_list_response
@@ -102,12 +101,6 @@ def topics_of_namespace(session: Session, command: pb.CommandGetTopicsOfNamespac
     # The pipeline carries all topics, also those of which Apache Pulsar's own replicator brought events.
     is_pipeline = session.connection.peer_is_magnetar
     session.topics.find_names(namespace, command.mode, command.topics_pattern, answer, with_system_topics=is_pipeline)
-
-
-def watch_links(session: Session, command: pb.CommandWatchLinks) -> None:
-    """Report the namespaces that are replicated to a cluster (protocol: Watches of links)."""
-    check_room(session)
-    start(session, command.request_id, session.topics.link_watches.serve(session, command.request_id, command.target))
 
 
 def _topic_list(session: Session, command: pb.CommandGetTopicsOfNamespace, found: TopicList) -> bytes:

@@ -9,6 +9,7 @@ import structlog
 import magnetar
 from magnetar.base.errors import MetadataError, RemoteProtocolError, RequestError, ServerError, StorageError
 from magnetar.broker.session import consumers as session_consumers
+from magnetar.broker.session import links as session_links
 from magnetar.broker.session import lookup as session_lookup
 from magnetar.broker.session import producers as session_producers
 from magnetar.broker.session import schemas as session_schemas
@@ -32,7 +33,9 @@ SERVER_VERSION = f"Magnetar {magnetar.__version__}"
 
 _FEATURES = pb.FeatureFlags(supports_get_partitioned_metadata_without_auto_creation=True)
 _FEATURES_FOR_MAGNETAR = pb.FeatureFlags(
-    supports_get_partitioned_metadata_without_auto_creation=True, supports_link_watches=True
+    supports_get_partitioned_metadata_without_auto_creation=True,
+    supports_link_watches=True,
+    supports_resting_links=True,
 )
 """Features for clients of Magnetar. Other clients get what Apache Pulsar sends."""
 
@@ -146,7 +149,9 @@ _HANDLERS: dict[int, Callable[[Session, pb.BaseCommand], None]] = {
     pb.BaseCommand.GET_TOPICS_OF_NAMESPACE: lambda session, command: session_lookup.topics_of_namespace(
         session, command.getTopicsOfNamespace
     ),
-    pb.BaseCommand.WATCH_LINKS: lambda session, command: session_lookup.watch_links(session, command.watchLinks),
+    pb.BaseCommand.WATCH_LINKS: lambda session, command: session_links.watch_links(session, command.watchLinks),
+    pb.BaseCommand.CARRY_LINKS: lambda session, command: session_links.carry_links(session, command.carryLinks),
+    pb.BaseCommand.WATCH_LOSSES: lambda session, command: session_links.watch_losses(session, command.watchLosses),
     pb.BaseCommand.GET_SCHEMA: lambda session, command: session_schemas.get_schema(session, command.getSchema),
     pb.BaseCommand.GET_OR_CREATE_SCHEMA: lambda session, command: session_schemas.get_or_create_schema(
         session, command.getOrCreateSchema

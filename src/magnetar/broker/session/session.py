@@ -241,12 +241,12 @@ class Session:
                 self.environment.limit_hits.hit(Limit.CLOSED_PRODUCERS)
                 del closed[oldest]
 
-    def close_consumer(self, consumer: Consumer) -> None:
-        """Close a consumer of the client, which subscribes again."""
+    def close_consumer(self, consumer: Consumer, *, rests: bool = False) -> None:
+        """Close a consumer of the client, which subscribes again, if its link rests when this is due."""
         self.forget_consumer(consumer)
         consumer.subscription.remove_consumer(consumer)
         if consumer.consumer_id not in self.consumers:  # otherwise the client uses this id for another consumer now
-            self.write(commands.close_consumer(consumer_id=consumer.consumer_id))
+            self.write(commands.close_consumer(consumer_id=consumer.consumer_id, rests=rests))
 
     def forget_consumer(self, consumer: Consumer) -> None:
         """Ignore further commands of a consumer."""

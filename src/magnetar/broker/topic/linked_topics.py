@@ -203,7 +203,8 @@ class LinkedTopics:
             return self._topics.get_or_create(name, longer=True)
 
     def deleted(self, name: TopicName) -> None:
-        """Note the deletion of a topic: for DELETION_GRACE_S no link creates it again."""
+        """Note the deletion of a topic: for DELETION_GRACE_S no link creates it again. Links to it learn that."""
+        self._environment.losses.note(name)
         now, deleted_at = self._environment.clock.monotonic(), self._deleted_at
         deleted_at.pop(name, None)
         deleted_at[name] = now

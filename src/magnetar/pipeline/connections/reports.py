@@ -2,9 +2,10 @@
 
 A frame is ``u32 length, u8 kind, body``; the length counts kind and body. Integers are big-endian. The bodies:
 
-    READY, TARGET_UP  empty                       TARGET_DOWN  UTF-8 reason
-    RECEIPTS          u32 attachment, i64 ledger, i64 entry, repeated
-    REFUSED           u32 attachment, u8 gap, i64 ledger, i64 entry, UTF-8 reason
+    READY        empty                            TARGET_DOWN  UTF-8 reason
+    TARGET_UP    UTF-8 state of the target        TARGET_LOST  UTF-8 state and topics, separated by zero bytes
+    RECEIPTS     u32 attachment, i64 ledger, i64 entry, repeated
+    REFUSED      u32 attachment, u8 gap, i64 ledger, i64 entry, UTF-8 reason
 """
 
 from __future__ import annotations
@@ -28,6 +29,17 @@ class Ready:
 @dataclass(frozen=True, slots=True)
 class TargetUp:
     """The target is connected."""
+
+    state: str = ""
+    """Its state according to its first report of losses; empty if it reports none."""
+
+
+@dataclass(frozen=True, slots=True)
+class TargetLost:
+    """The target lost topics, or any of its data if there are none; ``state`` is the one after that."""
+
+    state: str
+    topics: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +71,7 @@ class Refused:
     last: Position | None = None
 
 
-Report = Ready | TargetUp | TargetDown | Receipts | Refused
+Report = Ready | TargetUp | TargetLost | TargetDown | Receipts | Refused
 
 
 class _Kind(IntEnum):
@@ -68,6 +80,7 @@ class _Kind(IntEnum):
     TARGET_DOWN = 3
     RECEIPTS = 4
     REFUSED = 5
+    TARGET_LOST = 6
 
 
 def encode_report(report: Report) -> bytes:
@@ -75,8 +88,10 @@ def encode_report(report: Report) -> bytes:
     match report:
         case Ready():
             return _frame(_Kind.READY, b"")
-        case TargetUp():
-            return _frame(_Kind.TARGET_UP, b"")
+        case TargetUp(state):
+            return _frame(_Kind.TARGET_UP, state.encode())
+        case TargetLost(state, topics):
+            return _frame(_Kind.TARGET_LOST, "\0".join((state, *topics)).encode())
         case TargetDown(reason):
             return _frame(_Kind.TARGET_DOWN, reason.encode())
         case Receipts(confirmed):
@@ -118,7 +133,10 @@ def _decode(kind: _Kind, body: bytes) -> Report:
         case _Kind.READY:
             return Ready()
         case _Kind.TARGET_UP:
-            return TargetUp()
+            return TargetUp(body.decode())
+        case _Kind.TARGET_LOST:
+            state, *topics = body.decode().split("\0")
+            return TargetLost(state, tuple(topics))
         case _Kind.TARGET_DOWN:
             return TargetDown(body.decode())
         case _Kind.RECEIPTS:

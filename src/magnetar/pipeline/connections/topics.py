@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from magnetar.base.errors import MagnetarError
 from magnetar.base.tasks import start_task
-from magnetar.client.link_watch import watch_links
+from magnetar.client.link_reports import watch_links
 from magnetar.pipeline import limits
 from magnetar.wire import commands
 
@@ -73,13 +73,18 @@ class TopicWatch:
         """
         service = self._client.service
         assert service is not None, "the connection is open"
-        if not service.reports_links:
+        if not service.peer_features.supports_link_watches:
             self._reported = None
             self._poll()
             return False
         self._reported = {}
         self._start(self._watch(service, target), f"watch of the links to {target}")
         return True
+
+    def release(self) -> None:
+        """Forget all namespaces: the broker reports the links of each topic."""
+        self._reported = None
+        self._replace(())
 
     def serve(self, namespaces: Iterable[str]) -> None:
         """Replace the watched namespaces, unless the broker reports them."""

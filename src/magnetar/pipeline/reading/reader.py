@@ -18,7 +18,7 @@ from magnetar.base.errors import MagnetarError
 from magnetar.pipeline import limits
 from magnetar.pipeline.connections.channel import ReportReceiver
 from magnetar.pipeline.connections.flow import Budget
-from magnetar.pipeline.connections.reports import Ready, Receipts, Refused, Report, TargetDown, TargetUp
+from magnetar.pipeline.connections.reports import Ready, Receipts, Refused, Report, TargetDown, TargetLost, TargetUp
 from magnetar.pipeline.leases import Schedule
 from magnetar.pipeline.namespaces import NamespaceWatch
 from magnetar.pipeline.process import tune
@@ -44,7 +44,7 @@ class TaskFailedError(MagnetarError):
 
 
 class LeaseReader:
-    """The reader of one task, and the shared state of its sources (`magnetar.pipeline.reading.source_cluster.Task`)."""
+    """The reader of one task, and the shared state of its sources (`magnetar.pipeline.reading.task.Task`)."""
 
     def __init__(self, target: str, lease: int, options: ReplicationOptions) -> None:
         """Create a reader for ``target``; `rows` runs it."""
@@ -65,6 +65,7 @@ class LeaseReader:
         self._entries = 0
         self._writer_ready = False
         self._target_down = "not connected yet"
+        self.target_state = ""
         self._begun = False
         self._paused = False
         self._admin_down: dict[str, str] = {}
@@ -236,7 +237,7 @@ class LeaseReader:
         if self.succeeded:
             for source in self._sources.values():
                 source.end_slot()
-        displaced = any(source.displacements for source in self._sources.values())
+        displaced = any(source.displacements or source.due.is_superseded for source in self._sources.values())
         return self.succeeded and displaced and not any(source.live_links for source in self._sources.values())
 
     def _attach(self) -> None:
@@ -249,13 +250,8 @@ class LeaseReader:
         match report:
             case Ready():
                 self._writer_ready = True
-            case TargetUp():
-                self._target_down = ""
-                self._attach()
-            case TargetDown(reason):
-                self._target_down = reason
-                for source in self._sources.values():
-                    source.detach()
+            case TargetUp() | TargetLost() | TargetDown():
+                self._target_changed(report)
             case Receipts(confirmed):
                 for number, position in confirmed:
                     self._outflow.confirmed(number, position, self.loop.time())
@@ -264,6 +260,20 @@ class LeaseReader:
             case Refused(attachment, reason, last):
                 for source in self._sources.values():
                     source.refused(attachment, reason, last)
+
+    def _target_changed(self, report: TargetUp | TargetLost | TargetDown) -> None:
+        match report:
+            case TargetUp(state):
+                self._target_down, self.target_state = "", state
+                self._attach()
+            case TargetLost(state, topics):
+                self.target_state = state
+                for source in self._sources.values():
+                    source.target_lost(topics)
+            case TargetDown(reason):
+                self._target_down, self.target_state = reason, ""
+                for source in self._sources.values():
+                    source.detach()
 
     def _send_status(self) -> None:
         self.loop.call_later(STATUS_SECONDS, self._send_status)

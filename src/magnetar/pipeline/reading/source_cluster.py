@@ -3,73 +3,38 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
-from magnetar.base.errors import LinkHeldError, MagnetarError, RequestError
+from magnetar.base.errors import LinkHeldError, LinkRestsError, MagnetarError, RequestError, ServerError
 from magnetar.base.tasks import start_task
 from magnetar.pipeline import foreign, limits
 from magnetar.pipeline.connections.cluster import ClusterSession
 from magnetar.pipeline.connections.topics import TopicWatch, namespace_of
+from magnetar.pipeline.reading.due_links import DueLinks
 from magnetar.pipeline.reading.source_link import Acknowledge, Close, Effect, Flow, Retry, Seek, SourceLink, Subscribe
+from magnetar.pipeline.reading.subscribing import seek_command, subscribe_command
 from magnetar.pipeline.rows import Carried
 from magnetar.wire import commands
-from magnetar.wire.links import (
-    COPIES_METADATA,
-    LEASE_METADATA,
-    PARKED_AFTER_METADATA,
-    PARKED_METADATA,
-    PIPELINE_METADATA,
-    link_subscription,
-)
 from magnetar.wire.message_id import Link, link_of, message_id, position_of
-from magnetar.wire.proto import pulsar_api_pb2 as pb
 
 if TYPE_CHECKING:
     import asyncio
-    from collections.abc import Iterable
-    from random import Random
+    from collections.abc import Collection, Iterable
 
     from magnetar.base.position import Position
     from magnetar.client.connection import PulsarConnection
-    from magnetar.pipeline.connections.flow import Budget
     from magnetar.pipeline.options import ClusterAddress
+    from magnetar.pipeline.reading.task import Task
+    from magnetar.wire.proto import pulsar_api_pb2 as pb
 
 
-class Task(Protocol):
-    """The interface of a task to its source clusters."""
+_GONE = {ServerError.TopicNotFound, ServerError.SubscriptionNotFound}
+"""Refusals of SUBSCRIBE for a topic that does not exist, or is not replicated to the target."""
 
-    loop: asyncio.AbstractEventLoop
-    rng: Random
-    budget: Budget
-    target: str
-    lease: int
-    pipeline: str
 
-    @property
-    def carrying(self) -> bool:
-        """Return whether links may be attached: the slot has begun and the target is connected."""
-        ...
-
-    @property
-    def succeeded(self) -> bool:
-        """Return whether the slot is over, so that lost links belong to the successor."""
-        ...
-
-    def next_number(self) -> int:
-        """Return a number for an attachment, unique in the task."""
-        ...
-
-    def carry(self, carried: Carried) -> None:
-        """Queue an entry for the writer."""
-        ...
-
-    def forget(self, number: int) -> None:
-        """Stop sending entries of an attachment that has ended."""
-        ...
-
-    def poll_namespaces(self, source: str) -> None:
-        """Poll the namespaces that are replicated from a source, whose broker does not report them."""
-        ...
+def _is_over(failure: Exception) -> bool:
+    """Return whether a link needs no holder, until its source reports it as due: it rests, or its topic is gone."""
+    return isinstance(failure, LinkRestsError) or (isinstance(failure, RequestError) and failure.code in _GONE)
 
 
 class _AttachedLink:
@@ -107,7 +72,11 @@ class SourceCluster:
         self._task = task
         self._session = ClusterSession(task.loop, source.broker_url, self, task.rng)
         self._topics = TopicWatch(task.loop, self._session.client, self._named, self._served)
+        self.due = DueLinks(task, self._session.client, self._became_due)
         self._source_links: dict[str, SourceLink] = {}
+        """By topic, the links that do not rest."""
+        self._due_again: set[str] = set()
+        """Topics of such links that were reported as due."""
         self._attachments: dict[int, _AttachedLink] = {}
         self._unacknowledged: set[int] = set()
 
@@ -132,7 +101,8 @@ class SourceCluster:
     @property
     def rivals(self) -> set[str]:
         """Return the other pipelines that hold links of this one."""
-        return {link.rival for link in self._source_links.values() if link.rival and not link.live}
+        rivals = {link.rival for link in self._source_links.values() if link.rival and not link.live}
+        return rivals | {self.due.rival} if self.due.rival else rivals
 
     def start(self) -> None:
         """Connect, and start watching topics and checking for stalls."""
@@ -146,6 +116,7 @@ class SourceCluster:
             if attached.task is not None:
                 attached.task.cancel()
         self._topics.close()
+        self.due.close()
         self._session.close()
 
     def pause(self, *, paused: bool) -> None:
@@ -160,14 +131,22 @@ class SourceCluster:
         self._topics.serve(namespaces)
 
     def attach(self) -> None:
-        """Start every waiting link."""
+        """Start every waiting link, and ask for those that need a holder."""
+        if self._task.carrying:
+            self.due.carry()
         for source_link in self._source_links.values():
             self._start(source_link)
 
     def detach(self) -> None:
         """Detach all links because the target is not connected; nothing stays buffered."""
+        self.due.target_down()
         for source_link in self._source_links.values():
             self._carry_out(source_link, source_link.detach())
+
+    def target_lost(self, topics: Collection[str]) -> None:
+        """Report that the target has lost these topics; none if it may have lost any."""
+        if self._task.carrying:
+            self.due.carry(topics)
 
     def end_slot(self) -> None:
         """End the slot. A foreign source gives a link to the successor only after this task has released it."""
@@ -195,7 +174,9 @@ class SourceCluster:
     def cluster_up(self) -> None:
         """Start all links."""
         self.down_reason = ""
-        if not self._topics.connected(self._task.target):
+        if self.due.are_reported:
+            self._topics.release()
+        elif not self._topics.connected(self._task.target):
             self._task.poll_namespaces(self.source)
         self.attach()
 
@@ -222,6 +203,9 @@ class SourceCluster:
         If another pipeline holds the link, retries become less frequent, because it may end before this lease.
         """
         if self._attachments.get(attached.number) is not attached:
+            return
+        if self.due.are_reported and _is_over(failure):
+            self._end(attached.source_link.attachment.topic)
             return
         self._drop(attached)
         held = failure if isinstance(failure, LinkHeldError) else None
@@ -311,36 +295,15 @@ class SourceCluster:
             broker = await self._session.client.owner(source_link.attachment.topic)
             attached.broker = broker
             source_link.found(broker.peer_life)
-            await broker.open_consumer(number, self._question(source_link, broker), attached)
+            await broker.open_consumer(number, subscribe_command(self._task, source_link, broker), attached)
             effects = source_link.subscribed()
             if isinstance(effects, Seek):
-                await broker.request(partial(_seek, effects))
+                await broker.request(partial(seek_command, effects))
                 effects = source_link.sought()
         except (MagnetarError, OSError) as error:
             self.ended(attached, error)
         else:
             self._carry_out(source_link, effects)
-
-    def _question(self, source_link: SourceLink, broker: PulsarConnection) -> pb.CommandSubscribe:
-        return pb.CommandSubscribe(
-            topic=source_link.attachment.topic,
-            subscription=link_subscription(self._task.target, is_foreign=not broker.peer_is_magnetar),
-            subType=pb.CommandSubscribe.Exclusive,
-            metadata=commands.key_values(self._metadata(source_link)),
-            initialPosition=pb.CommandSubscribe.Earliest,
-            force_topic_creation=False,
-        )
-
-    def _metadata(self, source_link: SourceLink) -> dict[str, str]:
-        """Return the metadata of SUBSCRIBE: the pipeline, the lease, and the reason if the link was parked."""
-        metadata = {LEASE_METADATA: str(self._task.lease), COPIES_METADATA: "true"}
-        if self._task.pipeline:
-            metadata[PIPELINE_METADATA] = self._task.pipeline
-        if source_link.reason and not source_link.rival:
-            metadata[PARKED_METADATA] = source_link.reason[: limits.REASON_CHARACTERS]
-            if source_link.furthest is not None:
-                metadata[PARKED_AFTER_METADATA] = str(source_link.furthest)
-        return metadata
 
     def _acknowledge(self) -> None:
         numbers, self._unacknowledged = self._unacknowledged, set()
@@ -356,6 +319,25 @@ class SourceCluster:
                 reason = f"no receipt for {limits.STALL_SECONDS} s"
                 self._carry_out(source_link, source_link.refused(reason, self._task.rng))
 
+    def _became_due(self, topics: Collection[str]) -> None:
+        """Handle a report of links that need a holder."""
+        for topic in topics:
+            if topic not in self._source_links:
+                self._add(topic)
+            elif self._source_links[topic].live:
+                self._due_again.add(topic)  # its end, which came before, may be processed later
+
+    def _end(self, topic: str) -> None:
+        """Forget a link that needs no holder, unless the report that it is due came first."""
+        self._forget(topic)
+        if topic in self._due_again:
+            self._due_again.remove(topic)
+            self._add(topic)
+
+    def _add(self, topic: str) -> None:
+        source_link = self._source_links[topic] = SourceLink(self.source, topic, self._task.budget)
+        self._start(source_link)
+
     def _served(self, namespaces: frozenset[str]) -> None:
         """Handle the list of namespaces: forget the links of all others."""
         for topic in [topic for topic in self._source_links if namespace_of(topic) not in namespaces]:
@@ -370,9 +352,4 @@ class SourceCluster:
         ]:
             self._forget(topic)
         for topic in sorted(topics - self._source_links.keys()):
-            source_link = self._source_links[topic] = SourceLink(self.source, topic, self._task.budget)
-            self._start(source_link)
-
-
-def _seek(effect: Seek, request_id: int) -> bytes:
-    return commands.seek(consumer_id=effect.number, request_id=request_id, position=effect.position)
+            self._add(topic)

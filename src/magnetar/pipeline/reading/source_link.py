@@ -11,6 +11,8 @@
                  detach (the target is down)                 WAITING
                  displaced (the next lease has the link)     DISPLACED
 
+A link that rests is forgotten; the source reports it when it needs a holder again.
+
 Each attachment has a number of its own, which is also the consumer id at the source, so that late events of an earlier
 attachment are recognized and ignored. Entries in flight at the end of an attachment are dropped. They stay in the
 source's log, because the replication cursor is before them.

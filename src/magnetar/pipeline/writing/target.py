@@ -11,8 +11,9 @@ from magnetar.base.position import Position
 from magnetar.base.tasks import start_task
 from magnetar.geo.receiving import Verdict
 from magnetar.pipeline.connections.cluster import ClusterSession
-from magnetar.pipeline.connections.reports import Receipts, Report, TargetDown, TargetUp
+from magnetar.pipeline.connections.reports import Receipts, Report, TargetDown
 from magnetar.pipeline.writing.foreign_link import ForeignLink, Route
+from magnetar.pipeline.writing.losses import TargetLosses
 from magnetar.pipeline.writing.schemas import NO_VERSION, SchemaVersions
 from magnetar.pipeline.writing.target_link import Action, TargetLink
 from magnetar.wire import commands
@@ -91,6 +92,7 @@ class Target:
         self._lease = opening.lease
         self._report = report
         self._session = ClusterSession(loop, opening.target_url, self, rng)
+        self._losses = TargetLosses(loop, self._session.client, report)
         self._versions = SchemaVersions(opening.target, self._session.client, opening.source_urls)
         self._producer_ids = itertools.count(1)
         self._target_links: dict[tuple[str, str], TargetLink] = {}
@@ -111,6 +113,7 @@ class Target:
 
     def close(self) -> None:
         """Close all connections."""
+        self._losses.close()
         for producer in self._producers.values():
             producer.stop()
         self._versions.close()
@@ -140,8 +143,8 @@ class Target:
                     pass
 
     def cluster_up(self) -> None:
-        """Report to the reader."""
-        self._report(TargetUp())
+        """Report to the reader, as soon as the target reports its losses if it can."""
+        self._losses.connected()
 
     def cluster_down(self, reason: str) -> None:
         """Drop all entries in flight and report to the reader, which detaches all its links."""

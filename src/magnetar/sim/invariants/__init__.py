@@ -9,7 +9,8 @@ from magnetar.sim.invariants.lifecycles import Lifecycles
 from magnetar.sim.invariants.markers import Markers
 from magnetar.sim.invariants.protection import Protection
 from magnetar.sim.invariants.readers import Readers
+from magnetar.sim.invariants.resting import Resting
 from magnetar.sim.invariants.retention import Retention
 from magnetar.sim.invariants.statistics import Statistics
 
-INVARIANTS = (Convergence, Statistics, Bounds, Ledgers, Markers, Readers, Protection, Retention, Lifecycles)
+INVARIANTS = (Convergence, Statistics, Bounds, Ledgers, Markers, Readers, Protection, Retention, Lifecycles, Resting)

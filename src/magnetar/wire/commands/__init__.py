@@ -23,6 +23,7 @@ from magnetar.wire.commands.consumers import (
     unsubscribe,
 )
 from magnetar.wire.commands.encoding import PROTOCOL_VERSION, UNSOLICITED, encode, key_values
+from magnetar.wire.commands.links import links_changed, links_due, topics_lost, watch_links, watch_losses
 from magnetar.wire.commands.lookups import (
     get_or_create_schema,
     get_or_create_schema_failed,
@@ -32,14 +33,12 @@ from magnetar.wire.commands.lookups import (
     get_schema_response,
     get_topics_of_namespace,
     get_topics_of_namespace_response,
-    links_changed,
     lookup,
     lookup_failed,
     lookup_response,
     partitioned_metadata,
     partitioned_metadata_failed,
     partitioned_metadata_response,
-    watch_links,
 )
 from magnetar.wire.commands.per_message import (
     FIRST_DELIVERY,
@@ -86,6 +85,7 @@ __all__ = [
     "key_values",
     "link_held",
     "links_changed",
+    "links_due",
     "lookup",
     "lookup_failed",
     "lookup_response",
@@ -111,6 +111,8 @@ __all__ = [
     "send_receipts_at",
     "subscribe",
     "success",
+    "topics_lost",
     "unsubscribe",
     "watch_links",
+    "watch_losses",
 ]

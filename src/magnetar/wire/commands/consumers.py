@@ -97,9 +97,15 @@ def get_last_message_id_response(
     return encode(body)
 
 
-def close_consumer(*, consumer_id: int, request_id: int = UNSOLICITED) -> bytes:
-    """Build CLOSE_CONSUMER: a client's request, or UNSOLICITED if the broker closes the consumer."""
-    return encode(pb.CommandCloseConsumer(consumer_id=consumer_id, request_id=request_id))
+def close_consumer(*, consumer_id: int, request_id: int = UNSOLICITED, rests: bool = False) -> bytes:
+    """Build CLOSE_CONSUMER: a client's request, or UNSOLICITED if the broker closes the consumer.
+
+    ``rests`` if the consumer holds a link that rests from now on.
+    """
+    body = pb.CommandCloseConsumer(consumer_id=consumer_id, request_id=request_id)
+    if rests:
+        body.rests = True
+    return encode(body)
 
 
 def active_consumer_change(*, consumer_id: int, is_active: bool) -> bytes:

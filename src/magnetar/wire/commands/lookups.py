@@ -120,23 +120,6 @@ def get_topics_of_namespace_response(
     return encode(body)
 
 
-def watch_links(*, request_id: int, target: str) -> bytes:
-    """Build WATCH_LINKS: request reports of the namespaces that are replicated to ``target``."""
-    return encode(pb.CommandWatchLinks(request_id=request_id, target=target))
-
-
-def links_changed(
-    *,
-    added: Iterable[str] = (),
-    removed: Iterable[str] = (),
-    topics_changed: Iterable[str] = (),
-    has_more: bool = False,
-) -> bytes:
-    """Build LINKS_CHANGED: report changes of replicated namespaces; ``has_more`` if another report follows at once."""
-    body = pb.CommandLinksChanged(added=added, removed=removed, topics_changed=topics_changed, has_more=has_more)
-    return encode(body)
-
-
 def get_schema(*, request_id: int, topic: str, schema_version: bytes) -> bytes:
     """Build GET_SCHEMA: request one version of a topic's schema."""
     return encode(pb.CommandGetSchema(request_id=request_id, topic=topic, schema_version=schema_version))

@@ -592,6 +592,7 @@ class FeatureFlags(_message.Message):
     SUPPORTS_SCALABLE_TOPICS_FIELD_NUMBER: _builtins.int
     SUPPORTS_TC_METADATA_DISCOVERY_FIELD_NUMBER: _builtins.int
     SUPPORTS_LINK_WATCHES_FIELD_NUMBER: _builtins.int
+    SUPPORTS_RESTING_LINKS_FIELD_NUMBER: _builtins.int
     supports_auth_refresh: _builtins.bool
     supports_broker_entry_metadata: _builtins.bool
     supports_partial_producer: _builtins.bool
@@ -603,6 +604,8 @@ class FeatureFlags(_message.Message):
     supports_tc_metadata_discovery: _builtins.bool
     supports_link_watches: _builtins.bool
     """The broker reports which namespaces it replicates (WATCH_LINKS)."""
+    supports_resting_links: _builtins.bool
+    """The broker supports CARRY_LINKS and WATCH_LOSSES."""
     def __init__(
         self,
         *,
@@ -616,10 +619,11 @@ class FeatureFlags(_message.Message):
         supports_scalable_topics: _builtins.bool | None = ...,
         supports_tc_metadata_discovery: _builtins.bool | None = ...,
         supports_link_watches: _builtins.bool | None = ...,
+        supports_resting_links: _builtins.bool | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["supports_auth_refresh", b"supports_auth_refresh", "supports_broker_entry_metadata", b"supports_broker_entry_metadata", "supports_get_partitioned_metadata_without_auto_creation", b"supports_get_partitioned_metadata_without_auto_creation", "supports_link_watches", b"supports_link_watches", "supports_partial_producer", b"supports_partial_producer", "supports_repl_dedup_by_lid_and_eid", b"supports_repl_dedup_by_lid_and_eid", "supports_scalable_topics", b"supports_scalable_topics", "supports_tc_metadata_discovery", b"supports_tc_metadata_discovery", "supports_topic_watcher_reconcile", b"supports_topic_watcher_reconcile", "supports_topic_watchers", b"supports_topic_watchers"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["supports_auth_refresh", b"supports_auth_refresh", "supports_broker_entry_metadata", b"supports_broker_entry_metadata", "supports_get_partitioned_metadata_without_auto_creation", b"supports_get_partitioned_metadata_without_auto_creation", "supports_link_watches", b"supports_link_watches", "supports_partial_producer", b"supports_partial_producer", "supports_repl_dedup_by_lid_and_eid", b"supports_repl_dedup_by_lid_and_eid", "supports_resting_links", b"supports_resting_links", "supports_scalable_topics", b"supports_scalable_topics", "supports_tc_metadata_discovery", b"supports_tc_metadata_discovery", "supports_topic_watcher_reconcile", b"supports_topic_watcher_reconcile", "supports_topic_watchers", b"supports_topic_watchers"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["supports_auth_refresh", b"supports_auth_refresh", "supports_broker_entry_metadata", b"supports_broker_entry_metadata", "supports_get_partitioned_metadata_without_auto_creation", b"supports_get_partitioned_metadata_without_auto_creation", "supports_link_watches", b"supports_link_watches", "supports_partial_producer", b"supports_partial_producer", "supports_repl_dedup_by_lid_and_eid", b"supports_repl_dedup_by_lid_and_eid", "supports_scalable_topics", b"supports_scalable_topics", "supports_tc_metadata_discovery", b"supports_tc_metadata_discovery", "supports_topic_watcher_reconcile", b"supports_topic_watcher_reconcile", "supports_topic_watchers", b"supports_topic_watchers"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["supports_auth_refresh", b"supports_auth_refresh", "supports_broker_entry_metadata", b"supports_broker_entry_metadata", "supports_get_partitioned_metadata_without_auto_creation", b"supports_get_partitioned_metadata_without_auto_creation", "supports_link_watches", b"supports_link_watches", "supports_partial_producer", b"supports_partial_producer", "supports_repl_dedup_by_lid_and_eid", b"supports_repl_dedup_by_lid_and_eid", "supports_resting_links", b"supports_resting_links", "supports_scalable_topics", b"supports_scalable_topics", "supports_tc_metadata_discovery", b"supports_tc_metadata_discovery", "supports_topic_watcher_reconcile", b"supports_topic_watcher_reconcile", "supports_topic_watchers", b"supports_topic_watchers"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -1601,10 +1605,13 @@ class CommandCloseConsumer(_message.Message):
     REQUEST_ID_FIELD_NUMBER: _builtins.int
     ASSIGNEDBROKERSERVICEURL_FIELD_NUMBER: _builtins.int
     ASSIGNEDBROKERSERVICEURLTLS_FIELD_NUMBER: _builtins.int
+    RESTS_FIELD_NUMBER: _builtins.int
     consumer_id: _builtins.int
     request_id: _builtins.int
     assignedBrokerServiceUrl: _builtins.str
     assignedBrokerServiceUrlTls: _builtins.str
+    rests: _builtins.bool
+    """Magnetar: the link of this holder rests, because there is nothing to carry."""
     def __init__(
         self,
         *,
@@ -1612,10 +1619,11 @@ class CommandCloseConsumer(_message.Message):
         request_id: _builtins.int | None = ...,
         assignedBrokerServiceUrl: _builtins.str | None = ...,
         assignedBrokerServiceUrlTls: _builtins.str | None = ...,
+        rests: _builtins.bool | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["assignedBrokerServiceUrl", b"assignedBrokerServiceUrl", "assignedBrokerServiceUrlTls", b"assignedBrokerServiceUrlTls", "consumer_id", b"consumer_id", "request_id", b"request_id"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["assignedBrokerServiceUrl", b"assignedBrokerServiceUrl", "assignedBrokerServiceUrlTls", b"assignedBrokerServiceUrlTls", "consumer_id", b"consumer_id", "request_id", b"request_id", "rests", b"rests"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["assignedBrokerServiceUrl", b"assignedBrokerServiceUrl", "assignedBrokerServiceUrlTls", b"assignedBrokerServiceUrlTls", "consumer_id", b"consumer_id", "request_id", b"request_id"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["assignedBrokerServiceUrl", b"assignedBrokerServiceUrl", "assignedBrokerServiceUrlTls", b"assignedBrokerServiceUrlTls", "consumer_id", b"consumer_id", "request_id", b"request_id", "rests", b"rests"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -2162,6 +2170,122 @@ class CommandLinksChanged(_message.Message):
 Global___CommandLinksChanged: _TypeAlias = CommandLinksChanged  # noqa: Y015
 
 @_typing.final
+class CommandCarryLinks(_message.Message):
+    """The client carries all links to a target for a lease. A later command of the connection replaces the earlier one."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    REQUEST_ID_FIELD_NUMBER: _builtins.int
+    TARGET_FIELD_NUMBER: _builtins.int
+    LEASE_FIELD_NUMBER: _builtins.int
+    PIPELINE_FIELD_NUMBER: _builtins.int
+    TARGET_STATE_FIELD_NUMBER: _builtins.int
+    LOST_FIELD_NUMBER: _builtins.int
+    request_id: _builtins.int
+    target: _builtins.str
+    lease: _builtins.int
+    pipeline: _builtins.str
+    """Identity of the pipeline."""
+    target_state: _builtins.str
+    """The state of the target according to its newest TOPICS_LOST; empty while the target is not connected, or if it
+    does not report losses.
+    """
+    @_builtins.property
+    def lost(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """The topics that the target has lost between the state that the client named before and this one."""
+
+    def __init__(
+        self,
+        *,
+        request_id: _builtins.int | None = ...,
+        target: _builtins.str | None = ...,
+        lease: _builtins.int | None = ...,
+        pipeline: _builtins.str | None = ...,
+        target_state: _builtins.str | None = ...,
+        lost: _abc.Iterable[_builtins.str] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["lease", b"lease", "pipeline", b"pipeline", "request_id", b"request_id", "target", b"target", "target_state", b"target_state"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["lease", b"lease", "lost", b"lost", "pipeline", b"pipeline", "request_id", b"request_id", "target", b"target", "target_state", b"target_state"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___CommandCarryLinks: _TypeAlias = CommandCarryLinks  # noqa: Y015
+
+@_typing.final
+class CommandLinksDue(_message.Message):
+    """Links that need a holder. The first report follows the answer to CARRY_LINKS."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    TOPICS_FIELD_NUMBER: _builtins.int
+    SUPERSEDED_FIELD_NUMBER: _builtins.int
+    superseded: _builtins.bool
+    """Another client carries the links from now on."""
+    @_builtins.property
+    def topics(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]: ...
+    def __init__(
+        self,
+        *,
+        topics: _abc.Iterable[_builtins.str] | None = ...,
+        superseded: _builtins.bool | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["superseded", b"superseded"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["superseded", b"superseded", "topics", b"topics"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___CommandLinksDue: _TypeAlias = CommandLinksDue  # noqa: Y015
+
+@_typing.final
+class CommandWatchLosses(_message.Message):
+    """The client wants to know which topics the cluster loses."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    REQUEST_ID_FIELD_NUMBER: _builtins.int
+    request_id: _builtins.int
+    def __init__(
+        self,
+        *,
+        request_id: _builtins.int | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["request_id", b"request_id"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["request_id", b"request_id"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___CommandWatchLosses: _TypeAlias = CommandWatchLosses  # noqa: Y015
+
+@_typing.final
+class CommandTopicsLost(_message.Message):
+    """Topics that the cluster has lost since the last report. The first report follows the answer to WATCH_LOSSES."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    STATE_FIELD_NUMBER: _builtins.int
+    TOPICS_FIELD_NUMBER: _builtins.int
+    state: _builtins.str
+    """An opaque text. Between two reports with the same state, the cluster has lost nothing."""
+    @_builtins.property
+    def topics(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]: ...
+    def __init__(
+        self,
+        *,
+        state: _builtins.str | None = ...,
+        topics: _abc.Iterable[_builtins.str] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["state", b"state"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["state", b"state", "topics", b"topics"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___CommandTopicsLost: _TypeAlias = CommandTopicsLost  # noqa: Y015
+
+@_typing.final
 class CommandGetSchema(_message.Message):
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -2363,6 +2487,10 @@ class BaseCommand(_message.Message):
         TOPIC_MIGRATED: BaseCommand._Type.ValueType  # 68
         WATCH_LINKS: BaseCommand._Type.ValueType  # 1000
         LINKS_CHANGED: BaseCommand._Type.ValueType  # 1001
+        CARRY_LINKS: BaseCommand._Type.ValueType  # 1002
+        LINKS_DUE: BaseCommand._Type.ValueType  # 1003
+        WATCH_LOSSES: BaseCommand._Type.ValueType  # 1004
+        TOPICS_LOST: BaseCommand._Type.ValueType  # 1005
 
     class Type(_Type, metaclass=_TypeEnumTypeWrapper): ...
     CONNECT: BaseCommand.Type.ValueType  # 2
@@ -2418,6 +2546,10 @@ class BaseCommand(_message.Message):
     TOPIC_MIGRATED: BaseCommand.Type.ValueType  # 68
     WATCH_LINKS: BaseCommand.Type.ValueType  # 1000
     LINKS_CHANGED: BaseCommand.Type.ValueType  # 1001
+    CARRY_LINKS: BaseCommand.Type.ValueType  # 1002
+    LINKS_DUE: BaseCommand.Type.ValueType  # 1003
+    WATCH_LOSSES: BaseCommand.Type.ValueType  # 1004
+    TOPICS_LOST: BaseCommand.Type.ValueType  # 1005
 
     TYPE_FIELD_NUMBER: _builtins.int
     CONNECT_FIELD_NUMBER: _builtins.int
@@ -2473,6 +2605,10 @@ class BaseCommand(_message.Message):
     TOPICMIGRATED_FIELD_NUMBER: _builtins.int
     WATCHLINKS_FIELD_NUMBER: _builtins.int
     LINKSCHANGED_FIELD_NUMBER: _builtins.int
+    CARRYLINKS_FIELD_NUMBER: _builtins.int
+    LINKSDUE_FIELD_NUMBER: _builtins.int
+    WATCHLOSSES_FIELD_NUMBER: _builtins.int
+    TOPICSLOST_FIELD_NUMBER: _builtins.int
     type: Global___BaseCommand.Type.ValueType
     @_builtins.property
     def connect(self) -> Global___CommandConnect: ...
@@ -2580,6 +2716,14 @@ class BaseCommand(_message.Message):
     def watchLinks(self) -> Global___CommandWatchLinks: ...
     @_builtins.property
     def linksChanged(self) -> Global___CommandLinksChanged: ...
+    @_builtins.property
+    def carryLinks(self) -> Global___CommandCarryLinks: ...
+    @_builtins.property
+    def linksDue(self) -> Global___CommandLinksDue: ...
+    @_builtins.property
+    def watchLosses(self) -> Global___CommandWatchLosses: ...
+    @_builtins.property
+    def topicsLost(self) -> Global___CommandTopicsLost: ...
     def __init__(
         self,
         *,
@@ -2637,10 +2781,14 @@ class BaseCommand(_message.Message):
         topicMigrated: Global___CommandTopicMigrated | None = ...,
         watchLinks: Global___CommandWatchLinks | None = ...,
         linksChanged: Global___CommandLinksChanged | None = ...,
+        carryLinks: Global___CommandCarryLinks | None = ...,
+        linksDue: Global___CommandLinksDue | None = ...,
+        watchLosses: Global___CommandWatchLosses | None = ...,
+        topicsLost: Global___CommandTopicsLost | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["ack", b"ack", "ackResponse", b"ackResponse", "active_consumer_change", b"active_consumer_change", "addPartitionToTxn", b"addPartitionToTxn", "addSubscriptionToTxn", b"addSubscriptionToTxn", "authChallenge", b"authChallenge", "authResponse", b"authResponse", "close_consumer", b"close_consumer", "close_producer", b"close_producer", "connect", b"connect", "connected", b"connected", "consumerStats", b"consumerStats", "consumerStatsResponse", b"consumerStatsResponse", "endTxn", b"endTxn", "endTxnOnPartition", b"endTxnOnPartition", "endTxnOnSubscription", b"endTxnOnSubscription", "error", b"error", "flow", b"flow", "getLastMessageId", b"getLastMessageId", "getLastMessageIdResponse", b"getLastMessageIdResponse", "getOrCreateSchema", b"getOrCreateSchema", "getOrCreateSchemaResponse", b"getOrCreateSchemaResponse", "getSchema", b"getSchema", "getSchemaResponse", b"getSchemaResponse", "getTopicsOfNamespace", b"getTopicsOfNamespace", "getTopicsOfNamespaceResponse", b"getTopicsOfNamespaceResponse", "linksChanged", b"linksChanged", "lookupTopic", b"lookupTopic", "lookupTopicResponse", b"lookupTopicResponse", "message", b"message", "newTxn", b"newTxn", "partitionMetadata", b"partitionMetadata", "partitionMetadataResponse", b"partitionMetadataResponse", "ping", b"ping", "pong", b"pong", "producer", b"producer", "producer_success", b"producer_success", "reachedEndOfTopic", b"reachedEndOfTopic", "redeliverUnacknowledgedMessages", b"redeliverUnacknowledgedMessages", "seek", b"seek", "send", b"send", "send_error", b"send_error", "send_receipt", b"send_receipt", "subscribe", b"subscribe", "success", b"success", "tcClientConnectRequest", b"tcClientConnectRequest", "topicMigrated", b"topicMigrated", "type", b"type", "unsubscribe", b"unsubscribe", "watchLinks", b"watchLinks", "watchTopicList", b"watchTopicList", "watchTopicListClose", b"watchTopicListClose", "watchTopicListSuccess", b"watchTopicListSuccess", "watchTopicUpdate", b"watchTopicUpdate"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["ack", b"ack", "ackResponse", b"ackResponse", "active_consumer_change", b"active_consumer_change", "addPartitionToTxn", b"addPartitionToTxn", "addSubscriptionToTxn", b"addSubscriptionToTxn", "authChallenge", b"authChallenge", "authResponse", b"authResponse", "carryLinks", b"carryLinks", "close_consumer", b"close_consumer", "close_producer", b"close_producer", "connect", b"connect", "connected", b"connected", "consumerStats", b"consumerStats", "consumerStatsResponse", b"consumerStatsResponse", "endTxn", b"endTxn", "endTxnOnPartition", b"endTxnOnPartition", "endTxnOnSubscription", b"endTxnOnSubscription", "error", b"error", "flow", b"flow", "getLastMessageId", b"getLastMessageId", "getLastMessageIdResponse", b"getLastMessageIdResponse", "getOrCreateSchema", b"getOrCreateSchema", "getOrCreateSchemaResponse", b"getOrCreateSchemaResponse", "getSchema", b"getSchema", "getSchemaResponse", b"getSchemaResponse", "getTopicsOfNamespace", b"getTopicsOfNamespace", "getTopicsOfNamespaceResponse", b"getTopicsOfNamespaceResponse", "linksChanged", b"linksChanged", "linksDue", b"linksDue", "lookupTopic", b"lookupTopic", "lookupTopicResponse", b"lookupTopicResponse", "message", b"message", "newTxn", b"newTxn", "partitionMetadata", b"partitionMetadata", "partitionMetadataResponse", b"partitionMetadataResponse", "ping", b"ping", "pong", b"pong", "producer", b"producer", "producer_success", b"producer_success", "reachedEndOfTopic", b"reachedEndOfTopic", "redeliverUnacknowledgedMessages", b"redeliverUnacknowledgedMessages", "seek", b"seek", "send", b"send", "send_error", b"send_error", "send_receipt", b"send_receipt", "subscribe", b"subscribe", "success", b"success", "tcClientConnectRequest", b"tcClientConnectRequest", "topicMigrated", b"topicMigrated", "topicsLost", b"topicsLost", "type", b"type", "unsubscribe", b"unsubscribe", "watchLinks", b"watchLinks", "watchLosses", b"watchLosses", "watchTopicList", b"watchTopicList", "watchTopicListClose", b"watchTopicListClose", "watchTopicListSuccess", b"watchTopicListSuccess", "watchTopicUpdate", b"watchTopicUpdate"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["ack", b"ack", "ackResponse", b"ackResponse", "active_consumer_change", b"active_consumer_change", "addPartitionToTxn", b"addPartitionToTxn", "addSubscriptionToTxn", b"addSubscriptionToTxn", "authChallenge", b"authChallenge", "authResponse", b"authResponse", "close_consumer", b"close_consumer", "close_producer", b"close_producer", "connect", b"connect", "connected", b"connected", "consumerStats", b"consumerStats", "consumerStatsResponse", b"consumerStatsResponse", "endTxn", b"endTxn", "endTxnOnPartition", b"endTxnOnPartition", "endTxnOnSubscription", b"endTxnOnSubscription", "error", b"error", "flow", b"flow", "getLastMessageId", b"getLastMessageId", "getLastMessageIdResponse", b"getLastMessageIdResponse", "getOrCreateSchema", b"getOrCreateSchema", "getOrCreateSchemaResponse", b"getOrCreateSchemaResponse", "getSchema", b"getSchema", "getSchemaResponse", b"getSchemaResponse", "getTopicsOfNamespace", b"getTopicsOfNamespace", "getTopicsOfNamespaceResponse", b"getTopicsOfNamespaceResponse", "linksChanged", b"linksChanged", "lookupTopic", b"lookupTopic", "lookupTopicResponse", b"lookupTopicResponse", "message", b"message", "newTxn", b"newTxn", "partitionMetadata", b"partitionMetadata", "partitionMetadataResponse", b"partitionMetadataResponse", "ping", b"ping", "pong", b"pong", "producer", b"producer", "producer_success", b"producer_success", "reachedEndOfTopic", b"reachedEndOfTopic", "redeliverUnacknowledgedMessages", b"redeliverUnacknowledgedMessages", "seek", b"seek", "send", b"send", "send_error", b"send_error", "send_receipt", b"send_receipt", "subscribe", b"subscribe", "success", b"success", "tcClientConnectRequest", b"tcClientConnectRequest", "topicMigrated", b"topicMigrated", "type", b"type", "unsubscribe", b"unsubscribe", "watchLinks", b"watchLinks", "watchTopicList", b"watchTopicList", "watchTopicListClose", b"watchTopicListClose", "watchTopicListSuccess", b"watchTopicListSuccess", "watchTopicUpdate", b"watchTopicUpdate"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["ack", b"ack", "ackResponse", b"ackResponse", "active_consumer_change", b"active_consumer_change", "addPartitionToTxn", b"addPartitionToTxn", "addSubscriptionToTxn", b"addSubscriptionToTxn", "authChallenge", b"authChallenge", "authResponse", b"authResponse", "carryLinks", b"carryLinks", "close_consumer", b"close_consumer", "close_producer", b"close_producer", "connect", b"connect", "connected", b"connected", "consumerStats", b"consumerStats", "consumerStatsResponse", b"consumerStatsResponse", "endTxn", b"endTxn", "endTxnOnPartition", b"endTxnOnPartition", "endTxnOnSubscription", b"endTxnOnSubscription", "error", b"error", "flow", b"flow", "getLastMessageId", b"getLastMessageId", "getLastMessageIdResponse", b"getLastMessageIdResponse", "getOrCreateSchema", b"getOrCreateSchema", "getOrCreateSchemaResponse", b"getOrCreateSchemaResponse", "getSchema", b"getSchema", "getSchemaResponse", b"getSchemaResponse", "getTopicsOfNamespace", b"getTopicsOfNamespace", "getTopicsOfNamespaceResponse", b"getTopicsOfNamespaceResponse", "linksChanged", b"linksChanged", "linksDue", b"linksDue", "lookupTopic", b"lookupTopic", "lookupTopicResponse", b"lookupTopicResponse", "message", b"message", "newTxn", b"newTxn", "partitionMetadata", b"partitionMetadata", "partitionMetadataResponse", b"partitionMetadataResponse", "ping", b"ping", "pong", b"pong", "producer", b"producer", "producer_success", b"producer_success", "reachedEndOfTopic", b"reachedEndOfTopic", "redeliverUnacknowledgedMessages", b"redeliverUnacknowledgedMessages", "seek", b"seek", "send", b"send", "send_error", b"send_error", "send_receipt", b"send_receipt", "subscribe", b"subscribe", "success", b"success", "tcClientConnectRequest", b"tcClientConnectRequest", "topicMigrated", b"topicMigrated", "topicsLost", b"topicsLost", "type", b"type", "unsubscribe", b"unsubscribe", "watchLinks", b"watchLinks", "watchLosses", b"watchLosses", "watchTopicList", b"watchTopicList", "watchTopicListClose", b"watchTopicListClose", "watchTopicListSuccess", b"watchTopicListSuccess", "watchTopicUpdate", b"watchTopicUpdate"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -63,6 +63,14 @@ class CopiedTopic(LoggedTopic, Protocol):
         ...
 
 
+class Rest(Protocol):
+    """The rest of a link."""
+
+    def wake(self) -> None:
+        """Request a holder, if the link rests."""
+        ...
+
+
 class CopyingLink(Protocol):
     """The link that carries the copies."""
 
@@ -93,6 +101,11 @@ class CopyingLink(Protocol):
 
     def dispatch(self) -> None:
         """Send as much as one turn allows."""
+        ...
+
+    @property
+    def rest(self) -> Rest:
+        """Its rest."""
         ...
 
     def flush_soon(self) -> None:
@@ -147,11 +160,19 @@ class Copies(Part):
 
     def request_return(self) -> None:
         """Disconnect a holder that carries own entries, because there are copies to return now; it attaches again."""
-        consumer, life = self._replicator.consumer, self._topic.progress.life_of(self._replicator.target)
-        if consumer is None or life is None or self.is_active or COPIES_METADATA not in consumer.metadata:
+        consumer = self._replicator.consumer
+        if self.is_active or not self.are_pending:
             return
-        if self._is_pending(life):
+        if consumer is None:
+            self._replicator.rest.wake()
+        elif COPIES_METADATA in consumer.metadata:
             consumer.close()
+
+    @property
+    def are_pending(self) -> bool:
+        """Whether there are copies to return."""
+        life = self._topic.progress.life_of(self._replicator.target)
+        return life is not None and self._is_pending(life)
 
     def end(self) -> None:
         """Handle the end of the holder."""

@@ -121,6 +121,11 @@ class OwnEntries(Part):
         self.start_over()
 
     @property
+    def sent(self) -> tuple[int, Delivery]:
+        """Number of entries that were sent, and the newest probe or marker."""
+        return self.entries_out, self._sent
+
+    @property
     def sent_through(self) -> Position:
         """Position up to which all entries for the target were sent."""
         return self._topic.ledger.previous_position(self._read_position)

@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING, Protocol
 
 import structlog
 
-from magnetar.base.errors import LinkHeldError, RequestError, ServerError
 from magnetar.base.limits import KEEP_ALIVE_INTERVAL_SECONDS, Limit
 from magnetar.base.parts import Part
 from magnetar.base.position import EARLIEST, Position
@@ -17,11 +16,13 @@ from magnetar.broker.replication.outbound.lag import LinkLag
 from magnetar.broker.replication.outbound.marker_queue import MarkerQueue
 from magnetar.broker.replication.outbound.own_entries import OwnEntries, SentTopic
 from magnetar.broker.replication.outbound.parking import Parking, parked_after
+from magnetar.broker.replication.outbound.rest import LinkRest
 from magnetar.broker.replication.outbound.target_position import TargetPosition
 from magnetar.broker.resources.token_bucket import followed
+from magnetar.geo.leases import Lease, check_takeover
 from magnetar.wire import commands
 from magnetar.wire.entries import markers
-from magnetar.wire.links import LEASE_METADATA, OLDER_PIPELINE, PIPELINE_METADATA
+from magnetar.wire.links import PIPELINE_METADATA
 from magnetar.wire.message_id import Link, position_of
 
 if TYPE_CHECKING:
@@ -92,6 +93,8 @@ class Replicator(Part):
     newest entry that the target has confirmed. A target that holds this entry drops the probe as a duplicate. A target
     that lost it refuses the probe because of the gap, and the link goes back. So a target that lost its data is filled
     without new traffic.
+
+    A link without anything to carry may *rest*: it has no holder, and counts as carried.
     """
 
     OWNS = ("own", "copies")
@@ -121,6 +124,7 @@ class Replicator(Part):
         """Rates of entries and bytes."""
         self.own = OwnEntries(self)
         self.copies = Copies(self)
+        self.rest = LinkRest(self)
 
     def apply_rates(self) -> None:
         """Apply the limit of the rate of links."""
@@ -130,8 +134,20 @@ class Replicator(Part):
 
     @property
     def pipeline(self) -> str | None:
-        """Identity of the pipeline that holds the link; None without a holder, or if the holder names none."""
+        """Identity of the pipeline that carries the link; None without one, or if the holder names none."""
+        if self.rest.is_left:
+            return self.rest.pipeline
         return None if self.consumer is None else self.consumer.metadata.get(PIPELINE_METADATA)
+
+    @property
+    def is_carried(self) -> bool:
+        """Whether a pipeline carries what is published: the link has a holder, or gets one when it is needed."""
+        return self.consumer is not None or self.rest.is_left
+
+    @property
+    def is_probing(self) -> bool:
+        """Whether the target has not answered the holder yet."""
+        return self._probe is not None or not self.target_position.is_known
 
     # -- holders ------------------------------------------------------------------------------------------------
 
@@ -139,24 +155,11 @@ class Replicator(Part):
         """Accept any type, since there is one holder."""
 
     def check_takeover(self, consumer: Consumer) -> None:
-        """Raise LinkHeldError if the holder is alive and has a newer lease than the new task.
-
-        Also raised if the leases are equal and the tasks belong to different pipelines, which would otherwise take the
-        link from each other endlessly. A newer lease gets the link in any case, so a hanging pipeline is replaced.
-        Raises RequestError for malformed metadata.
-        """
+        """Raise LinkHeldError if the holder keeps the link, RequestError for malformed metadata of the new task."""
         parked_after(consumer.metadata)
-        lease = _lease_of(consumer)
-        if self.consumer is None:
-            return
-        pipeline, newcomer = self.pipeline, consumer.metadata.get(PIPELINE_METADATA)
-        if lease <= self._lease and pipeline != newcomer:
-            holder = pipeline or OLDER_PIPELINE
-            message = f"another pipeline carries this link: {holder}"
-            raise LinkHeldError(message, holder)
-        if lease < self._lease:
-            message = f"link to {self.target} is held by lease {self._lease}, which is newer than {lease}"
-            raise LinkHeldError(message, None)
+        newcomer = Lease.of(consumer.metadata)
+        if self.consumer is not None:
+            check_takeover(self.target, newcomer, Lease(self._lease, self.pipeline))
 
     def add_consumer(self, consumer: Consumer) -> None:
         """Give the link to a new holder, and disconnect the previous one.
@@ -166,10 +169,11 @@ class Replicator(Part):
         before, self.consumer = self.consumer, consumer
         if before is not None:
             before.close()
-        self._markers_lost()
-        if self.topic.snapshots is not None:
-            self.topic.snapshots.handed_over(self.target)
-        lease = _lease_of(consumer)
+        if self.rest.held():
+            self._markers_lost()
+            if self.topic.snapshots is not None:
+                self.topic.snapshots.handed_over(self.target)
+        lease = Lease.of(consumer.metadata).number
         handovers = int(self._lease not in (_NO_LEASE, lease))
         self.handovers += handovers
         self.environment.totals.add_handovers(self.topic.name.namespace_name, self.target, handovers)
@@ -192,6 +196,13 @@ class Replicator(Part):
             self.own.forget_in_flight()
             self._markers_lost()
             self.flush_soon()
+            self.rest.request_holder()
+
+    def let_rest(self) -> None:
+        """Remove the holder of the link, which rests from now on."""
+        consumer, self.consumer, self._lease = self.consumer, None, _NO_LEASE
+        if consumer is not None:
+            consumer.session.close_consumer(consumer, rests=True)
 
     def send_again_after(self, position: Position) -> None:
         """Continue right after ``position``, the last one that the target has, with the next dispatch.
@@ -292,7 +303,7 @@ class Replicator(Part):
         self.lag.await_newest()
         consumer = self.consumer
         if consumer is None:
-            self._pass_others()
+            self.rest.dispatch()
             return
         if not consumer.is_ready:
             return
@@ -306,17 +317,6 @@ class Replicator(Part):
         self.own.dispatch(consumer)
         if self.markers is not None:
             self._dispatch_markers(consumer, self.markers)
-
-    def _pass_others(self) -> None:
-        """Move the cursor up to the oldest unconfirmed own entry, while the link has no holder.
-
-        Entries of other clusters must not be kept, nor count as a backlog, because this target is away.
-        """
-        oldest, ledger = self.lag.oldest_unconfirmed, self.topic.ledger
-        through = ledger.last_confirmed_entry if oldest is None else ledger.previous_position(oldest)
-        if through > self.cursor.state.mark_delete_position:
-            self.cursor.acknowledge_cumulative(through)
-            self.flush_soon()
 
     def _send_probe(self, consumer: Consumer, place: Position) -> None:
         """Send the probe for ``place``, before any entry."""
@@ -334,11 +334,12 @@ class Replicator(Part):
 
         The marker may be lost with the holder, and is never sent twice to the same holder.
         """
-        if self.consumer is None and not marker.outlives_holder:
+        self.rest.wake()
+        if not self.is_carried and not marker.outlives_holder:
             return
         if self.markers is None:
             self.markers = MarkerQueue(self._doubt_s)
-        put = self.markers.put if self.consumer is not None else self.markers.put_for_next
+        put = self.markers.put if self.is_carried else self.markers.put_for_next
         if not put(marker):
             self.environment.limit_hits.hit(Limit.WAITING_MARKERS)
         if self.consumer is not None:
@@ -368,6 +369,7 @@ class Replicator(Part):
 
     def close(self) -> None:
         """Stop reading and disconnect the holder, which attaches again."""
+        self.rest.close()
         if self.consumer is not None:
             self.consumer.close()
         if self.throttle is not None:
@@ -376,11 +378,3 @@ class Replicator(Part):
         self.copies.close()
         self._flush()
         self.cursor.close()
-
-
-def _lease_of(consumer: Consumer) -> int:
-    try:
-        return int(consumer.metadata.get(LEASE_METADATA, ""))
-    except ValueError:
-        message = f"consumer metadata {LEASE_METADATA}={consumer.metadata.get(LEASE_METADATA)!r} is not a number"
-        raise RequestError(ServerError.MetadataError, message) from None

@@ -67,6 +67,12 @@ class ReplicationSettings(BaseModel):
     replicatedSubscriptionsSnapshotMaxCachedPerSubscription: int = Field(
         30, ge=3, description="Maximum number of snapshots kept for a subscription that has not reached them yet."
     )
+    replicationRestAfterMs: int = Field(
+        5000,
+        ge=0,
+        description="Milliseconds without anything to carry after which a link has no holder until there is something "
+        "(0: links do not rest).",
+    )
     replicatedSubscriptionAtRiskAfterMs: int = Field(
         1000, gt=0, description="Milliseconds without a confirmation after which a subscription is at risk."
     )

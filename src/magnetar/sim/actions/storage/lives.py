@@ -19,8 +19,8 @@ if TYPE_CHECKING:
 REPLACED_S = (0.02, 1.0)
 """Virtual seconds between the last messages published on a disk and its replacement."""
 
-REPLACED_LAST = 0.5
-"""Share of the runs with replaced disks in which one is replaced after all traffic has ended."""
+LOST_LAST = 0.5
+"""Share of the runs with deleted topics, or replaced disks, in which one is lost after all traffic has ended."""
 
 APART_S = (0.0, 3.0)
 """Virtual seconds between two deletions of a topic that is deleted in all clusters."""
@@ -40,6 +40,12 @@ class Topics(ActionGroup):
             Action("topic deleted in all clusters", 0.4, self._delete_in_all),
         )
 
+    def heal(self) -> None:
+        """Delete a topic in one cluster in some runs at the very end, after which nothing is published."""
+        running = self.simulation.running()
+        if running and self.chance.random() < LOST_LAST:
+            self._start_deletion(self.chance.choice(running), self.chance.choice(self.simulation.scenario.plans))
+
     def _delete_in_one(self) -> bool:
         running = self.simulation.running()
         if running:
@@ -54,8 +60,10 @@ class Topics(ActionGroup):
         return True
 
     def _delete(self, site: Site, plan: TopicPlan) -> None:
-        if not site.running or self.simulation.is_healed:
-            return
+        if site.running and not self.simulation.is_healed:
+            self._start_deletion(site, plan)
+
+    def _start_deletion(self, site: Site, plan: TopicPlan) -> None:
         administration = Administration(site.environment, Domains(site.topics), "")
 
         async def delete() -> None:
@@ -85,7 +93,7 @@ class DisksReplaced(ActionGroup):
     def heal(self) -> None:
         """Replace a disk in some runs at the very end, after which nothing is published."""
         running = self.simulation.running()
-        if running and self.chance.random() < REPLACED_LAST:
+        if running and self.chance.random() < LOST_LAST:
             self._put_empty_disk_into(self.chance.choice(running))
 
     def _replace(self) -> bool:
