@@ -101,6 +101,15 @@ def resident_bytes(pid: int) -> int:
     return int(kibibytes) * 1024
 
 
+def pss_bytes(pid: int) -> int:
+    """Return the memory of ``pid`` itself, with its share of each page that several processes have; 0 if it ended."""
+    try:
+        rollup = Path(f"/proc/{pid}/smaps_rollup").read_text(encoding="utf-8")
+    except OSError:
+        return 0
+    return 1024 * next(int(line.split()[1]) for line in rollup.splitlines() if line.startswith("Pss:"))
+
+
 def peak_resident_bytes(pid: int) -> int:
     """Return the largest resident memory of ``pid`` itself since ``reset_peak``, or since its start."""
     status = Path(f"/proc/{pid}/status").read_text(encoding="utf-8")
