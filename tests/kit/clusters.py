@@ -147,7 +147,7 @@ class Up(Group):
 
     def worker_pids(self) -> list[int]:
         """Return the Spark Python workers."""
-        return find(self.process.pid, "-m pyspark.")
+        return find(self.process.pid, " pyspark.")
 
     def is_running(self) -> bool:
         """Return whether ``magnetar up`` itself runs."""
@@ -230,13 +230,13 @@ class LocalClusters(Group):
         """Return the pipeline's Spark Python workers with a connection to a broker."""
         assert self._pipeline is not None
         ports = {broker.binary_port for broker in self.brokers.values()}
-        return [pid for pid in find(self._pipeline.pid, "-m pyspark.") if ports & connected_ports(pid)]
+        return [pid for pid in find(self._pipeline.pid, " pyspark.") if ports & connected_ports(pid)]
 
     def kill_worker(self) -> None:
         """Kill the youngest of the pipeline's Spark Python workers; wait for one if necessary."""
         assert self._pipeline is not None
         pid = self._pipeline.pid
-        workers = wait_until(lambda: find(pid, "-m pyspark."), UP_TIMEOUT_S, what="a worker to kill", interval_s=0.1)
+        workers = wait_until(lambda: find(pid, " pyspark."), UP_TIMEOUT_S, what="a worker to kill", interval_s=0.1)
         os.kill(max(workers), signal.SIGKILL)
 
     def kill_pipeline(self) -> None:
