@@ -5,7 +5,6 @@ A topic that is deleted in one cluster alone must be filled again by the links f
 
 from __future__ import annotations
 
-from itertools import islice
 from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
@@ -72,6 +71,6 @@ class LossWatch:
 
     def take(self) -> LossReport:
         """Return the next report."""
-        topics = () if len(self._topics) > REPORTED_MAX else tuple(islice(self._topics, REPORTED_MAX))
+        topics = () if len(self._topics) > REPORTED_MAX else tuple(self._topics)
         self._topics.clear()
         return LossReport(self._losses.state, topics)

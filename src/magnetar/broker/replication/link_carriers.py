@@ -4,35 +4,17 @@ from __future__ import annotations
 
 import asyncio
 from itertools import islice
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 from magnetar.base.errors import LinkHeldError, RequestError, ServerError
+from magnetar.broker.replication.reports import REPORT_INTERVAL_S, REPORTED_AT_ONCE, sent
 from magnetar.wire import commands
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from magnetar.base.names import TopicName
     from magnetar.broker.environment import Environment
+    from magnetar.broker.replication.reports import Client
     from magnetar.wire.proto import pulsar_api_pb2 as pb
-
-REPORT_INTERVAL_S = 0.05
-"""Minimum seconds between two reports of losses, so that many need few reports."""
-
-REPORTED_AT_ONCE = 1_000
-"""Maximum number of topics in a report of due links, some 100 bytes each."""
-
-
-class Client(Protocol):
-    """The connection of a client."""
-
-    def write(self, frame: bytes) -> None:
-        """Send a frame."""
-        ...
-
-    def write_in_turn(self, make: Callable[[], bytes]) -> None:
-        """Send a frame that may be large, made when the client has read what was written before."""
-        ...
 
 
 class LinkCarrier:
@@ -71,7 +53,7 @@ class LinkCarrier:
         """Send reports to ``client`` until the task is cancelled, each when the client has read the one before."""
         while True:
             await self._news.wait()
-            await _sent(client, self._take)
+            await sent(client, self._take)
 
     def _take(self) -> bytes:
         first = list(islice(self._urgent, REPORTED_AT_ONCE))
@@ -147,22 +129,9 @@ class LinkCarriers:
         try:
             client.write(commands.success(request_id=request_id))
             while True:
-                await _sent(client, make)
+                await sent(client, make)
                 await asyncio.sleep(REPORT_INTERVAL_S)
                 await news.wait()
         finally:
             self._watching.discard(client)
             losses.end(watch)
-
-
-async def _sent(client: Client, make: Callable[[], bytes]) -> None:
-    """Return when a frame was made and sent."""
-    made: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-
-    def send() -> bytes:
-        if not made.done():
-            made.set_result(None)
-        return make()
-
-    client.write_in_turn(send)
-    await made

@@ -7,11 +7,12 @@ from __future__ import annotations
 
 import asyncio
 from itertools import islice
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from typing import TYPE_CHECKING, NamedTuple
 
 import structlog
 
 from magnetar.base.errors import RequestError, ServerError, StorageError
+from magnetar.broker.replication.reports import REPORT_INTERVAL_S, REPORTED_AT_ONCE, sent
 from magnetar.wire import commands
 
 if TYPE_CHECKING:
@@ -19,14 +20,9 @@ if TYPE_CHECKING:
 
     from magnetar.base.names import NamespaceName
     from magnetar.broker.environment import Environment
+    from magnetar.broker.replication.reports import Client
 
 log = structlog.get_logger(__name__)
-
-REPORT_INTERVAL_S = 0.05
-"""Minimum seconds between two reports to a client, so that many changes need few reports."""
-
-REPORTED_AT_ONCE = 1_000
-"""Maximum number of namespaces in a report, some 100 bytes each."""
 
 
 class Report(NamedTuple):
@@ -81,18 +77,6 @@ class LinkWatch:
         return Report(added, removed, topics_changed, bool(self._changed))
 
 
-class Client(Protocol):
-    """The connection of a client."""
-
-    def write(self, frame: bytes) -> None:
-        """Send a frame."""
-        ...
-
-    def write_in_turn(self, make: Callable[[], bytes]) -> None:
-        """Send a frame that may be large, made when the client has read what was written before."""
-        ...
-
-
 class LinkWatches:
     """The watches of all clients. Used on the event loop's thread."""
 
@@ -130,21 +114,21 @@ class LinkWatches:
 
     async def _report(self, client: Client, watch: LinkWatch) -> bool:
         """Return when the client has got a report; return whether another one must follow at once."""
-        made: asyncio.Future[bool] = self._environment.loop.create_future()
+        has_more = False
 
         def make() -> bytes:
+            nonlocal has_more
             report = watch.take()
-            if not made.done():
-                made.set_result(report.has_more)
+            has_more = report.has_more
             return commands.links_changed(
                 added=map(str, report.added),
                 removed=map(str, report.removed),
                 topics_changed=map(str, report.topics_changed),
-                has_more=report.has_more,
+                has_more=has_more,
             )
 
-        client.write_in_turn(make)
-        return await made
+        await sent(client, make)
+        return has_more
 
     def _fill(self, watch: LinkWatch) -> Generator[None, None, None]:
         """Note all namespaces, in steps. Changes meanwhile are noted as well."""

@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING
 
 from magnetar.base.names import NamespaceName, TopicName
 from magnetar.broker.replication import link_watches
-from magnetar.broker.replication.link_watches import REPORT_INTERVAL_S, LinkWatch
+from magnetar.broker.replication.link_watches import LinkWatch
+from magnetar.broker.replication.reports import REPORT_INTERVAL_S
 from magnetar.metadata.policies import Policies
 from magnetar.metadata.resources import managed_ledger_path
 from magnetar.sim.cluster import NAMESPACE, Client, Cluster

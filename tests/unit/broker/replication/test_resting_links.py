@@ -8,7 +8,7 @@ from magnetar.admin.topic_service import StatsOptions
 from magnetar.base.errors import ServerError
 from magnetar.base.names import TopicName
 from magnetar.broker.admin.stats import topic_stats
-from magnetar.broker.replication import link_carriers
+from magnetar.broker.replication.reports import REPORT_INTERVAL_S, REPORTED_AT_ONCE
 from magnetar.broker.settings.config import BrokerConfig
 from magnetar.geo import losses
 from magnetar.sim.cluster import TOPIC, Client, Cluster
@@ -262,7 +262,7 @@ def test_a_connection_carries_the_links_of_one_lease() -> None:
 
 def test_many_due_links_are_reported_in_parts_and_those_with_a_backlog_first() -> None:
     scenario = RestingScenario()
-    count = 2 * link_carriers.REPORTED_AT_ONCE
+    count = 2 * REPORTED_AT_ONCE
     names = [TopicName("persistent", TOPIC.tenant, TOPIC.namespace, f"t{number}") for number in range(count)]
     for name in names:
         scenario.source.do(lambda name=name: scenario.source.topics.create(name))  # type: ignore[misc]
@@ -272,7 +272,7 @@ def test_many_due_links_are_reported_in_parts_and_those_with_a_backlog_first() -
     scenario.source.settle()
     parts = [list(report.topics) for report in successor.take("LINKS_DUE")]
     assert sorted(chain.from_iterable(parts)) == sorted([NAME, *map(str, names)])
-    assert max(map(len, parts)) <= link_carriers.REPORTED_AT_ONCE
+    assert max(map(len, parts)) <= REPORTED_AT_ONCE
     assert NAME in parts[0]
 
 
@@ -284,7 +284,7 @@ def watching(cluster: Cluster) -> Client:
 
 def reports(client: Client) -> list[tuple[str, list[str]]]:
     client.cluster.settle()
-    client.cluster.loop.advance(2 * link_carriers.REPORT_INTERVAL_S)
+    client.cluster.loop.advance(2 * REPORT_INTERVAL_S)
     return [(report.state, list(report.topics)) for report in client.take("TOPICS_LOST")]
 
 
