@@ -43,13 +43,6 @@ WINDOW = 64
 
 POLL_S = 0.05
 TIMEOUT_S = 300.0
-TARGETS_MB = {1: 150.0, 2: 110.0}
-"""Megabytes per second of each target, in batches, by the number of targets."""
-
-TARGET_ENTRIES = 60_000.0
-"""Entries per second of one target, unbatched."""
-
-TARGET_FIRST_S = 5.0
 
 
 @dataclass

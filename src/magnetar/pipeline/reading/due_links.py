@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING
 from magnetar.base.errors import LinkHeldError, MagnetarError
 from magnetar.base.tasks import start_task
 from magnetar.client.link_reports import carry_links
-from magnetar.pipeline import limits
-from magnetar.pipeline.connections.flow import Backoff
+from magnetar.pipeline.reading.source_link import PARKING
 from magnetar.wire.proto import pulsar_api_pb2 as pb
 
 if TYPE_CHECKING:
@@ -18,9 +17,6 @@ if TYPE_CHECKING:
     from magnetar.client.client import PulsarClient
     from magnetar.client.connection import PulsarConnection
     from magnetar.pipeline.reading.task import Task
-
-RETRY = Backoff(limits.PARK_INITIAL_SECONDS, limits.PARK_MAX_SECONDS)
-"""The delay before the next attempt to take the links of another pipeline."""
 
 
 class DueLinks:
@@ -82,7 +78,7 @@ class DueLinks:
                 return
             self.rival = error.pipeline
             self._attempt += 1
-            self._task.loop.call_later(RETRY.delay(self._attempt - 1, self._task.rng), self.carry)
+            self._task.loop.call_later(PARKING.delay(self._attempt - 1, self._task.rng), self.carry)
         except (MagnetarError, OSError):
             service.close()  # the next connection reports again
         else:
