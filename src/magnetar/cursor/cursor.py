@@ -60,16 +60,15 @@ class Cursor(Part):
         self.sizes = RecordSizes()
         self.durable = info.home.path is not None
         """Whether it outlives the broker."""
-        self._info = info
-        self._home = info.home
+        self._info, self._home = info, info.home
         self._fallbacks = Fallbacks(info)
         self._owner: Callable[[], bytes | None] | None = None
+        self.before_record: Callable[[], None] = _nothing  # the owner attaches what belongs to acknowledgements so far
         self._change = Change()  # since the last flush
         self._unconfirmed: list[Change] = []  # of the records that are on their way, oldest first
         self._mark_written = state.mark_delete_position
         self._persisted = PersistedState(info.home.limits)
-        self._checkpoint_due = True
-        self._closed = False
+        self._checkpoint_due, self._closed = True, False
         self._waiting: list[OnDurable] = []
         """Told of the first flush, which follows the cursor's record in the metadata store, even of a closed cursor."""
 
@@ -158,7 +157,7 @@ class Cursor(Part):
     def checkpoint_attachment(self, give: Callable[[], bytes | None] | None) -> None:
         if give is None or not self.attachments:
             self._checkpoint_due = True
-        self._owner = give
+        self._owner, self.before_record = give, _nothing
         self.attachments = []
 
     def _note(self, newly: list[Range]) -> list[Range]:
@@ -233,6 +232,7 @@ class Cursor(Part):
     def _write(self, on_durable: OnDurable, *, checkpoint: bool) -> None:
         store, ledger_id = self._home.store, self.ledger_id
         assert ledger_id is not None, self.name
+        self.before_record()
         change, fallbacks = self._change, self._fallbacks.number
         data = self._record(checkpoint=checkpoint)
         self._unconfirmed.append(change)
@@ -294,6 +294,7 @@ class Cursor(Part):
         """A record was not written: take back what it and the later ones held, and let the metadata store have it."""
         if change not in self._unconfirmed:
             return  # it went with one before
+        self.before_record()
         lost = Change()
         for each in (*self._unconfirmed, self._change):
             lost.merge(each)
@@ -341,10 +342,13 @@ class Cursor(Part):
         cursor.recovered_through = recovered.acknowledged_through
         cursor.properties, cursor.attachments = recovered.properties, recovered.attachments
         cursor.sizes = RecordSizes(recovered.checkpoint_bytes, recovered.delta_bytes, recovered.deltas)
-        cursor._fallbacks = Fallbacks(info, recovered.fallbacks)
-        cursor._change = lacking
+        cursor._fallbacks, cursor._change = Fallbacks(info, recovered.fallbacks), lacking
         cursor._checkpoint_due = info.ledger_id is None or info.fallback is not None
         return cursor
+
+
+def _nothing() -> None:
+    """Attach nothing before a record."""
 
 
 def _with_the_last(error: StorageError | None) -> None:

@@ -137,6 +137,7 @@ class SharedProgress:
         self._subscription = subscription
         self._cursor = subscription.cursor
         self._cursor.checkpoint_attachment = lambda: encode_state(self.state)
+        self._cursor.before_record = self._claim
         self._unclaimed: list[Range] = []
         self._narrowed: dict[Position, None] = {}
         self._news: SubscriptionProgress | None = None
@@ -266,7 +267,12 @@ class SharedProgress:
         return [PartialClaim(origin[0], origin[1], remaining)] if origin else []
 
     def _claim(self) -> None:
-        """Convert acknowledgements made here to claims, in the state and in the changes for other clusters."""
+        """Convert acknowledgements made here to claims, in the state and in the changes for other clusters.
+
+        No record of the cursor has an acknowledgement without its claim: after a restart nobody would send it.
+        """
+        if not (self._unclaimed or self._narrowed):
+            return
         partials: list[PartialClaim] = []
         for position in self._narrowed:
             remaining = self._cursor.state.remaining(position)
