@@ -189,6 +189,8 @@ class Machine:
             self.broker.rest.put(f"namespaces/public/{namespace}", {})
             retention = {"retentionTimeInMinutes": limit, "retentionSizeInMB": limit}
             self.broker.rest.post(f"namespaces/public/{namespace}/retention", retention)
+        for topic in TOPICS:  # without a subscription, messages of a topic without retention would be deleted
+            self.broker.rest.put(f"{topic.replace('://', '/')}/subscription/{SUBSCRIPTION}", "earliest")
 
     def run_and_kill(self) -> None:
         """Publish and consume for a random time, and kill the broker."""
