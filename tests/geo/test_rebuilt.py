@@ -46,6 +46,13 @@ def link(clusters: LocalClusters) -> dict[str, Any]:
     return found
 
 
+def totals(clusters: LocalClusters) -> dict[str, int]:
+    """Return the totals of ewr's links of the namespace to jfk, without the number of sent messages."""
+    found: dict[str, int] = clusters.rest("ewr").get("broker-stats/replication")["geo/rebuilt"]["jfk"]
+    del found["msgOutCount"]
+    return found
+
+
 def wait_for_rest(clusters: LocalClusters) -> None:
     """Return when ewr's link to jfk rests: it counts as connected, without a connection."""
 
@@ -64,6 +71,7 @@ def test_a_cluster_that_lost_its_disk_is_filled_without_new_traffic(clusters: Lo
     jfk = clusters.brokers["jfk"]
     jfk.stop()
     wait_until(lambda: "replicationBacklog" not in link(clusters), REPLICATION_TIMEOUT_S, what="an unknown backlog")
+    assert totals(clusters) == {"topics": 1, "unknownTopics": 1, "connectedTopics": 0, "parkedTopics": 0}
     shutil.rmtree(jfk.directory / "data")
     jfk.start()
     clusters.make_namespace("geo/rebuilt", NAMES)
@@ -71,6 +79,14 @@ def test_a_cluster_that_lost_its_disk_is_filled_without_new_traffic(clusters: Lo
     wait_for_entries(clusters, TOPIC, 100, ["jfk"])
     assert log_of(clusters, "jfk", TOPIC) == numbered(100)
     wait_until(lambda: link(clusters).get("replicationBacklog") == 0, REPLICATION_TIMEOUT_S, what="all confirmed again")
+    assert totals(clusters) == {
+        "topics": 1,
+        "unknownTopics": 0,
+        "connectedTopics": 1,
+        "parkedTopics": 0,
+        "replicationBacklog": 0,
+        "replicationDelayInSeconds": 0,
+    }
 
 
 def test_a_topic_that_one_cluster_alone_deleted_is_made_again_after_the_grace_time(clusters: LocalClusters) -> None:

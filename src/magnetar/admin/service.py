@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from magnetar.admin.metrics.measurements import Durations, Totals
     from magnetar.admin.metrics.options import MetricsOptions
     from magnetar.admin.models.acknowledgements import AcknowledgementState
+    from magnetar.admin.models.links import LinkTotals
     from magnetar.admin.models.metadata_sync import (
         HistoryEdit,
         LocalValue,
@@ -55,6 +56,10 @@ class TopicOperations(DomainTopicOperations, Protocol):
 
     async def protection(self, topic: TopicName) -> Mapping[str, SubscriptionProtection]:
         """Return the protection of each durable subscription, by name."""
+        ...
+
+    def link_totals(self) -> Generator[None, None, Mapping[str, Mapping[str, LinkTotals]]]:
+        """Return the statistics of all links by namespace and remote cluster, in steps."""
         ...
 
     async def skip_entries(self, topic: TopicName, cluster: str, through: Position) -> None:

@@ -146,7 +146,10 @@ PROGRESS_SECONDS = 5.0
 """Seconds between two progress reports."""
 
 PROGRESS_TOPICS_MAX = 500
-"""Maximum number of topics of a namespace whose progress is requested for a report; the others count as unknown."""
+"""Maximum number of topics of a namespace whose progress is requested for a report; the others count as unknown.
+
+Brokers of Magnetar sum it up themselves, over all topics; those of other systems and earlier versions do not.
+"""
 
 SUPERVISION_SECONDS = 0.5
 """Seconds between two checks of the queries."""

@@ -58,6 +58,7 @@ if TYPE_CHECKING:
 
     from starlette.applications import Starlette
 
+    from magnetar.admin.models.links import LinkTotals
     from magnetar.admin.models.metadata_sync import StrandedTopic
     from magnetar.admin.service import MetadataSync
     from magnetar.admin.topic_service import StatsOptions
@@ -126,6 +127,10 @@ class FakeTopicOperations:
         return effective(
             broker_policies(BrokerConfig()), namespace, self._resources.topic_policies.get(topic), cluster="A"
         )
+
+    def link_totals(self) -> Generator[None, None, dict[str, dict[str, LinkTotals]]]:
+        raise NotImplementedError
+        yield
 
     async def create(self, topic: TopicName, properties: Mapping[str, str]) -> None:
         self.held[topic] = FakeTopic()

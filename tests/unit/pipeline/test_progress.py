@@ -78,6 +78,44 @@ def test_a_namespace_that_the_source_does_not_have_hides_no_other() -> None:
     assert links_of(["a"], further=["shop/elsewhere"])["jfk"] == LinkProgress("ewr", "jfk", 1, 2, 0.0, 1, 3)
 
 
+def test_a_source_sums_up_its_topics_itself_but_an_earlier_version(monkeypatch: pytest.MonkeyPatch) -> None:
+    names = [ClusterAddress(name, "", "http://localhost:1") for name in ("ewr", "jfk", "lga", "sfo")]
+    watch = ProgressWatch(names, (), SystemClock(), lambda _: None)
+    known = {"topics": 3, "unknownTopics": 0, "msgOutCount": 7, "replicationBacklog": 2, "replicationDelayInSeconds": 5}
+    unknown = {"topics": 2, "unknownTopics": 1, "msgOutCount": 1}
+
+    answers: dict[str, HTTPStatus | dict[str, dict[str, dict[str, int]]]] = {
+        "ewr": {"a/b": {"jfk": known, "other": known}, "a/c": {"jfk": known, "lga": unknown}},
+        "jfk": HTTPStatus.NOT_FOUND,
+        "lga": HTTPStatus.INTERNAL_SERVER_ERROR,
+        "sfo": {},
+    }
+
+    def client(name: str) -> SimpleNamespace:
+        def replication() -> dict[str, dict[str, dict[str, int]]]:
+            answer = answers[name]
+            if isinstance(answer, HTTPStatus):
+                raise AdminError(answer, "refused")
+            return answer
+
+        return SimpleNamespace(brokers=SimpleNamespace(replication=replication))
+
+    monkeypatch.setattr(watch, "_clients", {name: client(name) for name in answers})
+    asked: list[str] = []
+
+    def by_topic(sources: list[str]) -> list[LinkProgress]:
+        asked.extend(sources)
+        return []
+
+    monkeypatch.setattr(watch, "_by_topic", by_topic)
+    links = {(link.source, link.target): link for link in watch.poll()}
+    assert asked == ["jfk"]
+    assert {source for source, _ in links} == {"ewr", "sfo"}
+    assert links["ewr", "jfk"] == LinkProgress("ewr", "jfk", 6, 14, 0.0, 4, 5)
+    assert links["ewr", "lga"] == LinkProgress("ewr", "lga", 2, 1, 0.0, None, None, 1)
+    assert links["ewr", "sfo"] == LinkProgress("ewr", "sfo")
+
+
 def test_the_figures_of_a_source_that_does_not_answer_are_removed() -> None:
     metrics = ReplicationMetrics()
     ewr, jfk = LinkProgress("ewr", "jfk", 1, 5), LinkProgress("jfk", "ewr", 1, 5, backlog=None, delay_seconds=None)

@@ -361,6 +361,10 @@ class Brokers(Noun):
         """Return all settings in effect."""
         return dict(self._http.get("/admin/v2/brokers/configuration/runtime"))
 
+    def replication(self) -> Json:
+        """Return ``LinkTotals`` by namespace and remote cluster; refused with 404 by Apache Pulsar."""
+        return dict(self._http.get("/admin/v2/broker-stats/replication"))
+
     def metrics(self) -> str:
         """Return the metrics as Prometheus text."""
         return self._http.send("GET", "/metrics/").text

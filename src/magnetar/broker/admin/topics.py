@@ -19,6 +19,7 @@ from magnetar.base.errors import AdminError, DamagedEntriesError, RequestError, 
 from magnetar.base.limits import Limit
 from magnetar.broker.admin.finding import Finder, refusals
 from magnetar.broker.admin.internal_stats import internal_stats_steps
+from magnetar.broker.admin.links import link_totals_steps
 from magnetar.broker.admin.stats import topic_stats_steps
 from magnetar.broker.environment import settle
 from magnetar.broker.replication.protection import subscription_protection
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Generator, Iterator, Mapping, Sequence
 
     from magnetar.admin.models.internal import PersistentTopicInternalStats
+    from magnetar.admin.models.links import LinkTotals
     from magnetar.admin.models.protection import SubscriptionProtection
     from magnetar.admin.models.topics import TopicStats
     from magnetar.admin.topic_service import StatsOptions
@@ -177,6 +179,10 @@ class TopicOperations:
     async def protection(self, topic: TopicName) -> Mapping[str, SubscriptionProtection]:
         """Return the protection of each durable subscription."""
         return subscription_protection(await self._found.topic(topic))
+
+    def link_totals(self) -> Generator[None, None, dict[str, dict[str, LinkTotals]]]:
+        """Return the statistics of all links by namespace and remote cluster, in steps."""
+        return link_totals_steps(self._environment, self._topics)
 
     async def internal_stats(self, topic: TopicName) -> PersistentTopicInternalStats:
         """Return the state of a topic's managed ledger."""

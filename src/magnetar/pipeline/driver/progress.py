@@ -15,7 +15,7 @@ from magnetar.pipeline.watch import Watch, admin_client
 from magnetar.wire.links import FOREIGN_LINK_PREFIX
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Collection, Sequence
 
     from magnetar.admin.client import AdminClient
     from magnetar.base.names import TopicName
@@ -42,15 +42,15 @@ class LinkProgress:
     """Number of topics whose entries at the target are unknown."""
 
     def add(self, replication: dict[str, float]) -> LinkProgress:
-        """Return the progress with the ``replication.<remote>`` of one more topic."""
+        """Return the progress with the ``replication.<remote>`` of one more topic, or the ``LinkTotals`` of several."""
         backlog, delay = replication.get("replicationBacklog"), replication.get("replicationDelayInSeconds")
         return replace(
             self,
-            topics=self.topics + 1,
+            topics=self.topics + int(replication.get("topics", 1)),
             messages=self.messages + int(replication.get("msgOutCount", 0)),
             backlog=None if self.backlog is None or backlog is None else self.backlog + int(backlog),
             delay_seconds=None if self.delay_seconds is None or delay is None else max(self.delay_seconds, delay),
-            unknown_topics=self.unknown_topics + (backlog is None),
+            unknown_topics=self.unknown_topics + int(replication.get("unknownTopics", backlog is None)),
         )
 
     def add_unknown(self, topics: int) -> LinkProgress:
@@ -96,28 +96,54 @@ class ProgressWatch(Watch):
         now = self._clock.monotonic()
         seconds, self._asked_at = now - self._asked_at, now
         links: list[LinkProgress] = []
-        shared = set(self._namespaces)
-        foreign = {}
-        for source, policies in self._policies.items():
-            if policies.poll():
-                continue  # no answer
-            client = self._clients[source]
-            if not policies.is_magnetar:
-                foreign[source] = client
-                continue
-            own = policies.replicated()
-            shared.update(own)
+        by_topic: list[str] = []
+        for source, client in self._clients.items():
             with contextlib.suppress(MagnetarError):
-                links += self._links_of(source, client, own, _replication)
-        for source, client in foreign.items():
-            with contextlib.suppress(MagnetarError):
-                links += self._links_of(source, client, sorted(shared), self._foreign_replication)
+                totals = self._totals_of(source, client)
+                if totals is None:
+                    by_topic.append(source)
+                else:
+                    links += totals
+        if by_topic:
+            links += self._by_topic(by_topic)
         reported = [link.since(self._before.get((link.source, link.target)), seconds) for link in links]
         self._before = {(link.source, link.target): link for link in links}
         return reported
 
     def _ask_all(self) -> None:
         self._on_progress(self.poll())
+
+    def _totals_of(self, source: str, client: AdminClient) -> list[LinkProgress] | None:
+        """Return the links of ``source`` from its own sums over topics; None if it has none."""
+        try:
+            by_namespace = client.brokers.replication()
+        except AdminError as error:
+            if error.status != HTTPStatus.NOT_FOUND:
+                raise
+            return None
+        links = self._no_links(source)
+        for totals in by_namespace.values():
+            for target in links.keys() & totals.keys():
+                links[target] = links[target].add(totals[target])
+        return list(links.values())
+
+    def _by_topic(self, sources: Collection[str]) -> list[LinkProgress]:
+        """Return the links of foreign sources and of those with an earlier version."""
+        links: list[LinkProgress] = []
+        answering = {source: policies for source, policies in self._policies.items() if not policies.poll()}
+        shared = self._namespaces.union(*(each.replicated() for each in answering.values() if each.is_magnetar))
+        for source in filter(answering.__contains__, sources):
+            client, policies = self._clients[source], answering[source]
+            with contextlib.suppress(MagnetarError):
+                if policies.is_magnetar:
+                    links += self._links_of(source, client, policies.replicated(), _replication)
+                else:
+                    links += self._links_of(source, client, sorted(shared), self._foreign_replication)
+        return links
+
+    def _no_links(self, source: str) -> dict[str, LinkProgress]:
+        """Return the links of ``source`` by target, without topics."""
+        return {target: LinkProgress(source, target) for target in self._clients if target != source}
 
     def _links_of(
         self,
@@ -126,8 +152,8 @@ class ProgressWatch(Watch):
         served: Sequence[NamespaceName],
         replication_of: Callable[[AdminClient, TopicName], dict[str, dict[str, float]] | None],
     ) -> list[LinkProgress]:
-        """Return the links of ``source``; of a topic without an answer, the progress is unknown."""
-        links = {target: LinkProgress(source, target) for target in self._clients if target != source}
+        """Return the links of ``source`` topic by topic; of a topic without an answer, the progress is unknown."""
+        links = self._no_links(source)
         for namespace in served:
             topics, found, unanswered = _topics(client, namespace), set[str](), 0
             for topic in topics[: limits.PROGRESS_TOPICS_MAX]:

@@ -10,6 +10,7 @@ from starlette.responses import JSONResponse
 
 from magnetar.admin.exchange import AdminRoute, Context, large_answer, path_text, route
 from magnetar.admin.models.bundles import bundle_of
+from magnetar.admin.models.links import LinkTotals
 from magnetar.admin.models.topics import TopicStats
 from magnetar.admin.topic_service import StatsOptions
 from magnetar.base.errors import AdminError
@@ -27,6 +28,9 @@ _MIB = 1 << 20
 
 _Topics = dict[str, dict[str, dict[str, dict[str, TopicStats]]]]
 """Statistics by namespace, bundle, domain and topic."""
+
+_Links = dict[str, dict[str, LinkTotals]]
+"""Statistics of links by namespace and remote cluster."""
 
 _ALLOCATORS = ("default", "ml-cache")
 
@@ -52,6 +56,7 @@ def routes(context: Context) -> list[AdminRoute]:
         route("GET", f"{root}/mbeans", handlers.mbeans, gives=list[dict[str, Any]]),
         route("GET", f"{root}/topics", handlers.topics, gives=_Topics),
         route("GET", f"{root}/destinations", handlers.topics, gives=_Topics),
+        route("GET", f"{root}/replication", handlers.replication, gives=_Links),
         route("GET", f"{root}/load-report", handlers.load_report, gives=dict[str, Any]),
         route("GET", f"{root}/allocator-stats/{{allocator}}", handlers.allocator, gives=dict[str, Any], refuses=[406]),
         route("GET", f"{root}/bookieops", handlers.bookie_operations, gives=dict[str, Any]),
@@ -105,6 +110,10 @@ class _BrokerStats:
             bundle = found.setdefault(str(topic.namespace_name), {}).setdefault(str(bundle_of(topic, bundles)), {})
             bundle.setdefault(topic.domain, {})[str(topic)] = stats
         return await self._context.answer(found)
+
+    async def replication(self, _: Request) -> Response:
+        """Return the statistics of the links, summed over the topics of each namespace."""
+        return await self._context.answer(await self._service.in_slices(self._service.topics.link_totals()))
 
     @large_answer
     async def load_report(self, _: Request) -> Response:
