@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from magnetar.broker.settings.java_properties import parse_properties
+from magnetar.base.java_properties import parse_properties
 from magnetar.broker.settings.pulsar_keys import pulsar_keys
 from tests.kit.broker import Broker
 from tests.kit.messages import connect

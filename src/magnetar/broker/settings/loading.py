@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING, Final
 from pydantic import ValidationError
 
 from magnetar.base.errors import ConfigurationError
+from magnetar.base.java_properties import parse_properties
 from magnetar.base.names import is_named_entity
 from magnetar.broker.settings.config import BrokerConfig
-from magnetar.broker.settings.java_properties import parse_properties
 from magnetar.broker.settings.pulsar_keys import Effect, pulsar_keys
 from magnetar.broker.settings.similar import same_name, similar_name
 

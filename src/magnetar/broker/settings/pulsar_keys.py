@@ -9,7 +9,7 @@ from functools import cache
 from importlib.resources import files
 from typing import TYPE_CHECKING, Any, Final
 
-from magnetar.broker.settings.java_properties import parse_properties
+from magnetar.base.java_properties import parse_properties
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping

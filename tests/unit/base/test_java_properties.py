@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from magnetar.base.errors import ConfigurationError
-from magnetar.broker.settings.java_properties import parse_properties
+from magnetar.base.java_properties import parse_properties
 
 
 @pytest.mark.parametrize(
