@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Self
 
 from magnetar.admin.connection import TIMEOUT_SECONDS, Connection
-from magnetar.admin.credentials import NONE, Credentials
 from magnetar.admin.nouns.documents import Permissions, Placement, Properties, PulsarResources, TopicDocuments
 from magnetar.admin.nouns.metadata_sync import MetadataSync
 from magnetar.admin.nouns.resources import Brokers, Clusters, Namespaces, Policies, Subscriptions, Tenants, Topics
 from magnetar.admin.nouns.schemas import Schemas
+from magnetar.security.credentials import NONE, Credentials
 
 if TYPE_CHECKING:
     import httpx

@@ -7,9 +7,9 @@ from typing import Any
 
 import httpx
 
-from magnetar.admin.credentials import NONE, Credentials
 from magnetar.base.errors import AdminError, ClusterUnreachableError
 from magnetar.metasync.local.scope import LOCAL, SCOPE
+from magnetar.security.credentials import NONE, Credentials
 
 TIMEOUT_SECONDS = 60.0
 """Timeout of a request (``readTimeoutMs`` of Pulsar's admin client)."""
@@ -34,14 +34,14 @@ class Connection:
             timeout=timeout_s,
             follow_redirects=True,
             trust_env=False,
-            verify=credentials.trusted(),
+            verify=credentials.tls(),
             event_hooks={"request": [self._authorize]},
         )
 
     def send(self, method: str, path: str, **options: Any) -> httpx.Response:  # noqa: ANN401 - httpx's own
         """Send a request and return the answer; raises AdminError if refused, ClusterUnreachableError if unanswered.
 
-        Raises ConfigurationError if the token cannot be read.
+        Raises ConfigurationError if the credentials cannot be read.
         """
         try:
             response = self._http.request(method, f"{self.url}{path}", **options)
@@ -74,8 +74,8 @@ class Connection:
         self.send("DELETE", path, params=_query(parameters))
 
     def _authorize(self, request: httpx.Request) -> None:
-        """Add the token, also to a redirected request: the owner of a topic is another broker of the cluster."""
-        authorization = self._credentials.authorization()
+        """Add the credentials, also to a redirected request: the owner of a topic is another broker of the cluster."""
+        authorization = self._credentials.authentication.authorization()
         if authorization is not None:
             request.headers["Authorization"] = authorization
 

@@ -8,9 +8,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
-from magnetar.admin.credentials import NONE, Credentials
 from magnetar.base.errors import ConfigurationError
 from magnetar.base.names import is_named_entity
+from magnetar.security.credentials import NONE, Credentials
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -31,18 +31,21 @@ class Profile:
             "authParams": self.credentials.auth_params,
             "tlsTrustCertsFilePath": self.credentials.tls_trust_certs_file_path,
         }
-        return found | {name: value for name, value in given.items() if value is not None}
+        return found | {name: value for name, value in given.items() if value}
 
     def shown(self) -> dict[str, str | None]:
         """Return the form of the file without secrets."""
         found = self.to_json()
-        is_secret = (self.credentials.auth_params or "").startswith("token:")
+        is_secret = self.credentials.auth_params.startswith("token:")
         return found | ({"authParams": "token:..."} if is_secret else {})
 
     @classmethod
     def from_json(cls, found: Mapping[str, Any]) -> Self:
         """Parse the form of the file."""
-        credentials = Credentials(found.get("authParams"), found.get("tlsTrustCertsFilePath"))
+        credentials = Credentials(
+            auth_params=found.get("authParams") or "",
+            tls_trust_certs_file_path=found.get("tlsTrustCertsFilePath") or "",
+        )
         return cls(str(found["adminUrl"]), found.get("serviceUrl"), credentials)
 
 

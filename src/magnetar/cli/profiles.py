@@ -6,10 +6,10 @@ from typing import Annotated
 
 import typer
 
-from magnetar.admin.credentials import Credentials
 from magnetar.cli.global_options import OutputForm, noun, profile_names
 from magnetar.cli.output import Output, say, show_change, show_json, show_table
 from magnetar.cli.profile_store import Profile, load_profiles, profiles_file, save_profiles
+from magnetar.security.credentials import Credentials
 
 app = noun("Names of clusters for --cluster, in a file of your configuration directory.")
 
@@ -46,20 +46,21 @@ def set_profile(
     admin_url: Annotated[str, typer.Option("--admin-url", help="Admin URL of the cluster, http://host:port.")],
     service_url: Annotated[str | None, typer.Option(help="URL for clients, pulsar://host:port.")] = None,
     auth_params: Annotated[
-        str | None,
+        str,
         typer.Option(
-            help="Token for an admin API that requires one, as file:///path (which is read for each request) or "
-            "token:TOKEN (which others can see in the list of processes)."
+            help="Token for an admin API that requires one, as file:///path (which is read for each request), "
+            "env:VARIABLE, or token:TOKEN (which others can see in the list of processes)."
         ),
-    ] = None,
+    ] = "",
     tls_trust_certs_file_path: Annotated[
-        str | None, typer.Option(help="Certificates in PEM to trust instead of those of the system.")
-    ] = None,
+        str, typer.Option(help="Certificates in PEM to trust instead of those of the system.")
+    ] = "",
     output: OutputForm = Output.TEXT,
 ) -> None:
     """Add or replace a profile. Its credentials are for the admin API, for example that of Apache Pulsar."""
     old = load_profiles()
-    new = old.with_profile(name, Profile(admin_url, service_url, Credentials(auth_params, tls_trust_certs_file_path)))
+    credentials = Credentials(auth_params=auth_params, tls_trust_certs_file_path=tls_trust_certs_file_path)
+    new = old.with_profile(name, Profile(admin_url, service_url, credentials))
     save_profiles(new)
     before, after = old.by_name.get(name), new.by_name[name]
     show_change(output, f"profile {name}", "urls", before and before.shown(), after.shown())

@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from magnetar.admin.credentials import NONE
 from magnetar.base.errors import ConfigurationError
 from magnetar.cli.failures import ExitCode, FailedError, Failure
 from magnetar.cli.profile_store import Profiles, load_profiles
 from magnetar.cli.session import names
 from magnetar.pipeline.addresses import addresses
 from magnetar.pipeline.driver.settings import SparkSettings, parse_conf
+from magnetar.security.credentials import NONE
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from magnetar.admin.credentials import NONE, Credentials
 from magnetar.base.errors import ConfigurationError
 from magnetar.cli.global_options import ADMIN_URL_VARIABLE, CLUSTER_VARIABLE
 from magnetar.cli.profile_store import load_profiles
+from magnetar.security.credentials import NONE, Credentials
 
 DEFAULT_ADMIN_URL = "http://localhost:8080"
 

@@ -11,10 +11,12 @@ import itertools
 from functools import partial
 from typing import TYPE_CHECKING, Any, Self, cast
 
-from magnetar.base.errors import RemoteProtocolError, RequestError, ServerError
+from magnetar.base.errors import RemoteProtocolError, RequestError
 from magnetar.base.limits import FRAME_SIZE_PADDING
 from magnetar.base.position import EARLIEST, LATEST
+from magnetar.base.tasks import start_task
 from magnetar.client.consumer import Consumer
+from magnetar.client.identity import Identity
 from magnetar.client.options import DEFAULT_OPTIONS, ClientOptions, address_of
 from magnetar.client.owners import Owners
 from magnetar.client.producer import Producer
@@ -43,6 +45,7 @@ class PulsarConnection(asyncio.Protocol):
     def __init__(self, url: str, options: ClientOptions) -> None:
         """Create the protocol of a transport that is being opened; use ``open``."""
         self.url = url
+        self._identity = Identity(options)
         self.failure: Exception | None = None
         self._options = options
         self._loop = asyncio.get_running_loop()
@@ -66,16 +69,18 @@ class PulsarConnection(asyncio.Protocol):
 
     @classmethod
     async def open(cls, url: str, options: ClientOptions = DEFAULT_OPTIONS) -> Self:
-        """Connect to ``pulsar://host:port`` and complete the handshake.
+        """Connect to ``pulsar://host:port`` or ``pulsar+ssl://host:port`` and complete the handshake.
 
-        Raises OSError (including TimeoutError) if the broker cannot be reached in time, RequestError if it rejects the
-        client, RemoteProtocolError if it does not follow the protocol, ConfigurationError for an invalid URL.
+        Raises OSError (including TimeoutError) if the broker cannot be reached in time or trusted, RequestError if it
+        rejects the client, RemoteProtocolError if it does not follow the protocol, ConfigurationError for an invalid
+        URL or unreadable credentials.
         """
-        host, port = address_of(url)
+        address = address_of(url)
         loop, connection = asyncio.get_running_loop(), cls(url, options)
+        tls = await connection._identity.read(is_encrypted=address.is_encrypted)
         try:
             async with asyncio.timeout(options.connect_timeout_s):
-                await loop.create_connection(lambda: connection, host, port)
+                await loop.create_connection(lambda: connection, address.host, address.port, ssl=tls)
                 await connection._handshake
         except BaseException as error:
             connection._handshake.cancel()  # otherwise asyncio reports its error, which nobody awaits
@@ -148,10 +153,9 @@ class PulsarConnection(asyncio.Protocol):
 
     async def ask_owner(self, topic: str, *, authoritative: bool = False) -> LookupAnswer:
         """Ask this broker for the owner of ``topic``; raises as ``request``."""
-        answer = await self.request(
-            lambda request_id: commands.lookup(topic=topic, request_id=request_id, authoritative=authoritative),
-        )
-        return lookup_answer(answer)
+        build = partial(commands.lookup, topic=topic, authoritative=authoritative)
+        answer = await self.request(lambda request_id: build(request_id=request_id))
+        return lookup_answer(answer, is_encrypted=address_of(self.url).is_encrypted)
 
     # --- producers and consumers -------------------------------------------------------------------------------------
 
@@ -255,9 +259,7 @@ class PulsarConnection(asyncio.Protocol):
         self._transport = cast("asyncio.Transport", transport)  # uvloop's class does not inherit from it
         self._reading.start(self._transport)
         self._tick_timer = self._loop.call_at(self._wire.next_tick_at, self._tick)
-        self.write(
-            commands.connect(client_version=self._options.client_version, feature_flags=self._options.feature_flags)
-        )
+        self.write(self._identity.connect())
 
     def data_received(self, data: bytes) -> None:
         """Process received bytes, many frames in several turns of the loop; an error in them ends the connection."""
@@ -296,12 +298,14 @@ class PulsarConnection(asyncio.Protocol):
 
     def _take(self, command: pb.BaseCommand) -> None:
         """Process an answer; answers without a waiting request are dropped."""
-        if self._handshake.done():
+        if command.type == pb.BaseCommand.AUTH_CHALLENGE:
+            start_task(self._loop, self._identity.respond(self.write, self._end), f"authentication at {self.url}")
+        elif self._handshake.done():
             self._answer(command)
         elif command.type == pb.BaseCommand.CONNECTED:
             self._handshake.set_result(None)
         else:
-            self._end(refusal_in(command) or _authentication_required(self.url))
+            self._end(cast("RequestError", refusal_in(command)))  # the table of wire.connection allows no other command
 
     def _answer(self, command: pb.BaseCommand) -> None:
         reply = self._requests.get(reply_to(command) or 0)
@@ -331,11 +335,6 @@ class PulsarConnection(asyncio.Protocol):
                 waiting.set_exception(failure)
         self.owners.end_all(failure)
         self._ended.set()
-
-
-def _authentication_required(url: str) -> RequestError:
-    message = f"{url} requires authentication, which is not supported"
-    return RequestError(ServerError.AuthenticationError, message)
 
 
 def _close_producer(number: int, request_id: int) -> bytes:

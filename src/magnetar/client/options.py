@@ -2,31 +2,25 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from dataclasses import dataclass
+from typing import NamedTuple
 from urllib.parse import urlsplit
 
 from magnetar import __version__
 from magnetar.base.errors import ConfigurationError
 from magnetar.base.limits import KEEP_ALIVE_INTERVAL_SECONDS
+from magnetar.security.authentication import Anonymous
+from magnetar.security.credentials import NONE, Credentials
 from magnetar.wire.frame import FRAME_SIZE_MAX
 from magnetar.wire.proto import pulsar_api_pb2 as pb
 
-if TYPE_CHECKING:
-    import ssl
+_TLS = "pulsar+ssl"
 
-DEFAULT_PORT = 6650
+_PORTS = {"pulsar": 6650, _TLS: 6651}
+"""Default ports by scheme."""
 
 LOOKUP_REDIRECTS_MAX = 8
 """Maximum number of redirects of a lookup."""
-
-
-@dataclass(frozen=True, slots=True)
-class Credentials:
-    """Credentials of a client: the name of an authentication method, and its data."""
-
-    method: str
-    data: bytes = field(repr=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,28 +36,42 @@ class ClientOptions:
     """Whether the client announces that replicated entries contain their position at the source. Otherwise Apache
     Pulsar detects duplicates of them by producer and sequence id, which a restarted producer may use again."""
 
-    tls: ssl.SSLContext | None = None
-    """TLS context. Unused: no connection is encrypted yet."""
-    credentials: Credentials | None = None
-    """Credentials. Unused: they are not sent yet."""
+    credentials: Credentials = NONE
+    """The identity of the client, and the certificates that it trusts if the URL is one of TLS."""
 
     @property
     def feature_flags(self) -> pb.FeatureFlags:
         """The feature flags of CONNECT."""
-        return pb.FeatureFlags(supports_repl_dedup_by_lid_and_eid=self.replicator)
+        return pb.FeatureFlags(
+            supports_repl_dedup_by_lid_and_eid=self.replicator,
+            # Apache Pulsar closes other connections when their credentials expire.
+            supports_auth_refresh=self.credentials.authentication != Anonymous(),
+        )
 
 
 DEFAULT_OPTIONS = ClientOptions()
 
 
-def address_of(url: str) -> tuple[str, int]:
-    """Return host and port of ``pulsar://host[:port]``; raises ConfigurationError with the URL if it is invalid."""
+class Address(NamedTuple):
+    """Address of a broker."""
+
+    host: str
+    port: int
+    is_encrypted: bool
+    """Whether connections use TLS."""
+
+
+def address_of(url: str) -> Address:
+    """Return the address in ``pulsar://host[:port]`` or ``pulsar+ssl://host[:port]``.
+
+    Raises ConfigurationError with the URL if it is invalid.
+    """
     try:
         parts = urlsplit(url)
         host, port = parts.hostname, parts.port
     except ValueError:
         host = port = None
-    if host is None or parts.scheme != "pulsar":
-        message = f"not a broker's URL of the form pulsar://host:port: {url!r}"
+    if host is None or parts.scheme not in _PORTS:
+        message = f"not a broker's URL of the form pulsar://host:port or pulsar+ssl://host:port: {url!r}"
         raise ConfigurationError(message)
-    return host, DEFAULT_PORT if port is None else port
+    return Address(host, _PORTS[parts.scheme] if port is None else port, parts.scheme == _TLS)

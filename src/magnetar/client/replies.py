@@ -69,11 +69,15 @@ def refusal_in(command: pb.BaseCommand) -> RequestError | None:
     return RequestError(ServerError(refused.error), refused.message)
 
 
-def lookup_answer(command: pb.BaseCommand) -> LookupAnswer:
-    """Convert a successful LOOKUP_RESPONSE."""
+def lookup_answer(command: pb.BaseCommand, *, is_encrypted: bool) -> LookupAnswer:
+    """Convert a successful LOOKUP_RESPONSE; raises RequestError if an encrypted connection gets no URL for another."""
     response = command.lookupTopicResponse
     redirect = response.response == pb.CommandLookupTopicResponse.Redirect
-    return LookupAnswer(response.brokerServiceUrl, redirect, response.authoritative)
+    url = response.brokerServiceUrlTls if is_encrypted else response.brokerServiceUrl
+    if is_encrypted and not url:
+        message = f"{response.brokerServiceUrl} has no URL for encrypted connections (brokerServicePortTls)"
+        raise RequestError(ServerError.ServiceNotReady, message)
+    return LookupAnswer(url, redirect, response.authoritative)
 
 
 def too_many_redirects(topic: str, redirects: int) -> RequestError:

@@ -8,10 +8,10 @@ import httpx
 import pytest
 
 from magnetar.admin.client import AdminClient
-from magnetar.admin.credentials import Credentials
 from magnetar.base.errors import AdminError, ClusterUnreachableError
 from magnetar.base.names import NamespaceName, TopicName
 from magnetar.base.position import EARLIEST, LATEST, Position
+from magnetar.security.credentials import Credentials
 from magnetar.wire.entries.entry import build_entry
 from magnetar.wire.proto import pulsar_api_pb2 as pb
 from tests.unit.admin.fake_service import FLIGHTS, AppTransport, FakeAdminService, FakeTopic, new_service
@@ -101,6 +101,8 @@ def test_a_redirected_request_has_the_token_too() -> None:
             return httpx.Response(307, headers={"Location": "http://b/admin/v2/tenants"})
         return httpx.Response(200, json=["acme"])
 
-    client = AdminClient("http://a", credentials=Credentials("token:x"), transport=httpx.MockTransport(answer))
+    client = AdminClient(
+        "http://a", credentials=Credentials(auth_params="token:x"), transport=httpx.MockTransport(answer)
+    )
     assert client.tenants.names() == ["acme"]
     assert asked == [("a", "Bearer x"), ("b", "Bearer x")]

@@ -7,14 +7,19 @@ import itertools
 import socket
 import threading
 from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING
 
 import pytest
 
+from magnetar.base.errors import RemoteProtocolError
 from magnetar.base.position import Position
 from magnetar.wire import commands
 from magnetar.wire.connection import Connection, Role
 from magnetar.wire.frame import Frame
 from magnetar.wire.proto import pulsar_api_pb2 as pb
+
+if TYPE_CHECKING:
+    import ssl
 
 Answer = Callable[[Frame], bytes | None]
 """Returns the response to a command; None closes the connection."""
@@ -23,14 +28,17 @@ Answer = Callable[[Frame], bytes | None]
 class ScriptedBroker:
     """Responds like a broker, except for the commands in ``script``."""
 
-    def __init__(self) -> None:
+    def __init__(self, tls: ssl.SSLContext | None = None) -> None:
+        """Listen; with a context, for TLS only."""
+        self._tls = tls
         self.script: dict[int, Answer] = {}
         self.received: list[pb.BaseCommand] = []
         self._entry_ids = itertools.count()
         self._sockets: list[socket.socket] = []
         self._threads: list[threading.Thread] = []
         self._listener = socket.create_server(("127.0.0.1", 0))
-        self.url = f"pulsar://127.0.0.1:{self._listener.getsockname()[1]}"
+        scheme = "pulsar" if tls is None else "pulsar+ssl"
+        self.url = f"{scheme}://127.0.0.1:{self._listener.getsockname()[1]}"
         self._start(self._listen)
 
     def push(self, frame: bytes) -> None:
@@ -60,6 +68,12 @@ class ScriptedBroker:
         with contextlib.suppress(OSError):
             while True:
                 accepted, _ = self._listener.accept()
+                if self._tls is not None:
+                    try:
+                        accepted = self._tls.wrap_socket(accepted, server_side=True)
+                    except OSError:  # the client does not trust the certificate
+                        accepted.close()
+                        continue
                 self._sockets.append(accepted)
                 self._start(self._serve, accepted)
 
@@ -67,7 +81,12 @@ class ScriptedBroker:
         connection = Connection(Role.BROKER, now=0.0)
         with contextlib.suppress(OSError):
             while data := accepted.recv(65536):
-                for frame in connection.receive(data, 0.0):
+                try:
+                    frames = connection.receive(data, 0.0)
+                except RemoteProtocolError:  # a client of TLS
+                    accepted.shutdown(socket.SHUT_RDWR)
+                    return
+                for frame in frames:
                     self.received.append(frame.command)
                     answer = self.script.get(frame.command.type, self._answer)(frame)
                     if answer is None:
@@ -77,6 +96,7 @@ class ScriptedBroker:
                         connection.connected()
                     accepted.sendall(answer)
                 accepted.sendall(connection.take_output())
+            accepted.shutdown(socket.SHUT_RDWR)  # a client of TLS waits for it
 
     def _answer(self, frame: Frame) -> bytes:
         command = frame.command

@@ -12,7 +12,8 @@ import pytest
 from magnetar.base.errors import LinkHeldError, RequestError, ServerError
 from magnetar.base.position import Position
 from magnetar.client.client import PulsarClient
-from magnetar.client.options import DEFAULT_OPTIONS, ClientOptions, Credentials
+from magnetar.client.options import DEFAULT_OPTIONS, ClientOptions
+from magnetar.security.credentials import Credentials
 from magnetar.wire import commands
 from magnetar.wire.proto import pulsar_api_pb2 as pb
 
@@ -317,4 +318,4 @@ def test_a_link_that_another_task_holds_is_told_by_its_code(broker: ScriptedBrok
 
 
 def test_credentials_are_not_printed() -> None:
-    assert "secret" not in repr(replace(DEFAULT_OPTIONS, credentials=Credentials("token", b"secret")))
+    assert "secret" not in repr(replace(DEFAULT_OPTIONS, credentials=Credentials(auth_params="token:secret")))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import threading
 from dataclasses import replace
 from typing import TYPE_CHECKING
 from unittest.mock import Mock, call
@@ -17,12 +18,17 @@ from magnetar.client.connection import PulsarConnection
 from magnetar.client.link_reports import watch_links
 from magnetar.client.options import DEFAULT_OPTIONS, ClientOptions
 from magnetar.client.owners import Owners
+from magnetar.client.replies import lookup_answer
+from magnetar.security.credentials import Credentials
 from magnetar.wire import commands
 from magnetar.wire.frame import PEER_FRAMES_AT_ONCE_MAX
 from magnetar.wire.proto import pulsar_api_pb2 as pb
 
+from .turns import next_turn
+
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
+    from pathlib import Path
 
     from magnetar.wire.frame import Frame
 
@@ -34,14 +40,6 @@ _REPORTS = pb.FeatureFlags(supports_link_watches=True)
 
 
 CONNECTED = commands.connected(server_version="Magnetar 1", protocol_version=20, max_message_size=1000)
-
-
-async def next_turn() -> None:
-    """Return in the next turn of the loop, after the callbacks that wait for it."""
-    loop = asyncio.get_running_loop()
-    turn = loop.create_future()
-    loop.call_soon(turn.set_result, None)
-    await turn
 
 
 def with_connection(
@@ -82,7 +80,7 @@ def test_an_attempt_that_ends_with_the_connection_made_leaves_no_error_behind(
         lost: asyncio.Future[None] = loop.create_future()
         connect = loop.create_connection
 
-        async def cancelled(*arguments: object) -> None:
+        async def cancelled(*arguments: object, **_: object) -> None:
             """Connect; then be cancelled as asyncio is, which closes the connection."""
             transport, _ = await connect(*arguments)  # type: ignore[call-overload]
             transport.close()
@@ -151,10 +149,87 @@ def test_a_refused_handshake_says_why(broker: ScriptedBroker) -> None:
         asyncio.run(PulsarConnection.open(broker.url))
 
 
-def test_an_authentication_in_steps_is_not_supported(broker: ScriptedBroker) -> None:
-    broker.script[pb.BaseCommand.CONNECT] = lambda _: commands.encode(pb.CommandAuthChallenge())
-    with pytest.raises(RequestError, match="not supported"):
+CHALLENGE = commands.encode(pb.CommandAuthChallenge(challenge=pb.AuthData(auth_method_name="token")))
+
+
+def with_token(source: str) -> ClientOptions:
+    return replace(DEFAULT_OPTIONS, credentials=Credentials(auth_params=source))
+
+
+def test_a_challenge_without_credentials_ends_the_connection(broker: ScriptedBroker) -> None:
+    broker.script[pb.BaseCommand.CONNECT] = lambda _: CHALLENGE
+    with pytest.raises(RequestError, match="requires authentication, and no credentials are given") as caught:
         asyncio.run(PulsarConnection.open(broker.url))
+    assert caught.value.code == ServerError.AuthenticationError
+
+
+def test_credentials_are_in_the_handshake(broker: ScriptedBroker) -> None:
+    async def nothing(_: PulsarConnection) -> None:
+        pass
+
+    with_connection(broker, nothing)
+    with_connection(broker, nothing, with_token("token:abc"))
+    anonymous, known = (command.connect for command in broker.received)
+    assert not anonymous.HasField("auth_method_name")
+    assert not anonymous.HasField("auth_data")
+    assert (known.auth_method_name, known.auth_data) == ("token", b"abc")
+    assert [each.feature_flags.supports_auth_refresh for each in (anonymous, known)] == [False, True]
+
+
+def test_a_renewed_token_answers_a_challenge(broker: ScriptedBroker, tmp_path: Path) -> None:
+    token = tmp_path / "token"
+    token.write_text("old\n")
+    answered = threading.Event()
+
+    def note(_: Frame) -> bytes:
+        answered.set()
+        return b""
+
+    broker.script[pb.BaseCommand.AUTH_RESPONSE] = note
+
+    async def use(connection: PulsarConnection) -> None:
+        token.write_text("new\n")
+        broker.push(CHALLENGE)
+        assert await asyncio.to_thread(answered.wait, TIMEOUT_S)
+        assert connection.failure is None
+
+    with_connection(broker, use, with_token(token.as_uri()))
+    connect, response = broker.received
+    assert connect.connect.auth_data == b"old"
+    sent = response.authResponse.response
+    assert (sent.auth_method_name, sent.auth_data) == ("token", b"new")
+
+
+def test_a_challenge_whose_token_is_gone_ends_the_connection(broker: ScriptedBroker, tmp_path: Path) -> None:
+    token = tmp_path / "token"
+    token.write_text("old")
+
+    async def use(connection: PulsarConnection) -> None:
+        token.unlink()
+        broker.push(CHALLENGE)
+        await connection.wait_ended()
+        assert str(connection.failure) == f"cannot read the token in {token}: No such file or directory"
+
+    with_connection(broker, use, with_token(token.as_uri()))
+
+
+def test_a_lookup_answers_an_encrypted_connection_with_an_encrypted_one() -> None:
+    both, plain = (
+        pb.BaseCommand(
+            type=pb.BaseCommand.LOOKUP_RESPONSE,
+            lookupTopicResponse=pb.CommandLookupTopicResponse(
+                request_id=1,
+                response=pb.CommandLookupTopicResponse.Connect,
+                brokerServiceUrl="pulsar://b:1",
+                brokerServiceUrlTls=encrypted,
+            ),
+        )
+        for encrypted in ("pulsar+ssl://b:2", "")
+    )
+    assert lookup_answer(both, is_encrypted=True).url == "pulsar+ssl://b:2"
+    assert lookup_answer(both, is_encrypted=False).url == "pulsar://b:1"
+    with pytest.raises(RequestError, match=r"pulsar://b:1 has no URL for encrypted connections"):
+        lookup_answer(plain, is_encrypted=True)
 
 
 def test_a_handshake_ends_in_time(broker: ScriptedBroker) -> None:

@@ -26,8 +26,8 @@ class HandLoop(virtual.HandLoop):
         super().__init__()
         self._brokers = {broker.url.removeprefix("pulsar://").partition(":")[0]: broker for broker in brokers}
 
-    async def create_connection(self, protocol_factory: Callable[[], Any], host: Any, port: Any) -> Any:  # type: ignore[override]  # noqa: ANN401
-        del port
+    async def create_connection(self, protocol_factory: Callable[[], Any], host: Any, port: Any, *, ssl: None) -> Any:  # type: ignore[override]  # noqa: ANN401
+        del port, ssl
         if host not in self._brokers:
             message = "nobody is there"
             raise ConnectionRefusedError(message)

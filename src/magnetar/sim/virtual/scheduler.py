@@ -160,8 +160,8 @@ class MachineLoop(asyncio.BaseEventLoop):
         finally:
             self._is_starting = False
 
-    async def create_connection(self, protocol_factory: Callable[[], Any], host: Any, port: Any) -> Any:  # type: ignore[override]
-        """Connect over the virtual network."""
+    async def create_connection(self, protocol_factory: Callable[[], Any], host: Any, port: Any, **_: Any) -> Any:  # type: ignore[override]
+        """Connect over the virtual network, without TLS."""
         protocol = protocol_factory()
         return await self._network.connect(self, protocol, host, port), protocol
 

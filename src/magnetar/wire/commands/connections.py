@@ -50,6 +50,16 @@ def connected(
     return encode(body)
 
 
+def auth_response(
+    *, client_version: str, auth_method_name: str, auth_data: bytes, protocol_version: int = PROTOCOL_VERSION
+) -> bytes:
+    """Build AUTH_RESPONSE, the answer to AUTH_CHALLENGE."""
+    response = pb.AuthData(auth_method_name=auth_method_name, auth_data=auth_data)
+    return encode(
+        pb.CommandAuthResponse(client_version=client_version, protocol_version=protocol_version, response=response)
+    )
+
+
 def ping() -> bytes:
     """Build PING, which the peer answers with PONG."""
     return _PING
