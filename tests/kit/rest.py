@@ -32,6 +32,10 @@ class Rest:
         """Close the connection."""
         self._http.close()
 
+    def authorize(self, token: str) -> None:
+        """Send ``token`` with each further request."""
+        self._http.headers["Authorization"] = f"Bearer {token}"
+
     def request(self, method: str, path: str, body: object = None) -> httpx.Response:
         """Send ``body`` as JSON to ``path`` below ``/admin/v2/``, and return the response with any status."""
         return self._http.request(method, path, json=body) if body is not None else self._http.request(method, path)

@@ -6,10 +6,9 @@ import asyncio
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from magnetar.admin.client import AdminClient
 from magnetar.base.errors import ConfigurationError
 from magnetar.base.names import TopicName
-from magnetar.client.client import PulsarClient
+from magnetar.spark.connecting import admin_client, pulsar_client
 from magnetar.spark.read.cluster import ledgers_in
 from magnetar.spark.write.attempt import Attempt
 from magnetar.spark.write.publisher import Publisher
@@ -23,6 +22,7 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
+    from magnetar.admin.client import AdminClient
     from magnetar.spark.write.options import WriteOptions
 
 
@@ -47,8 +47,8 @@ class Publication:
 
     async def _publish(self, batches: Iterator[pa.RecordBatch]) -> int:
         topic, writer, count = None, None, 0
-        with AdminClient(self.options.admin_url) as admin:
-            async with PulsarClient(self.options.service_url) as client:
+        with admin_client(self.options) as admin:
+            async with pulsar_client(self.options) as client:
                 while (batch := await next_batch(batches)) is not None:
                     for row in rows_of(batch):
                         if row.topic != topic:
@@ -70,7 +70,7 @@ class Publication:
 
     async def _published(self) -> dict[str, int]:
         found = {}
-        async with PulsarClient(self.options.service_url) as client:
+        async with pulsar_client(self.options) as client:
             for topic in self.names:
                 publisher = Publisher(client, topic, self.attempt(topic), self.options)
                 found[topic] = await publisher.open() + 1

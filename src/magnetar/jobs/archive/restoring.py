@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 from pyspark.sql import functions as f
 
-from magnetar.admin.client import AdminClient
 from magnetar.base.errors import MagnetarError
 from magnetar.base.names import without_partition
 from magnetar.jobs.archive.directory import contents, identity
@@ -20,6 +19,7 @@ from magnetar.jobs.archive.selection import Selection, targets_of
 from magnetar.jobs.session import batch_session, stoppable
 from magnetar.pipeline.work_files import WorkDirectory, spark_path
 from magnetar.spark import columns
+from magnetar.spark.connecting import admin_client
 from magnetar.spark.write.options import WriteOptions
 
 if TYPE_CHECKING:
@@ -78,7 +78,7 @@ def restore(settings: RestoreSettings, tell: Tell, stop: threading.Event) -> Res
     paths = [spark_path(one.path) for one in selection.files(found.files)]
     with (
         WorkDirectory(settings.spark.work_dir) as work,
-        AdminClient(options.admin_url) as admin,
+        admin_client(options) as admin,
         batch_session("restore", settings.spark, work.path, stop, read=[identity(settings.directory)]) as session,
     ):
         for key, value in _SETTINGS.items():

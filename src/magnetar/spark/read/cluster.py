@@ -8,12 +8,12 @@ from http import HTTPStatus
 from typing import TYPE_CHECKING, Any, Self
 from urllib.parse import quote_plus
 
-from magnetar.admin.client import AdminClient
 from magnetar.base.errors import AdminError, ConfigurationError, InvalidTopicNameError
 from magnetar.base.names import NamespaceName, TopicName
 from magnetar.base.position import Position
 from magnetar.schema.info import SchemaInfo, SchemaType
 from magnetar.schema.key_value import from_text
+from magnetar.spark.connecting import admin_client
 from magnetar.spark.read.ranges import Ledger, Log
 
 if TYPE_CHECKING:
@@ -32,7 +32,7 @@ class Cluster:
     def __init__(self, options: ReadOptions) -> None:
         """Create a client of the admin URL; nothing is sent yet."""
         self._options = options
-        self._admin = AdminClient(options.admin_url)
+        self._admin = admin_client(options)
 
     def __enter__(self) -> Self:
         """Close at the end of the block."""

@@ -7,11 +7,11 @@ import time
 from contextlib import suppress
 from typing import TYPE_CHECKING, Self
 
-from magnetar.admin.client import AdminClient
 from magnetar.base.errors import MagnetarError, RequestError, ServerError
 from magnetar.base.names import TopicName
 from magnetar.base.position import EARLIEST, Position
 from magnetar.client.client import PulsarClient, reader_name
+from magnetar.spark.connecting import admin_client, pulsar_client
 from magnetar.spark.read.batches.messages import Stored
 from magnetar.spark.read.cluster import cursor_in
 
@@ -101,7 +101,7 @@ class RangeReader:
     async def _next(self) -> tuple[list[Stored], bool]:
         """Return the next chunk, and whether the range has no more."""
         if self._consumer is None:
-            self._client = self._client or PulsarClient(self._options.service_url)
+            self._client = self._client or pulsar_client(self._options)
             self._consumer = await self._client.read(
                 self._wanted.topic,
                 self._after,
@@ -155,7 +155,7 @@ class RangeReader:
 
         A broker of Apache Pulsar keeps markers in the log, and does not send them.
         """
-        with AdminClient(self._options.admin_url) as admin:
+        with admin_client(self._options) as admin:
             stats = admin.topics.internal_stats(TopicName.parse(self._wanted.topic))
         cursor = cursor_in(stats, self._subscription)
         return cursor is not None and Position.parse(cursor["readPosition"]) >= self._wanted.end

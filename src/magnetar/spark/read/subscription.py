@@ -6,7 +6,7 @@ import asyncio
 from typing import TYPE_CHECKING
 
 from magnetar.base.errors import MagnetarError, RequestError, ServerError
-from magnetar.client.client import PulsarClient
+from magnetar.spark.connecting import pulsar_client
 from magnetar.spark.read.range_reader import ATTEMPTS, PAUSE_SECONDS
 from magnetar.wire.proto import pulsar_api_pb2 as pb
 
@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from magnetar.base.position import Position
+    from magnetar.client.client import PulsarClient
     from magnetar.spark.read.options import ReadOptions
 
 _HINT = "hint: the query must be the only consumer of its predefinedSubscription"
@@ -30,7 +31,7 @@ def acknowledge(options: ReadOptions, through: Mapping[str, Position | None]) ->
 
 
 async def _acknowledge(options: ReadOptions, through: Mapping[str, Position | None]) -> None:
-    async with PulsarClient(options.service_url) as client:
+    async with pulsar_client(options) as client:
         for topic, position in through.items():
             for attempt in range(1, ATTEMPTS + 1):
                 try:

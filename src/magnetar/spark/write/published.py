@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from magnetar.admin.client import AdminClient
 from magnetar.base.names import TopicName
 from magnetar.spark import columns
+from magnetar.spark.connecting import admin_client
 from magnetar.spark.read.batches.messages import parse
 from magnetar.spark.read.batches.rows import TIME, Rows
 from magnetar.spark.read.cluster import ledgers_in
@@ -49,7 +49,7 @@ def published(options: WriteOptions, topic: str, producer_name: str, first: int,
     The topic is read from its end backwards until ``first`` is found; messages that were deleted are missing. Raises
     as AdminClient and RangeReader.
     """
-    with AdminClient(options.admin_url) as admin:
+    with admin_client(options) as admin:
         ledgers = ledgers_in(admin.topics.internal_stats(TopicName.parse(topic)))
     found: dict[int, bytes] = {}
     for start, end in windows(ledgers):

@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql.datasource import WriterCommitMessage
 
-from magnetar.admin.client import AdminClient
 from magnetar.base.names import TopicName
-from magnetar.client.client import PulsarClient
+from magnetar.spark.connecting import admin_client, pulsar_client
 from magnetar.spark.write.routing import partition_of
 from magnetar.spark.write.rows import key_text, rows_of
 from magnetar.spark.write.targets import partitions_of
@@ -50,8 +49,8 @@ class _Task:
     def __init__(self, options: WriteOptions, attempt: Attempt) -> None:
         self._options = options
         self._attempt = attempt
-        self._client = PulsarClient(options.service_url)
-        self._admin = AdminClient(options.admin_url)
+        self._client = pulsar_client(options)
+        self._admin = admin_client(options)
         self._partitions: dict[str, int] = {}
         """Number of partitions by topic; 0: not partitioned."""
         self._writers: dict[tuple[str, int], TopicWriter] = {}
