@@ -7,7 +7,9 @@ from itertools import chain
 from magnetar.admin.topic_service import StatsOptions
 from magnetar.base.errors import ServerError
 from magnetar.base.names import TopicName
+from magnetar.base.position import EARLIEST
 from magnetar.broker.admin.stats import topic_stats
+from magnetar.broker.replication.outbound.marker_queue import QueuedMarker
 from magnetar.broker.replication.reports import REPORT_INTERVAL_S, REPORTED_AT_ONCE
 from magnetar.broker.settings.config import BrokerConfig
 from magnetar.geo import losses
@@ -15,6 +17,7 @@ from magnetar.sim.cluster import TOPIC, Client, Cluster
 from magnetar.sim.pipe import Pipe, read_all
 from magnetar.sim.virtual.loop import HandLoop
 from magnetar.wire import commands
+from magnetar.wire.entries.markers import SNAPSHOT_REQUEST, build_marker, snapshot_request
 from magnetar.wire.proto import pulsar_api_pb2 as pb
 
 NAME = str(TOPIC)
@@ -127,6 +130,20 @@ def test_a_link_with_unconfirmed_entries_does_not_rest() -> None:
     scenario.publisher.send("a")
     assert not scenario.rest()
     scenario.carry()
+    assert scenario.rest()
+
+
+def test_a_link_with_a_marker_on_its_way_does_not_rest() -> None:
+    scenario = rested()
+    link = scenario.source.topic().replicators["jfk"]
+    request = build_marker(SNAPSHOT_REQUEST, snapshot_request("id", "ewr"), publish_time_ms=0)
+    scenario.source.do(lambda: link.send_marker(QueuedMarker(request, EARLIEST)))
+    assert scenario.due() == [NAME]
+    scenario.attach()
+    scenario.source.do(lambda: link.send_marker(QueuedMarker(request, EARLIEST)))
+    scenario.pipe.read()
+    assert not scenario.rest()
+    scenario.pipe.run()
     assert scenario.rest()
 
 

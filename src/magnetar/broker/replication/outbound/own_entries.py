@@ -126,6 +126,11 @@ class OwnEntries(Part):
         return self.entries_out, self._sent
 
     @property
+    def is_answered(self) -> bool:
+        """Whether the target has confirmed each probe and marker that the holder was sent."""
+        return self._answered >= self._sent
+
+    @property
     def sent_through(self) -> Position:
         """Position up to which all entries for the target were sent."""
         return self._topic.ledger.previous_position(self._read_position)

@@ -338,7 +338,7 @@ class Replicator(Part):
         if not self.is_carried and not marker.outlives_holder:
             return
         if self.markers is None:
-            self.markers = MarkerQueue(self._doubt_s)
+            self.markers = MarkerQueue(self.doubt_s)
         put = self.markers.put if self.is_carried else self.markers.put_for_next
         if not put(marker):
             self.environment.limit_hits.hit(Limit.WAITING_MARKERS)
@@ -346,7 +346,7 @@ class Replicator(Part):
             self.topic.notify()
 
     @property
-    def _doubt_s(self) -> float:
+    def doubt_s(self) -> float:
         """Seconds after which a sent marker has arrived, if the holder was not lost meanwhile."""
         config = self.environment.config
         keep_alive_s = max(config.keepAliveIntervalSeconds, KEEP_ALIVE_INTERVAL_SECONDS)  # here, and of pipelines

@@ -29,6 +29,11 @@ class OwnEntries(Protocol):
         """Number of entries that were sent, and the newest probe or marker."""
         ...
 
+    @property
+    def is_answered(self) -> bool:
+        """Whether the target has confirmed each probe and marker that the holder was sent."""
+        ...
+
 
 class Copies(Protocol):
     """The copies that a link returns."""
@@ -68,6 +73,11 @@ class CarriedLink(Protocol):
     @property
     def copies(self) -> Copies:
         """Its copies."""
+        ...
+
+    @property
+    def doubt_s(self) -> float:
+        """Seconds after which a sent marker has arrived, if the holder was not lost meanwhile."""
         ...
 
     @property
@@ -123,15 +133,19 @@ class LinkRest:
     def check(self, idle_s: float) -> None:
         """Let the link rest if there has been nothing to carry for ``idle_s`` seconds.
 
-        The content of the target stays known: the carrier of the links reports what the target loses.
+        The content of the target stays known: the carrier of the links reports what the target loses. A marker that the
+        target has not confirmed may still be on its way; the end of the holder would lose it.
         """
         link, now = self._link, self._link.topic.environment.clock.monotonic()
         sent = link.own.sent
         if link.consumer is None or sent != self._sent or self._has_work:
             self._sent, self._idle_since = sent, now
-        elif now - self._idle_since >= idle_s and self._links.rest(self):
+        elif now - self._idle_since >= self._patience_s(idle_s) and self._links.rest(self):
             self.is_active = self.is_left = True
             link.let_rest()
+
+    def _patience_s(self, idle_s: float) -> float:
+        return idle_s if self._link.own.is_answered else max(idle_s, self._link.doubt_s)
 
     def held(self) -> bool:
         """Note that the link has a new holder; return whether markers may have been lost before."""
