@@ -39,6 +39,7 @@ from magnetar.cli.spark_options import (
 from magnetar.cli.standard_output import OutputError
 from magnetar.ops.spark import require_spark
 from magnetar.pipeline import limits
+from magnetar.wire.links import LINK_BUCKETS
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -58,6 +59,15 @@ def replicate(
     lease_seconds: Annotated[
         float, typer.Option(help="Seconds for which a task holds its links.")
     ] = limits.LEASE_SECONDS,
+    parallelism: Annotated[
+        int | None,
+        typer.Option(
+            min=1,
+            max=LINK_BUCKETS,
+            help="Tasks among which the links to a cluster are divided, by their traffic. Default: 1, or on a Spark "
+            f"cluster as many as half of the slots have room for, at most {limits.PARALLELISM_MAX}.",
+        ),
+    ] = None,
     master: SparkMaster = None,
     work_dir: WorkDirectory = None,
     spark_log: SparkLog = None,
@@ -82,7 +92,7 @@ def replicate(
 
     always = tuple(str(NamespaceName.parse(name)) for name in names(namespaces))
     spark = spark_settings(master, work_dir, spark_log, conf, package)
-    settings = Settings(addresses_of(clusters), lease_seconds, spark, always)
+    settings = Settings(addresses_of(clusters), lease_seconds, spark, parallelism, always)
     stop = stop_of_signals()
     metrics = ReplicationMetrics()
     if metrics_port is not None:

@@ -1,8 +1,10 @@
 """Links that rest: they have no holder, because there is nothing to carry (protocol: Resting links).
 
-A pipeline task, the *carrier* of the links to a target, gives each link a holder when the link is *due*. A link rests
+A pipeline task, the *carrier* of links to a target, gives each link a holder when the link is *due*. A link rests
 again when there has been nothing to carry for some time. The content of the target stays known meanwhile, because the
 carrier reports what the target loses. Without a carrier no link rests.
+
+The links to a target are divided into buckets by their topics. Each bucket has at most one carrier.
 """
 
 from __future__ import annotations
@@ -12,10 +14,11 @@ from typing import TYPE_CHECKING, Protocol
 from magnetar.base.errors import MagnetarError
 from magnetar.base.names import TopicName
 from magnetar.geo.leases import Lease, check_takeover
+from magnetar.wire.links import LINK_BUCKETS
 
 if TYPE_CHECKING:
     import asyncio
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
 
 CHECKS = 5
@@ -39,6 +42,11 @@ class RestingLink(Protocol):
         ...
 
     @property
+    def bucket(self) -> int:
+        """The bucket of the link."""
+        ...
+
+    @property
     def has_backlog(self) -> bool:
         """Whether entries were not confirmed by the target."""
         ...
@@ -53,7 +61,7 @@ class RestingLink(Protocol):
 
 
 class Carrier(Protocol):
-    """A pipeline task that carries the links to one target."""
+    """A pipeline task that carries links to one target."""
 
     @property
     def target(self) -> str:
@@ -71,6 +79,11 @@ class Carrier(Protocol):
         ...
 
     @property
+    def buckets(self) -> Sequence[int]:
+        """The buckets of its links, different ones."""
+        ...
+
+    @property
     def target_state(self) -> str:
         """The state of the target that the task has reported; empty if the task does not observe the target."""
         ...
@@ -80,7 +93,7 @@ class Carrier(Protocol):
         ...
 
     def superseded(self) -> None:
-        """Report that another task carries the links."""
+        """Report that other tasks carry the links of all its buckets."""
         ...
 
 
@@ -95,17 +108,32 @@ class Slices(Protocol):
 class _LinksToTarget:
     """The links of all loaded topics to one target."""
 
-    __slots__ = ("awake", "carrier", "resting", "target", "target_state", "timer")
+    __slots__ = ("awake", "carriers", "resting", "states", "target", "timer")
 
     def __init__(self, target: str) -> None:
         self.target = target
-        self.carrier: Carrier | None = None
+        self.carriers: list[Carrier | None] = [None] * LINK_BUCKETS
+        """By bucket."""
+        self.states = [""] * LINK_BUCKETS
+        """By bucket, the state of the target that its carrier has reported."""
         self.timer: asyncio.TimerHandle | None = None
         """The next look for links that may rest."""
-        self.target_state = ""
         self.awake: dict[TopicName, RestingLink] = {}
         """Links that have a holder, or are due."""
         self.resting: dict[TopicName, RestingLink] = {}
+
+    @property
+    def has_carrier(self) -> bool:
+        return any(carrier is not None for carrier in self.carriers)
+
+    def carried_by(self, carrier: Carrier) -> list[int]:
+        """Return the buckets that a carrier has not lost to others."""
+        return [bucket for bucket in carrier.buckets if self.carriers[bucket] is carrier]
+
+    def awake_in(self, buckets: Iterable[int]) -> Iterator[RestingLink]:
+        """Yield the links in some buckets that do not rest now."""
+        wanted = frozenset(buckets)
+        return (link for link in tuple(self.awake.values()) if link.bucket in wanted)
 
 
 class RestingLinks:
@@ -120,10 +148,11 @@ class RestingLinks:
         self.rested = self.woken = self.targets_lost = 0
         """How often a link began to rest or ended it, and how often the content of a target became unknown."""
 
-    def pipeline_of(self, target: str) -> str | None:
-        """Return the pipeline that carries the links to ``target``; None without one."""
-        links = self._by_target.get(target)
-        return None if links is None or links.carrier is None else links.carrier.pipeline
+    def pipeline_of(self, link: RestingLink) -> str | None:
+        """Return the pipeline that carries a link; None without one."""
+        links = self._by_target.get(link.target)
+        carrier = None if links is None else links.carriers[link.bucket]
+        return None if carrier is None else carrier.pipeline
 
     # -- links --------------------------------------------------------------------------------------------------
 
@@ -142,7 +171,7 @@ class RestingLinks:
     def rest(self, link: RestingLink) -> bool:
         """Let a link rest that has nothing to carry; return False if nobody would give it a holder again."""
         links = self._to(link.target)
-        if links.carrier is None or not links.target_state or links.awake.get(link.topic_name) is not link:
+        if not links.states[link.bucket] or links.awake.get(link.topic_name) is not link:
             return False
         del links.awake[link.topic_name]
         links.resting[link.topic_name] = link
@@ -164,85 +193,110 @@ class RestingLinks:
     def _wake(self, links: _LinksToTarget, link: RestingLink) -> None:
         self.woken += links.resting.pop(link.topic_name, None) is not None
         links.awake[link.topic_name] = link
-        if links.carrier is not None:
-            links.carrier.due(link.topic_name, is_urgent=True)
+        carrier = links.carriers[link.bucket]
+        if carrier is not None:
+            carrier.due(link.topic_name, is_urgent=True)
 
     # -- carriers -----------------------------------------------------------------------------------------------
 
-    def begin(self, carrier: Carrier, lost: Iterable[str] = ()) -> None:
-        """Let ``carrier`` carry the links to its target; all that do not rest are due.
+    def begin(self, carrier: Carrier) -> None:
+        """Let a new carrier carry the links of its buckets; all that do not rest are due.
 
-        A carrier that was added before reports the present state of the target, and the topics that the target has
-        ``lost`` since the state before. If the states do not follow each other, the content of the target becomes
-        unknown for all links. Raises LinkHeldError for an earlier lease, and for another pipeline without a newer one.
+        If its state of the target is not that of the carrier before, the content of the target becomes unknown for the
+        links. Raises LinkHeldError for an earlier lease, and for another pipeline without a newer one.
         """
         links = self._to(carrier.target)
-        before = links.carrier
-        if before is not None and before is not carrier:
-            newcomer, holder = Lease(carrier.lease, carrier.pipeline), Lease(before.lease, before.pipeline)
+        before = dict.fromkeys(each for bucket in carrier.buckets if (each := links.carriers[bucket]) is not None)
+        for each in before:
+            newcomer, holder = Lease(carrier.lease, carrier.pipeline), Lease(each.lease, each.pipeline)
             check_takeover(carrier.target, newcomer, holder)
-        links.carrier = carrier
+        lost = [bucket for bucket in carrier.buckets if not _follows(carrier.target_state, links.states[bucket])]
+        for bucket in carrier.buckets:
+            links.carriers[bucket], links.states[bucket] = carrier, carrier.target_state
+        for each in before:
+            if not links.carried_by(each):
+                each.superseded()
+        self._lose_target(links, lost)
+        self._start_due(links, carrier)
         if links.timer is None:
             self._check(links)
-        state, links.target_state = links.target_state, carrier.target_state
-        if before is carrier and state and carrier.target_state and (names := list(lost)):
-            self._lost(links, names)
+
+    def report(self, carrier: Carrier, lost: Iterable[str] = ()) -> None:
+        """Note the state of the target that a carrier reports, and what the target ``lost`` since the state before.
+
+        If the states do not follow each other, the content of the target becomes unknown for the links of the carrier.
+        All of them that do not rest are due.
+        """
+        links = self._to(carrier.target)
+        held = links.carried_by(carrier)
+        state = links.states[held[0]] if held else ""  # the carrier has reported the same for all of them
+        for bucket in held:
+            links.states[bucket] = carrier.target_state
+        if state and carrier.target_state and (names := list(lost)):
+            self._lost(links, carrier, names)
             return
-        if before is not None and before is not carrier:
-            before.superseded()
-        if state != carrier.target_state or not state:
-            self._lose_target(links)
-        self._slices.start(
-            ("links due", carrier.target),
-            tuple(links.awake.values()),
-            lambda link: carrier.due(link.topic_name, is_urgent=link.has_backlog),
-        )
+        if not _follows(carrier.target_state, state):
+            self._lose_target(links, held)
+        self._start_due(links, carrier)
+
+    def _start_due(self, links: _LinksToTarget, carrier: Carrier) -> None:
+        def report(link: RestingLink) -> None:
+            if links.carriers[link.bucket] is carrier:
+                carrier.due(link.topic_name, is_urgent=link.has_backlog)
+
+        self._slices.start(("links due", carrier), links.awake_in(carrier.buckets), report)
 
     def _check(self, links: _LinksToTarget) -> None:
         """Let idle links rest, and look again later, while there is a carrier."""
         links.timer = None
-        if links.carrier is None:
+        if not links.has_carrier:
             return
         idle_s = self._idle_s()
-        if idle_s and links.target_state:
+        if idle_s and any(links.states):
             awake = tuple(links.awake.values())
             self._slices.start(("idle links", links.target), awake, lambda link: link.check(idle_s))
         links.timer = self._loop.call_later(idle_s / CHECKS or CHECK_INTERVAL_S, self._check, links)
 
     def end(self, carrier: Carrier) -> None:
-        """Handle the end of a carrier; without a successor, the content of the target is unknown for all links."""
+        """Handle the end of a carrier; without a successor, the content of the target is unknown for its links."""
         links = self._to(carrier.target)
-        if links.carrier is carrier:
-            links.carrier = None
-            links.target_state = ""
-            self._lose_target(links)
+        held = links.carried_by(carrier)
+        for bucket in held:
+            links.carriers[bucket], links.states[bucket] = None, ""
+        self._lose_target(links, held)
         self._tidy(links)
 
-    def _lost(self, links: _LinksToTarget, names: list[str]) -> None:
+    def _lost(self, links: _LinksToTarget, carrier: Carrier, names: list[str]) -> None:
         for name in names:
             try:
                 topic = TopicName.parse(name)
             except MagnetarError:
                 continue  # the target has topics that this cluster cannot have
-            link = links.resting.get(topic)
-            if link is not None:
+            link = links.resting.get(topic) or links.awake.get(topic)
+            if link is None or links.carriers[link.bucket] is not carrier:
+                continue  # the carrier of its bucket reports it as well
+            if topic in links.resting:
                 self._wake(links, link)
-            else:
-                link = links.awake.get(topic)
-            if link is not None:
-                link.lose_target()
+            link.lose_target()
 
-    def _lose_target(self, links: _LinksToTarget) -> None:
-        """Wake all links. A holder verifies the content of the target, so that of other links becomes unknown."""
-        self.targets_lost += bool(links.resting)
-        links.awake |= links.resting
-        links.resting = {}
-        awake = tuple(links.awake.values())
-        self._slices.start(("target lost", links.target), awake, lambda link: link.lose_target())
+    def _lose_target(self, links: _LinksToTarget, buckets: Sequence[int]) -> None:
+        """Wake all links in some buckets. A holder verifies the content of the target; that of others is unknown."""
+        if not buckets:
+            return
+        lost = frozenset(buckets)
+        woken = {name: link for name, link in links.resting.items() if link.bucket in lost}
+        self.targets_lost += bool(woken)
+        for name in woken:
+            del links.resting[name]
+        links.awake |= woken
+        # A start with the same key covers all links of an earlier one, the rest of which it drops.
+        self._slices.start(
+            ("target lost", links.target, *buckets), links.awake_in(buckets), lambda link: link.lose_target()
+        )
 
     def _tidy(self, links: _LinksToTarget) -> None:
         """Forget a target without links and carrier."""
-        if not (links.awake or links.resting or links.carrier):
+        if not (links.awake or links.resting or links.has_carrier):
             del self._by_target[links.target]
 
     def _to(self, target: str) -> _LinksToTarget:
@@ -250,3 +304,8 @@ class RestingLinks:
         if links is None:
             links = self._by_target[target] = _LinksToTarget(target)
         return links
+
+
+def _follows(state: str, before: str) -> bool:
+    """Return whether the target has lost nothing between two reports of its state."""
+    return bool(state) and state == before

@@ -142,6 +142,9 @@ STATUS_SILENT_SECONDS = 15.0
 HAND_OVER_SILENT_SECONDS = 3.0
 """Seconds without a status after which a task whose successor has begun counts as ended."""
 
+PARALLELISM_MAX = 8
+"""Maximum number of tasks among which the links to a target are divided if ``--parallelism`` is not given."""
+
 PROGRESS_SECONDS = 5.0
 """Seconds between two progress reports."""
 

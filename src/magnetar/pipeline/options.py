@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Self
 
 from magnetar.base.errors import ConfigurationError
 from magnetar.pipeline import limits
+from magnetar.wire.links import LINK_BUCKETS
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -29,6 +30,10 @@ class ReplicationOptions:
     clusters: tuple[ClusterAddress, ...]
     namespaces: tuple[str, ...] = ()
     """Namespaces to read from foreign clusters, besides those in the policies of Magnetar clusters."""
+    parallelism: int = 1
+    """Number of tasks among which the links to a target are divided."""
+    division_path: str = ""
+    """File of the driver that states the number for the next lease, and the traffic of the links; may be missing."""
     turn: int = 0
     lease_seconds: float = limits.LEASE_SECONDS
     status_host: str = ""
@@ -42,6 +47,9 @@ class ReplicationOptions:
         names = [cluster.name for cluster in self.clusters]
         if len(set(names)) != len(names) or len(names) < 2:  # noqa: PLR2004 - a link has two ends
             message = f"clusters: expected at least two clusters with different names, got {names}"
+            raise ConfigurationError(message)
+        if not 1 <= self.parallelism <= LINK_BUCKETS:
+            message = f"parallelism: {self.parallelism} is not between 1 and {LINK_BUCKETS}"
             raise ConfigurationError(message)
         if self.lease_seconds < limits.LEASE_SECONDS_MIN:
             message = f"lease-seconds: {self.lease_seconds} is too short, use {limits.LEASE_SECONDS_MIN} or more"

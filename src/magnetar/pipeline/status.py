@@ -8,9 +8,15 @@ from __future__ import annotations
 import contextlib
 import json
 import socket
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
+from typing import TYPE_CHECKING
 
 from magnetar.base.errors import ConfigurationError
+from magnetar.pipeline.spreading import NO_TRAFFIC
+from magnetar.wire.links import LINK_BUCKETS
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 _DATAGRAM_BYTES = 60_000
 
@@ -34,6 +40,10 @@ class TaskStatus:
     entries: int = 0
     """Number of entries received from the sources since the task began."""
     in_flight_bytes: int = 0
+    part: int = 0
+    """The number of the task among those of the target and the lease."""
+    traffic: Sequence[int] = NO_TRAFFIC
+    """Bytes of the received entries by bucket (`magnetar.pipeline.spreading`), since the task began."""
 
 
 def encode_status(status: TaskStatus) -> bytes:
@@ -46,7 +56,11 @@ def encode_status(status: TaskStatus) -> bytes:
 
 def decode_status(data: bytes) -> TaskStatus:
     """Decode a datagram; raises ValueError or TypeError for an invalid one."""
-    return TaskStatus(**json.loads(data))
+    status = TaskStatus(**json.loads(data))
+    if len(status.traffic) != LINK_BUCKETS:
+        message = f"traffic of {len(status.traffic)} buckets"
+        raise ValueError(message)
+    return replace(status, traffic=tuple(status.traffic))
 
 
 class StatusSender:

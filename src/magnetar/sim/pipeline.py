@@ -1,4 +1,4 @@
-"""The pipeline without Spark: tasks that carry all links to one target, one lease after the other."""
+"""The pipeline without Spark: tasks that carry the links to one target, one lease after the other."""
 
 from __future__ import annotations
 
@@ -11,9 +11,11 @@ from magnetar.pipeline.options import ClusterAddress
 from magnetar.pipeline.reading.outflow import Outflow
 from magnetar.pipeline.reading.source_cluster import SourceCluster
 from magnetar.pipeline.rows import Opening
+from magnetar.pipeline.spreading import Assignment, spread
 from magnetar.pipeline.writing.target import Target
 from magnetar.sim.site import PORT
 from magnetar.sim.virtual.scheduler import MachineLoop
+from magnetar.wire.links import LINK_BUCKETS
 
 if TYPE_CHECKING:
     import asyncio
@@ -27,18 +29,27 @@ if TYPE_CHECKING:
 BURST_S = 0.005
 """The time for which a task gathers entries before it passes them from the reader to the writer, in seconds."""
 
+PARALLELISM = (1, 1, 2, 3)
+"""Numbers of tasks among which the links to a target are divided."""
+
+TRAFFIC_MAX = 1000
+"""Exclusive bound of the traffic of a bucket."""
+
 
 class PipelineTask:
     """One task of the pipeline with its reader and its writer; see LeaseReader and Writer."""
 
-    def __init__(self, machine: MachineLoop, target: str, lease: int, sources: Sequence[str], rng: Random) -> None:
-        """Connect for the links to ``target`` under ``lease``; ``begin`` attaches to them."""
+    def __init__(self, machine: MachineLoop, assignment: Assignment, sources: Sequence[str], rng: Random) -> None:
+        """Connect for the links of ``assignment``; ``begin`` attaches to them."""
+        target, lease = assignment.target, assignment.lease
         self.loop: asyncio.AbstractEventLoop = machine
         self.machine = machine
         self.rng = rng
         self.budget = Budget()
         self.target = target
         self.lease = lease
+        self.assignment = assignment
+        self.buckets = assignment.buckets
         self.pipeline = ""
         self.target_state = ""
         self.succeeded = False
@@ -152,14 +163,15 @@ class PipelineTask:
 
 
 class Pipeline:
-    """The tasks of the pipeline for one target: the holder of the lease, and earlier tasks that still run."""
+    """The tasks of the pipeline for one target: those of the newest lease, and of earlier ones that still run."""
 
     def __init__(
         self, target: str, sources: Sequence[str], scheduler: Scheduler, network: Network, chance: Random
     ) -> None:
-        """Create the pipeline without a task; ``hand_over`` starts one."""
+        """Create the pipeline without a task; ``hand_over`` starts some."""
         self.target = target
-        self.tasks: list[PipelineTask] = []
+        self.leases: list[list[PipelineTask]] = []
+        """The running tasks by lease, the oldest first."""
         self._sources = sources
         self._scheduler = scheduler
         self._network = network
@@ -167,30 +179,52 @@ class Pipeline:
         self._lease = 0
         self._attempts = 0
 
-    def hand_over(self, *, again: bool = False) -> None:
-        """Start a new task for the links; ``again`` retries the current lease instead of beginning the next one."""
-        self._lease += not again
-        self._attempts += 1
-        machine = MachineLoop(self._scheduler, f"{self.target}.task-{self._attempts}", self._network)
-        task = PipelineTask(machine, self.target, self._lease, self._sources, self._chance)
-        machine.call_later(self._chance.uniform(0.0, 0.3), task.begin)
+    @property
+    def tasks(self) -> list[PipelineTask]:
+        """The running tasks."""
+        return [task for tasks in self.leases for task in tasks]
+
+    def hand_over(self) -> None:
+        """Start the tasks of the next lease, which divide the links at random."""
+        self._lease += 1
+        traffic = [self._chance.randrange(TRAFFIC_MAX) for _ in range(LINK_BUCKETS)]
+        parts = enumerate(spread(traffic, self._chance.choice(PARALLELISM)))
+        started = [self._start(Assignment(self.target, self._lease, part, buckets)) for part, buckets in parts]
         for before in self.tasks:
             before.end_slot()
-        self.tasks.append(task)
+        self.leases.append(started)
 
-    def stall(self, seconds: float) -> None:
-        """Suspend the newest task for ``seconds``, with the entries that it has read."""
-        if self.tasks:
-            self.tasks[-1].stalled_until = self._scheduler.now + seconds
-
-    def lose(self) -> None:
-        """Lose some of the entries that the newest task reads next."""
-        if self.tasks:
-            self.tasks[-1].is_losing = True
+    def retry(self) -> None:
+        """Kill one of the newest tasks, with those of earlier leases, and start it again."""
+        for old in [task for tasks in self.leases[:-1] for task in tasks]:
+            self._kill(old)
+        del self.leases[:-1]
+        tasks = self.leases[-1]
+        place = self._chance.randrange(len(tasks))
+        self._kill(tasks[place])
+        tasks[place] = self._start(tasks[place].assignment)
 
     def end_oldest(self) -> None:
-        """Kill the oldest task. If it is the newest one too, the caller must start another one."""
-        task = self.tasks.pop(0)
+        """Kill the tasks of the oldest lease."""
+        for task in self.leases.pop(0):
+            self._kill(task)
+
+    def stall(self, seconds: float) -> None:
+        """Suspend one of the newest tasks for ``seconds``, with the entries that it has read."""
+        self._chance.choice(self.leases[-1]).stalled_until = self._scheduler.now + seconds
+
+    def lose(self) -> None:
+        """Lose some of the entries that one of the newest tasks reads next."""
+        self._chance.choice(self.leases[-1]).is_losing = True
+
+    def _start(self, assignment: Assignment) -> PipelineTask:
+        self._attempts += 1
+        machine = MachineLoop(self._scheduler, f"{self.target}.task-{self._attempts}", self._network)
+        task = PipelineTask(machine, assignment, self._sources, self._chance)
+        machine.call_later(self._chance.uniform(0.0, 0.3), task.begin)
+        return task
+
+    def _kill(self, task: PipelineTask) -> None:
         task.machine.die()
         self._network.break_all_of(task.machine)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from typing import Final
+from zlib import crc32
 
 from magnetar.base.position import EARLIEST, Position
 
@@ -42,6 +43,15 @@ BOOKMARK_PREFIX: Final = "magnetar.bookmark."
 
 OLDER_PIPELINE: Final = "one of an older version"
 """Text for a pipeline without an identity."""
+
+
+LINK_BUCKETS: Final = 64
+"""Number of buckets into which the links to a target are divided, so that several tasks can carry them."""
+
+
+def link_bucket(topic: str) -> int:
+    """Return the bucket of the links of a topic, given by its full name (protocol: Resting links)."""
+    return crc32(topic.encode()) % LINK_BUCKETS
 
 
 def link_subscription(target: str, *, is_foreign: bool = False) -> str:

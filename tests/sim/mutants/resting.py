@@ -8,11 +8,15 @@ from typing import TYPE_CHECKING, Any
 
 from magnetar.broker.replication.link_carriers import LinkCarrier
 from magnetar.broker.replication.outbound.rest import LinkRest
+from magnetar.geo import resting_links
 from magnetar.geo.losses import Losses
 from magnetar.geo.resting_links import RestingLinks
 from magnetar.pipeline.reading.source_cluster import SourceCluster
+from magnetar.sim import pipeline as sim_pipeline
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from magnetar.base.names import TopicName
     from tests.sim.mutants.base import Mutant
 
@@ -41,11 +45,24 @@ def only_urgent_reported(original: Any) -> Any:
     return mutant
 
 
+def all_ever_carried(_: Any) -> Any:
+    return lambda _self, carrier: list(carrier.buckets)
+
+
+def last_bucket_left_out(original: Any) -> Any:
+    def mutant(traffic: Sequence[int], parts: int) -> list[frozenset[int]]:
+        return [buckets - {max(buckets)} if parts > 1 else buckets for buckets in original(traffic, parts)]
+
+    return mutant
+
+
 MUTANTS: dict[str, Mutant] = {
     "a resting link not woken by an entry": (LinkRest, "dispatch", only_others_passed),
     "a link that has work to do rests": (LinkRest, "_has_work", never_work),
     "a target that may have lost anything taken for complete": (RestingLinks, "_lose_target", nothing_done),
     "a deleted topic not reported to the carriers of links": (Losses, "note", nothing_done),
     "a link forgotten that was due again when it ended": (SourceCluster, "_end", only_forgotten),
+    "a carrier ends for buckets that others carry": (resting_links._LinksToTarget, "carried_by", all_ever_carried),
+    "a bucket that no task carries": (sim_pipeline, "spread", last_bucket_left_out),
     "links without a backlog not reported to a new carrier": (LinkCarrier, "due", only_urgent_reported),
 }

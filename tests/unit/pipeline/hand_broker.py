@@ -88,6 +88,7 @@ class HandBroker:
     """Grants lookups, producers and consumers, sends receipts for all entries, and records its input."""
 
     rests_links = False
+    divides_links = False
     """Whether the broker supports links that rest."""
 
     def __init__(self, url: str, max_message_size: int = 5 << 20, *, reports_links: bool = False) -> None:
@@ -248,6 +249,7 @@ class HandBroker:
                 body.life = self.life
                 body.feature_flags.supports_link_watches = self.reports_links
                 body.feature_flags.supports_resting_links = self.rests_links
+                body.feature_flags.supports_link_buckets = self.divides_links
                 self.say(commands.encode(body))
                 if self.hangs_up and self.connection is not None:
                     self.hangs_up = False

@@ -22,6 +22,7 @@ from magnetar.pipeline.driver.executors import (
 from magnetar.pipeline.driver.slots import ANY, Need, SlotWait, SlotWatch, shortage
 from magnetar.pipeline.driver.source import LeaseStreamReader, TargetPartition, rotated
 from magnetar.pipeline.options import ClusterAddress, ReplicationOptions
+from magnetar.pipeline.spreading import Assignment
 
 
 def test_a_missing_module_is_named() -> None:
@@ -135,4 +136,4 @@ def test_each_target_is_first_in_some_lease() -> None:
 def test_a_task_that_waited_beyond_its_lease_ends_at_once() -> None:
     clusters = tuple(ClusterAddress(name, "", "") for name in ("a", "b"))
     options = ReplicationOptions(clusters)
-    assert list(LeaseStreamReader(options).read(TargetPartition("a", 1, options))) == []
+    assert list(LeaseStreamReader(options).read(TargetPartition(Assignment("a", 1), options))) == []

@@ -145,7 +145,7 @@ def test_the_figures_of_a_task_that_reports_no_more_are_removed() -> None:
     assert not statuses.heard(TaskStatus("lga", 8, carrying=False), 2.0), "it carries no links yet"
     assert shown(limits.STATUS_SILENT_SECONDS - 1) == [("jfk", 3.0), ("lga", 1.0)]
     assert shown(limits.STATUS_SILENT_SECONDS) == [("lga", 1.0)]
-    assert statuses.targets == 2, "the links of both were carried"
+    assert statuses.heard_of == 2, "the links of both were carried"
     assert statuses.heard(TaskStatus("jfk", 9, carrying=True, links=2), 20.0)
     assert not statuses.heard(TaskStatus("jfk", 7, carrying=True, links=3), 20.0), "of an earlier lease"
     assert shown(20.0) == [("jfk", 2.0)]
@@ -164,3 +164,17 @@ def test_the_figures_of_a_hand_over_are_those_of_both_tasks() -> None:
     assert (both.links, both.in_flight_bytes, both.parked) == (3, 7, parked)
     now = 11.0 + limits.HAND_OVER_SILENT_SECONDS
     assert statuses.recent(now) == (TaskStatus("jfk", 8, carrying=True, links=2, in_flight_bytes=5),)
+
+
+def test_the_figures_of_a_target_are_those_of_all_its_tasks() -> None:
+    statuses = TaskStatuses()
+    for part in range(2):
+        status = TaskStatus("jfk", 7, carrying=True, links=3, entries=5, in_flight_bytes=10, part=part)
+        statuses.heard(replace(status, parked={f"ewr t{part}": "refused"}), 10.0)
+    assert statuses.heard_of == 2
+    (both,) = statuses.recent(10.0)
+    assert (both.links, both.entries, both.in_flight_bytes) == (6, 10, 20)
+    assert both.parked == {"ewr t0": "refused", "ewr t1": "refused"}
+    statuses.heard(TaskStatus("jfk", 8, carrying=True, links=1, part=0), 10.5)
+    (three,) = statuses.recent(10.5)
+    assert (three.lease, three.links) == (8, 7)

@@ -5,13 +5,17 @@ from __future__ import annotations
 import random
 from typing import TYPE_CHECKING
 
+import pytest
+
 from magnetar.base.errors import ServerError
 from magnetar.base.position import EARLIEST, Position
 from magnetar.pipeline import limits
 from magnetar.pipeline.connections.flow import Budget
 from magnetar.pipeline.options import ClusterAddress
 from magnetar.pipeline.reading.source_cluster import SourceCluster
+from magnetar.pipeline.spreading import ALL_BUCKETS
 from magnetar.wire import commands
+from magnetar.wire.links import link_bucket
 from magnetar.wire.message_id import Link
 from tests.unit.pipeline.hand_broker import HandBroker, HandLoop, RestingBroker
 
@@ -35,6 +39,7 @@ class Reader:
         newer_lease: bool = False,
         carrying: bool = True,
         owner: HandBroker | None = None,
+        buckets: frozenset[int] = ALL_BUCKETS,
     ) -> None:
         self.broker = broker or HandBroker("pulsar://ewr:6650")
         self.broker.namespaces[NAMESPACE] = [ORDERS]
@@ -44,6 +49,7 @@ class Reader:
         self.rng = random.Random(1)
         self.budget = Budget()
         self.target, self.lease, self.pipeline = "jfk", 7, "host:1:a"
+        self.buckets = buckets
         self.target_state = ""
         self.carrying, self.succeeded = carrying, False
         self.carried: list[Carried] = []
@@ -298,3 +304,25 @@ def test_a_source_that_begins_to_support_resting_links_is_not_asked_for_topics_a
     reader.pass_time(5)
     assert broker.asked_for == []
     assert [asked.topic for asked in broker.subscribed] == [ORDERS, ORDERS]
+
+
+def test_a_task_of_some_buckets_carries_their_topics_only() -> None:
+    names = [f"persistent://{NAMESPACE}/t{number}" for number in range(20)]
+    mine = frozenset(range(0, 64, 2))
+    broker = HandBroker("pulsar://ewr:6650")
+    reader = Reader(broker, buckets=mine)
+    broker.namespaces[NAMESPACE] = names
+    reader.pass_time(int(limits.TOPICS_POLL_SECONDS) + 1)
+    asked = {each.topic for each in broker.subscribed} - {ORDERS}
+    assert asked == {name for name in names if link_bucket(name) in mine}
+    assert 0 < len(asked) < len(names)
+
+
+@pytest.mark.parametrize("divides", [False, True])
+def test_an_earlier_source_that_knows_no_buckets_is_asked_for_topics(*, divides: bool) -> None:
+    broker = RestingBroker("pulsar://ewr:6650")
+    broker.divides_links = divides
+    reader = Reader(broker, buckets=frozenset({link_bucket(ORDERS)}))
+    reader.pass_time(5)
+    assert bool(broker.asked_for) is not divides
+    assert [list(command.buckets) for command in broker.carried] == [[link_bucket(ORDERS)]] * divides

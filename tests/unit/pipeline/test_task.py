@@ -12,6 +12,7 @@ from magnetar.pipeline import limits
 from magnetar.pipeline.options import ClusterAddress, ReplicationOptions
 from magnetar.pipeline.reading.reader import LeaseReader, TaskFailedError
 from magnetar.pipeline.rows import Attachment, Carried, Kind, Opening, bodies_in, decode_opening, kind_of
+from magnetar.pipeline.spreading import Assignment
 from magnetar.pipeline.writing.writer import Writer
 from magnetar.wire.message_id import Link
 from tests.kit.child import free_ports
@@ -31,7 +32,7 @@ def reader() -> Iterator[LeaseReader]:
         ClusterAddress(name, f"pulsar://127.0.0.1:{ports.pop()}", f"http://127.0.0.1:{ports.pop()}")
         for name in ("ewr", "jfk")
     )
-    with LeaseReader("jfk", int(time.time() // 60), ReplicationOptions((ewr, jfk))) as made:
+    with LeaseReader(Assignment("jfk", int(time.time() // 60)), ReplicationOptions((ewr, jfk))) as made:
         yield made
 
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from magnetar.base.errors import LinkHeldError, RequestError, ServerError
 from magnetar.broker.replication.reports import REPORT_INTERVAL_S, REPORTED_AT_ONCE, sent
 from magnetar.wire import commands
+from magnetar.wire.links import LINK_BUCKETS
 
 if TYPE_CHECKING:
     from magnetar.base.names import TopicName
@@ -17,11 +18,15 @@ if TYPE_CHECKING:
     from magnetar.wire.proto import pulsar_api_pb2 as pb
 
 
+ALL_BUCKETS = tuple(range(LINK_BUCKETS))
+
+
 class LinkCarrier:
-    """A client that carries the links to one target, and the due links that it does not know yet."""
+    """A client that carries links to one target, and the due ones that it does not know yet."""
 
     def __init__(self, command: pb.CommandCarryLinks) -> None:
-        """Begin without due links."""
+        """Begin without due links; raises RequestError for a bucket that does not exist."""
+        self.buckets = _buckets(command)
         self.target = command.target
         self.lease = command.lease
         self.pipeline = command.pipeline
@@ -99,14 +104,15 @@ class LinkCarriers:
 
     def _carry_on(self, carrier: LinkCarrier, command: pb.CommandCarryLinks) -> None:
         """Take over the state of the target that a further command of a connection reports."""
-        if (command.target, command.lease, command.pipeline) != (carrier.target, carrier.lease, carrier.pipeline):
+        same = (command.target, command.lease, command.pipeline) == (carrier.target, carrier.lease, carrier.pipeline)
+        if not same or _buckets(command) != carrier.buckets:
             message = f"the connection carries the links to {carrier.target} for lease {carrier.lease}"
             raise RequestError(ServerError.NotAllowedError, message)
         if carrier.is_superseded:
             message = f"another task carries the links to {carrier.target}"
             raise LinkHeldError(message, None)
         carrier.target_state = command.target_state
-        self._environment.resting_links.begin(carrier, command.lost)
+        self._environment.resting_links.report(carrier, command.lost)
 
     async def watch_losses(self, client: Client, request_id: int) -> None:
         """Answer WATCH_LOSSES, and report losses until the task is cancelled.
@@ -135,3 +141,11 @@ class LinkCarriers:
         finally:
             self._watching.discard(client)
             losses.end(watch)
+
+
+def _buckets(command: pb.CommandCarryLinks) -> tuple[int, ...]:
+    invalid = next((bucket for bucket in command.buckets if bucket >= LINK_BUCKETS), None)
+    if invalid is not None:
+        message = f"bucket {invalid}: links have {LINK_BUCKETS} buckets"
+        raise RequestError(ServerError.NotAllowedError, message)
+    return tuple(sorted(set(command.buckets))) or ALL_BUCKETS

@@ -36,6 +36,7 @@ _FEATURES_FOR_MAGNETAR = pb.FeatureFlags(
     supports_get_partitioned_metadata_without_auto_creation=True,
     supports_link_watches=True,
     supports_resting_links=True,
+    supports_link_buckets=True,
 )
 """Features for clients of Magnetar. Other clients get what Apache Pulsar sends."""
 

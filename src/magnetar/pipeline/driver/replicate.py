@@ -16,10 +16,11 @@ from magnetar.base.real import SystemClock
 from magnetar.pipeline import limits
 from magnetar.pipeline.addresses import AddressWatch
 from magnetar.pipeline.connections.flow import Backoff
+from magnetar.pipeline.driver.division import Division, write_division
 from magnetar.pipeline.driver.progress import LinkProgress, ProgressWatch
 from magnetar.pipeline.driver.session import build_session, check_cluster, start_query, status_receiver
 from magnetar.pipeline.driver.settings import IN_THIS_PROCESS, SparkSettings
-from magnetar.pipeline.driver.slots import Need, SlotWatch, slots_of
+from magnetar.pipeline.driver.slots import Need, SlotWatch, parallelism_of, slots_of
 from magnetar.pipeline.driver.tasks import TaskStatuses
 from magnetar.pipeline.leases import TURNS, Schedule
 from magnetar.pipeline.options import ClusterAddress, ReplicationOptions
@@ -36,6 +37,9 @@ if TYPE_CHECKING:
 
     from magnetar.pipeline.status import StatusReceiver, TaskStatus
 
+DIVISION_FILE = "division.json"
+"""Name of the file in the work directory that states how to divide the links."""
+
 RESTART = Backoff(limits.RESTART_INITIAL_SECONDS, limits.RESTART_MAX_SECONDS)
 """The delay before an ended query is restarted."""
 
@@ -47,6 +51,9 @@ class Settings:
     clusters: tuple[ClusterAddress, ...]
     lease_seconds: float = limits.LEASE_SECONDS
     spark: SparkSettings = IN_THIS_PROCESS
+    parallelism: int | None = None
+    """Number of tasks among which the links to a target are divided; None: 1, or on a cluster as many as half of the
+    slots have room for, at most PARALLELISM_MAX."""
     namespaces: tuple[str, ...] = ()
     """Namespaces to read from foreign clusters, besides those in the policies of Magnetar clusters."""
 
@@ -183,17 +190,21 @@ class Replication:
         self._tasks = TaskStatuses()
         self._rivals: set[tuple[str, str]] = set()
         self._ready = False
-        self._need = Need.of_links(len(settings.clusters))
+        self._parallelism = settings.parallelism or 1
+        self._need = Need.of_links(len(settings.clusters) * self._parallelism)
         self._slots = SlotWatch(self._need)
+        self._division_file: Path
 
     def run(self, stop: threading.Event) -> None:
         """Replicate until ``stop`` is set. Removes its files, and those of drivers that were killed."""
         with WorkDirectory(self._settings.spark.work_dir) as directory:
-            session = build_session(self._settings.spark, len(self._settings.clusters), directory.path)
+            self._division_file = directory.path / DIVISION_FILE
+            session = build_session(self._settings.spark, self._tasks_of_a_lease, directory.path)
             self._tell(SparkStarted())
             try:
                 for text in check_cluster(session, self._settings.spark, self._need, stop):
                     self._tell(Warned(text))
+                self._divide(slots_of(session))
                 self._supervise(session, directory.path, stop)
             finally:
                 session.stop()
@@ -204,6 +215,8 @@ class Replication:
             clusters=self._settings.clusters,
             namespaces=self._settings.namespaces,
             lease_seconds=self._settings.lease_seconds,
+            parallelism=self._parallelism,
+            division_path=str(self._division_file),
             status_host=host,
             status_port=receiver.port,
             pipeline=f"{socket.gethostname()}:{os.getpid()}:{self._rng.randrange(1 << 32):08x}",
@@ -240,7 +253,11 @@ class Replication:
     @property
     def _carries_all(self) -> bool:
         """Whether the links of every target have been carried."""
-        return self._tasks.targets == len(self._settings.clusters)
+        return self._tasks.heard_of >= self._tasks_of_a_lease
+
+    @property
+    def _tasks_of_a_lease(self) -> int:
+        return len(self._settings.clusters) * self._parallelism
 
     def _follow(self, addresses: AddressWatch, turns: list[Turn]) -> None:
         """Restart the queries if a cluster's address changed."""
@@ -260,9 +277,18 @@ class Replication:
             self._tell(Ready())
 
     def _watch_slots(self, session: SparkSession, now: float) -> None:
-        shortage = self._slots.note(slots_of(session), now) if self._slots.is_due(now) else None
+        if not self._slots.is_due(now):
+            return
+        slots = slots_of(session)
+        self._divide(slots)
+        shortage = self._slots.note(slots, now)
         if shortage is not None:
             self._tell(Warned(shortage))
+
+    def _divide(self, slots: int) -> None:
+        """Let the next lease have as many tasks as there is room for, unless their number is given."""
+        if self._settings.parallelism is None and not self._settings.spark.is_local:
+            self._parallelism = parallelism_of(slots, len(self._settings.clusters))
 
     def _tell_rivals(self, status: TaskStatus) -> None:
         for rival in status.rivals:
@@ -271,6 +297,7 @@ class Replication:
                 self._tell(Rival(status.target, rival))
 
     def _progressed(self, links: list[LinkProgress]) -> None:
+        write_division(self._division_file, Division(self._parallelism, self._tasks.traffic.by_target()))
         self._tell(Progress(tuple(links), self._tasks.recent(time.monotonic())))
 
 
@@ -278,6 +305,9 @@ def event_json(event: Event) -> dict[str, Any]:
     """Return an event as JSON data."""
     return {"event": _NAMES[type(event)], **_details(event)}
 
+
+_INTERNAL = ("part", "traffic")
+"""Fields of a status for the driver only."""
 
 _NAMES = {
     SparkStarted: "spark_started",
@@ -307,4 +337,4 @@ def _details(event: Event) -> dict[str, Any]:
 
 
 def _fields(value: LinkProgress | TaskStatus) -> dict[str, Any]:
-    return {name: getattr(value, name) for name in value.__slots__}
+    return {name: getattr(value, name) for name in value.__slots__ if name not in _INTERNAL}

@@ -61,14 +61,14 @@ SETTINGS = CommandSettings(_REQUIRED, _PREFERRED)
 """Settings for fast transitions between leases; the architecture page has the measurements."""
 
 
-def local_master(targets: int) -> str:
-    """Return a local master with room for the tasks of both queries, which overlap at the end of a lease."""
-    return f"local[{TURNS * targets + 1},{TASK_ATTEMPTS}]"
+def local_master(tasks: int) -> str:
+    """Return a local master with room for ``tasks`` of both queries, which overlap at the end of a lease."""
+    return f"local[{TURNS * tasks + 1},{TASK_ATTEMPTS}]"
 
 
-def build_session(options: SparkSettings, targets: int, work_dir: Path) -> SparkSession:
-    """Start Spark for links to so many ``targets``; raises as ``start_spark``."""
-    master = options.master or local_master(targets)
+def build_session(options: SparkSettings, tasks: int, work_dir: Path) -> SparkSession:
+    """Start Spark for links with so many ``tasks`` in each lease; raises as ``start_spark``."""
+    master = options.master or local_master(tasks)
     return start_spark("replicate", replace(options, master=master), work_dir, _settings(options))
 
 

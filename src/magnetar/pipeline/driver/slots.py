@@ -33,6 +33,14 @@ class Need:
         return cls(all=TURNS * tasks, some=tasks)
 
 
+def parallelism_of(slots: int, targets: int) -> int:
+    """Return the number of tasks for the links to each target that have room in half of ``slots``, those of two leases.
+
+    So all tasks have room after the loss of one of two machines.
+    """
+    return max(1, min(limits.PARALLELISM_MAX, slots // (2 * TURNS * targets)))
+
+
 ANY = Need(all=sys.maxsize, some=1)
 """The need of a batch job, which uses all slots, and whose tasks run one after the other if necessary."""
 

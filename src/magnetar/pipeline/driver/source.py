@@ -1,4 +1,4 @@
-"""The Python data source ``magnetar``: a micro-batch is a lease, a partition is a target cluster."""
+"""The Python data source of the links: a micro-batch is a lease, a partition carries links to one target."""
 
 from __future__ import annotations
 
@@ -9,9 +9,11 @@ from typing import TYPE_CHECKING, Any
 from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPartition
 
 from magnetar.pipeline import limits
+from magnetar.pipeline.driver.division import read_division
 from magnetar.pipeline.leases import Schedule
 from magnetar.pipeline.options import ReplicationOptions
 from magnetar.pipeline.rows import SCHEMA_DDL
+from magnetar.pipeline.spreading import NO_TRAFFIC, Assignment, spread
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -22,10 +24,9 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class TargetPartition(InputPartition):
-    """The part of a lease for one target cluster."""
+    """A task of a lease: it carries some of the links to one target cluster."""
 
-    target: str
-    lease: int
+    assignment: Assignment
     options: ReplicationOptions
 
 
@@ -59,20 +60,25 @@ class LeaseStreamReader(DataSourceStreamReader):
         return start
 
     def partitions(self, start: dict[str, int], end: dict[str, int]) -> list[InputPartition]:  # noqa: ARG002 - Spark's
-        """Return one partition per target for the newest lease, and none for Spark's initial offset."""
+        """Return the partitions of each target for the newest lease, and none for Spark's initial offset."""
         if end == self.initialOffset():
             return []
-        names = [cluster.name for cluster in self._options.clusters]
-        return [TargetPartition(name, end["lease"], self._options) for name in rotated(names, end["lease"])]
+        options, lease = self._options, end["lease"]
+        division = read_division(options.division_path, options.parallelism)
+        return [
+            TargetPartition(Assignment(name, lease, part, buckets), options)
+            for name in rotated([cluster.name for cluster in options.clusters], lease)
+            for part, buckets in enumerate(spread(division.traffic.get(name, NO_TRAFFIC), division.parallelism))
+        ]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Read the sources of the partition's target for the duration of its lease; nothing if that is over."""
         from magnetar.pipeline.reading.reader import LeaseReader  # noqa: PLC0415 - only tasks need it, and it is large
 
         assert isinstance(partition, TargetPartition)
-        if time.time() >= self._schedule.hard_end(partition.lease):
+        if time.time() >= self._schedule.hard_end(partition.assignment.lease):
             return  # The task waited for a slot. The next one must not wait until this one has connected.
-        with LeaseReader(partition.target, partition.lease, partition.options) as reader:
+        with LeaseReader(partition.assignment, partition.options) as reader:
             yield from reader.rows()
 
 

@@ -8,6 +8,7 @@ from magnetar.base.errors import LinkHeldError, MagnetarError
 from magnetar.base.tasks import start_task
 from magnetar.client.link_reports import carry_links
 from magnetar.pipeline.reading.source_link import PARKING
+from magnetar.pipeline.spreading import ALL_BUCKETS
 from magnetar.wire.proto import pulsar_api_pb2 as pb
 
 if TYPE_CHECKING:
@@ -38,9 +39,16 @@ class DueLinks:
 
     @property
     def are_reported(self) -> bool:
-        """Whether the source is connected and reports the links that need a holder."""
+        """Whether the source is connected and reports the links of the task that need a holder."""
         service = self._client.service
-        return service is not None and service.peer_features.supports_resting_links
+        if service is None:
+            return False
+        features = service.peer_features
+        return features.supports_link_buckets or (features.supports_resting_links and self._carries_all)
+
+    @property
+    def _carries_all(self) -> bool:
+        return self._task.buckets == ALL_BUCKETS
 
     def carry(self, lost: Collection[str] = ()) -> None:
         """Report to the source that the task carries the links, and the present state of the target.
@@ -53,7 +61,12 @@ class DueLinks:
             return
         task, self._has_begun = self._task, True
         command = pb.CommandCarryLinks(
-            target=task.target, lease=task.lease, pipeline=task.pipeline, target_state=task.target_state, lost=lost
+            target=task.target,
+            lease=task.lease,
+            pipeline=task.pipeline,
+            target_state=task.target_state,
+            lost=lost,
+            buckets=() if self._carries_all else sorted(task.buckets),
         )
         request = start_task(task.loop, self._carry(service, command), f"links to {task.target}")
         self._requests.add(request)

@@ -12,6 +12,7 @@ import itertools
 import os
 import random
 import time
+from collections import defaultdict
 from typing import TYPE_CHECKING, Any, Self
 
 from magnetar.base.errors import MagnetarError
@@ -26,6 +27,7 @@ from magnetar.pipeline.reading.outflow import Outflow
 from magnetar.pipeline.reading.source_cluster import SourceCluster
 from magnetar.pipeline.rows import Carried, Opening, encode_chunks, encode_opening, row
 from magnetar.pipeline.status import StatusSender, TaskStatus
+from magnetar.wire.links import LINK_BUCKETS, link_bucket
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -34,6 +36,7 @@ if TYPE_CHECKING:
 
     from magnetar.base.names import NamespaceName
     from magnetar.pipeline.options import ReplicationOptions
+    from magnetar.pipeline.spreading import Assignment
 
 STATUS_SECONDS = 1.0
 """Seconds between two status messages."""
@@ -46,11 +49,13 @@ class TaskFailedError(MagnetarError):
 class LeaseReader:
     """The reader of one task, and the shared state of its sources (`magnetar.pipeline.reading.task.Task`)."""
 
-    def __init__(self, target: str, lease: int, options: ReplicationOptions) -> None:
-        """Create a reader for ``target``; `rows` runs it."""
-        self.target = target
-        self.lease = lease
+    def __init__(self, assignment: Assignment, options: ReplicationOptions) -> None:
+        """Create a reader for the links of ``assignment``; `rows` runs it."""
+        self.target = target = assignment.target
+        self.lease = assignment.lease
+        self.buckets = assignment.buckets
         self.pipeline = options.pipeline
+        self._part = assignment.part
         self._runner = asyncio.Runner(loop_factory=asyncio.SelectorEventLoop)
         self.loop = self._runner.get_loop()
         self.loop.set_exception_handler(self._note_failure)
@@ -63,6 +68,10 @@ class LeaseReader:
         self._numbers = itertools.count(1)
         self._outflow = Outflow()
         self._entries = 0
+        self._read_bytes: defaultdict[str, int] = defaultdict(int)
+        """Bytes of the entries by topic, since the last status."""
+        self._traffic = [0] * LINK_BUCKETS
+        """Bytes of the entries by bucket, until the last status."""
         self._writer_ready = False
         self._target_down = "not connected yet"
         self.target_state = ""
@@ -116,7 +125,9 @@ class LeaseReader:
     def carry(self, carried: Carried) -> None:
         """Queue an entry for the writer."""
         self._outflow.put(carried)
-        self._arrived_bytes += len(carried.entry)
+        size = len(carried.entry)
+        self._arrived_bytes += size
+        self._read_bytes[carried.attachment.topic] += size
         self._wake()
 
     def forget(self, number: int) -> None:
@@ -286,10 +297,15 @@ class LeaseReader:
         parked = {
             f"{name} {topic}": why for name, source in self._sources.items() for topic, why in source.parked.items()
         }
+        for topic, size in self._read_bytes.items():
+            self._traffic[link_bucket(topic)] += size
+        self._read_bytes.clear()
         self._status.send(
             TaskStatus(
                 target=self.target,
                 lease=self.lease,
+                part=self._part,
+                traffic=self._traffic,
                 carrying=self._begun,
                 down=down,
                 links=sum(source.live_links for source in self._sources.values()),

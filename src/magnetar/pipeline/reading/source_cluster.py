@@ -15,6 +15,7 @@ from magnetar.pipeline.reading.source_link import Acknowledge, Close, Effect, Fl
 from magnetar.pipeline.reading.subscribing import seek_command, subscribe_command
 from magnetar.pipeline.rows import Carried
 from magnetar.wire import commands
+from magnetar.wire.links import link_bucket
 from magnetar.wire.message_id import Link, link_of, message_id, position_of
 
 if TYPE_CHECKING:
@@ -344,7 +345,8 @@ class SourceCluster:
             self._forget(topic)
 
     def _named(self, namespace: str, topics: frozenset[str]) -> None:
-        """Handle the list of topics of a namespace."""
+        """Handle the list of topics of a namespace; those in other buckets are the business of other tasks."""
+        topics = frozenset(topic for topic in topics if link_bucket(topic) in self._task.buckets)
         if self._is_foreign:
             topics = frozenset(topic for topic in topics if not foreign.is_system_topic(topic))
         for topic in [

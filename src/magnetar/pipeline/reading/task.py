@@ -21,6 +21,8 @@ class Task(Protocol):
     target: str
     lease: int
     pipeline: str
+    buckets: frozenset[int]
+    """The buckets of the links to the target that the task carries (`magnetar.wire.links.link_bucket`)."""
     target_state: str
     """The state of the target according to its newest report of losses; empty without one."""
 

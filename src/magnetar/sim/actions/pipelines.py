@@ -31,16 +31,14 @@ class Pipelines(ActionGroup):
         pipeline = self.chance.choice(self.simulation.pipelines)
         self.simulation.note(pipeline.target, "the pipeline's next lease begins")
         pipeline.hand_over()
-        if len(pipeline.tasks) > 2:
+        if len(pipeline.leases) > 2:
             pipeline.end_oldest()
         return True
 
     def _kill(self) -> bool:
         pipeline = self.chance.choice(self.simulation.pipelines)
         self.simulation.note(pipeline.target, "the pipeline's task is killed, and retried")
-        while pipeline.tasks:
-            pipeline.end_oldest()
-        pipeline.hand_over(again=True)
+        pipeline.retry()
         return True
 
     def _stall(self) -> bool:

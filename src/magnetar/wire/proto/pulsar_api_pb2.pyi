@@ -593,6 +593,7 @@ class FeatureFlags(_message.Message):
     SUPPORTS_TC_METADATA_DISCOVERY_FIELD_NUMBER: _builtins.int
     SUPPORTS_LINK_WATCHES_FIELD_NUMBER: _builtins.int
     SUPPORTS_RESTING_LINKS_FIELD_NUMBER: _builtins.int
+    SUPPORTS_LINK_BUCKETS_FIELD_NUMBER: _builtins.int
     supports_auth_refresh: _builtins.bool
     supports_broker_entry_metadata: _builtins.bool
     supports_partial_producer: _builtins.bool
@@ -606,6 +607,8 @@ class FeatureFlags(_message.Message):
     """The broker reports which namespaces it replicates (WATCH_LINKS)."""
     supports_resting_links: _builtins.bool
     """The broker supports CARRY_LINKS and WATCH_LOSSES."""
+    supports_link_buckets: _builtins.bool
+    """The broker supports the buckets in CARRY_LINKS."""
     def __init__(
         self,
         *,
@@ -620,10 +623,11 @@ class FeatureFlags(_message.Message):
         supports_tc_metadata_discovery: _builtins.bool | None = ...,
         supports_link_watches: _builtins.bool | None = ...,
         supports_resting_links: _builtins.bool | None = ...,
+        supports_link_buckets: _builtins.bool | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["supports_auth_refresh", b"supports_auth_refresh", "supports_broker_entry_metadata", b"supports_broker_entry_metadata", "supports_get_partitioned_metadata_without_auto_creation", b"supports_get_partitioned_metadata_without_auto_creation", "supports_link_watches", b"supports_link_watches", "supports_partial_producer", b"supports_partial_producer", "supports_repl_dedup_by_lid_and_eid", b"supports_repl_dedup_by_lid_and_eid", "supports_resting_links", b"supports_resting_links", "supports_scalable_topics", b"supports_scalable_topics", "supports_tc_metadata_discovery", b"supports_tc_metadata_discovery", "supports_topic_watcher_reconcile", b"supports_topic_watcher_reconcile", "supports_topic_watchers", b"supports_topic_watchers"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["supports_auth_refresh", b"supports_auth_refresh", "supports_broker_entry_metadata", b"supports_broker_entry_metadata", "supports_get_partitioned_metadata_without_auto_creation", b"supports_get_partitioned_metadata_without_auto_creation", "supports_link_buckets", b"supports_link_buckets", "supports_link_watches", b"supports_link_watches", "supports_partial_producer", b"supports_partial_producer", "supports_repl_dedup_by_lid_and_eid", b"supports_repl_dedup_by_lid_and_eid", "supports_resting_links", b"supports_resting_links", "supports_scalable_topics", b"supports_scalable_topics", "supports_tc_metadata_discovery", b"supports_tc_metadata_discovery", "supports_topic_watcher_reconcile", b"supports_topic_watcher_reconcile", "supports_topic_watchers", b"supports_topic_watchers"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["supports_auth_refresh", b"supports_auth_refresh", "supports_broker_entry_metadata", b"supports_broker_entry_metadata", "supports_get_partitioned_metadata_without_auto_creation", b"supports_get_partitioned_metadata_without_auto_creation", "supports_link_watches", b"supports_link_watches", "supports_partial_producer", b"supports_partial_producer", "supports_repl_dedup_by_lid_and_eid", b"supports_repl_dedup_by_lid_and_eid", "supports_resting_links", b"supports_resting_links", "supports_scalable_topics", b"supports_scalable_topics", "supports_tc_metadata_discovery", b"supports_tc_metadata_discovery", "supports_topic_watcher_reconcile", b"supports_topic_watcher_reconcile", "supports_topic_watchers", b"supports_topic_watchers"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["supports_auth_refresh", b"supports_auth_refresh", "supports_broker_entry_metadata", b"supports_broker_entry_metadata", "supports_get_partitioned_metadata_without_auto_creation", b"supports_get_partitioned_metadata_without_auto_creation", "supports_link_buckets", b"supports_link_buckets", "supports_link_watches", b"supports_link_watches", "supports_partial_producer", b"supports_partial_producer", "supports_repl_dedup_by_lid_and_eid", b"supports_repl_dedup_by_lid_and_eid", "supports_resting_links", b"supports_resting_links", "supports_scalable_topics", b"supports_scalable_topics", "supports_tc_metadata_discovery", b"supports_tc_metadata_discovery", "supports_topic_watcher_reconcile", b"supports_topic_watcher_reconcile", "supports_topic_watchers", b"supports_topic_watchers"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -2171,7 +2175,7 @@ Global___CommandLinksChanged: _TypeAlias = CommandLinksChanged  # noqa: Y015
 
 @_typing.final
 class CommandCarryLinks(_message.Message):
-    """The client carries all links to a target for a lease. A later command of the connection replaces the earlier one."""
+    """The client carries links to a target for a lease. A later command of the connection replaces the earlier one."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -2181,6 +2185,7 @@ class CommandCarryLinks(_message.Message):
     PIPELINE_FIELD_NUMBER: _builtins.int
     TARGET_STATE_FIELD_NUMBER: _builtins.int
     LOST_FIELD_NUMBER: _builtins.int
+    BUCKETS_FIELD_NUMBER: _builtins.int
     request_id: _builtins.int
     target: _builtins.str
     lease: _builtins.int
@@ -2194,6 +2199,10 @@ class CommandCarryLinks(_message.Message):
     def lost(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
         """The topics that the target has lost between the state that the client named before and this one."""
 
+    @_builtins.property
+    def buckets(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]:
+        """The buckets of the carried links; empty: all."""
+
     def __init__(
         self,
         *,
@@ -2203,10 +2212,11 @@ class CommandCarryLinks(_message.Message):
         pipeline: _builtins.str | None = ...,
         target_state: _builtins.str | None = ...,
         lost: _abc.Iterable[_builtins.str] | None = ...,
+        buckets: _abc.Iterable[_builtins.int] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["lease", b"lease", "pipeline", b"pipeline", "request_id", b"request_id", "target", b"target", "target_state", b"target_state"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["lease", b"lease", "lost", b"lost", "pipeline", b"pipeline", "request_id", b"request_id", "target", b"target", "target_state", b"target_state"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["buckets", b"buckets", "lease", b"lease", "lost", b"lost", "pipeline", b"pipeline", "request_id", b"request_id", "target", b"target", "target_state", b"target_state"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from itertools import chain
+from typing import TYPE_CHECKING
 
 from magnetar.admin.topic_service import StatsOptions
 from magnetar.base.errors import ServerError
@@ -18,7 +19,11 @@ from magnetar.sim.pipe import Pipe, read_all
 from magnetar.sim.virtual.loop import HandLoop
 from magnetar.wire import commands
 from magnetar.wire.entries.markers import SNAPSHOT_REQUEST, build_marker, snapshot_request
+from magnetar.wire.links import LINK_BUCKETS, link_bucket
 from magnetar.wire.proto import pulsar_api_pb2 as pb
+
+if TYPE_CHECKING:
+    from collections.abc import Collection
 
 NAME = str(TOPIC)
 
@@ -37,15 +42,25 @@ class RestingScenario:
         self.pipe = Pipe(self.source, self.target)
         self.carrier = self.carries()
 
-    def carries(self, lease: int = 1, pipeline: str = "a", state: str = "run:0") -> Client:
+    def carries(
+        self, lease: int = 1, pipeline: str = "a", state: str = "run:0", buckets: Collection[int] = ()
+    ) -> Client:
         """Let a task carry the links; return its connection."""
         carrier = self.source.client()
-        self.report(carrier, lease, pipeline, state)
+        self.report(carrier, lease, pipeline, state, buckets=buckets)
         return carrier
 
-    def report(self, carrier: Client, lease: int, pipeline: str, state: str, *lost: str) -> None:
+    def report(
+        self, carrier: Client, lease: int, pipeline: str, state: str, *lost: str, buckets: Collection[int] = ()
+    ) -> None:
         command = pb.CommandCarryLinks(
-            request_id=carrier.request_id(), target="jfk", lease=lease, pipeline=pipeline, target_state=state, lost=lost
+            request_id=carrier.request_id(),
+            target="jfk",
+            lease=lease,
+            pipeline=pipeline,
+            target_state=state,
+            lost=lost,
+            buckets=buckets,
         )
         carrier.say(commands.encode(command))
         self.source.settle()
@@ -344,3 +359,70 @@ def test_a_connection_watches_losses_once() -> None:
     client = watching(cluster)
     client.say(commands.watch_losses(request_id=8))
     assert [error.error for error in client.take("ERROR")] == [ServerError.NotAllowedError]
+
+
+OWN = [link_bucket(NAME)]
+"""The bucket of the topic."""
+
+OTHERS = [bucket for bucket in range(LINK_BUCKETS) if bucket not in OWN]
+
+
+def test_a_due_link_is_reported_to_the_carrier_of_its_bucket() -> None:
+    scenario = rested()
+    others, own = scenario.carries(lease=2, buckets=OTHERS), scenario.carries(lease=2, buckets=OWN)
+    assert [report.superseded for report in scenario.carrier.take("LINKS_DUE")] == [True]
+    assert scenario.is_resting, "the state of the target is the same"
+    scenario.publisher.send("b", first=1)
+    assert (scenario.due(others), scenario.due(own), scenario.due()) == ([], [NAME], [])
+    assert scenario.stats()[1] == "a"
+
+
+def test_a_carrier_is_superseded_when_it_has_lost_all_its_buckets() -> None:
+    scenario = rested()
+    scenario.carries(lease=2, buckets=OTHERS)
+    assert scenario.carrier.take("LINKS_DUE") == []
+    scenario.publisher.send("b", first=1)
+    assert scenario.due() == [NAME], "it still has this bucket"
+    scenario.carries(lease=2, buckets=OWN)
+    assert [report.superseded for report in scenario.carrier.take("LINKS_DUE")] == [True]
+
+
+def test_the_end_of_a_carrier_concerns_its_buckets_only() -> None:
+    scenario = rested()
+    others, own = scenario.carries(lease=2, buckets=OTHERS), scenario.carries(lease=2, buckets=OWN)
+    others.leave()
+    scenario.source.settle()
+    assert scenario.stats() == (True, "a", 0)
+    own.leave()
+    scenario.source.settle()
+    assert scenario.stats() == (False, None, None)
+
+
+def test_a_carrier_reports_the_target_for_the_buckets_that_it_has_kept() -> None:
+    scenario = rested()
+    scenario.carries(lease=2, buckets=OWN)
+    scenario.report(scenario.carrier, 1, "a", "run:9")
+    assert scenario.stats() == (True, "a", 0), "the state is that of the new carrier"
+    scenario.report(scenario.carrier, 1, "a", "")
+    assert scenario.is_resting
+
+
+def test_topics_that_the_target_lost_count_if_the_carrier_of_the_bucket_reports_them() -> None:
+    scenario = rested()
+    others, own = scenario.carries(lease=2, buckets=OTHERS), scenario.carries(lease=2, buckets=OWN)
+    scenario.report(others, 2, "a", "run:1", NAME, buckets=OTHERS)
+    assert scenario.is_resting
+    scenario.report(own, 2, "a", "run:1", NAME, buckets=OWN)
+    assert not scenario.is_resting
+    assert scenario.due(own) == [NAME]
+    assert scenario.stats() == (False, None, None)
+
+
+def test_other_buckets_on_the_same_connection_and_unknown_ones_are_refused() -> None:
+    scenario = RestingScenario()
+    scenario.report(scenario.carrier, 1, "a", "run:0", buckets=OWN)
+    carrier = scenario.carries(lease=2, buckets=[LINK_BUCKETS])
+    for client in (scenario.carrier, carrier):
+        (refusal,) = client.take("ERROR")
+        assert refusal.error == ServerError.NotAllowedError
+    assert refusal.message == f"bucket {LINK_BUCKETS}: links have {LINK_BUCKETS} buckets"

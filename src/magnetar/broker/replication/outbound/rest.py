@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Protocol
 
+from magnetar.wire.links import link_bucket
+
 if TYPE_CHECKING:
     from magnetar.base.names import TopicName
     from magnetar.base.position import Position
@@ -101,6 +103,8 @@ class LinkRest:
         """Create it for a link without a holder, which is due."""
         self._link = link
         self._links = link.topic.environment.resting_links
+        self.bucket = link_bucket(str(link.topic.name))
+        """The bucket of the link."""
         self.is_active = False
         """Whether the link rests."""
         self.is_left = False
@@ -128,7 +132,7 @@ class LinkRest:
     @property
     def pipeline(self) -> str | None:
         """Identity of the pipeline that would give the link a holder; None without one."""
-        return self._links.pipeline_of(self.target)
+        return self._links.pipeline_of(self)
 
     def check(self, idle_s: float) -> None:
         """Let the link rest if there has been nothing to carry for ``idle_s`` seconds.
