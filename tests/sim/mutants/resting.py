@@ -49,9 +49,10 @@ def all_ever_carried(_: Any) -> Any:
     return lambda _self, carrier: list(carrier.buckets)
 
 
-def last_bucket_left_out(original: Any) -> Any:
+def some_buckets_left_out(original: Any) -> Any:
     def mutant(traffic: Sequence[int], parts: int) -> list[frozenset[int]]:
-        return [buckets - {max(buckets)} if parts > 1 else buckets for buckets in original(traffic, parts)]
+        divided: list[frozenset[int]] = original(traffic, parts)
+        return [frozenset(sorted(buckets)[parts - 1 :: parts]) for buckets in divided]
 
     return mutant
 
@@ -63,6 +64,6 @@ MUTANTS: dict[str, Mutant] = {
     "a deleted topic not reported to the carriers of links": (Losses, "note", nothing_done),
     "a link forgotten that was due again when it ended": (SourceCluster, "_end", only_forgotten),
     "a carrier ends for buckets that others carry": (resting_links._LinksToTarget, "carried_by", all_ever_carried),
-    "a bucket that no task carries": (sim_pipeline, "spread", last_bucket_left_out),
+    "buckets that no task carries": (sim_pipeline, "spread", some_buckets_left_out),
     "links without a backlog not reported to a new carrier": (LinkCarrier, "due", only_urgent_reported),
 }

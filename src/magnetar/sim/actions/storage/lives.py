@@ -19,8 +19,8 @@ if TYPE_CHECKING:
 REPLACED_S = (0.02, 1.0)
 """Virtual seconds between the last messages published on a disk and its replacement."""
 
-LOST_LAST = 0.5
-"""Share of the runs with deleted topics, or replaced disks, in which one is lost after all traffic has ended."""
+REPLACED_LAST = 0.5
+"""Share of the runs with replaced disks in which one is replaced after all traffic has ended."""
 
 APART_S = (0.0, 3.0)
 """Virtual seconds between two deletions of a topic that is deleted in all clusters."""
@@ -41,10 +41,11 @@ class Topics(ActionGroup):
         )
 
     def heal(self) -> None:
-        """Delete a topic in one cluster in some runs at the very end, after which nothing is published."""
+        """Delete each topic in some clusters, not in all, at the very end, after which nothing is published."""
         running = self.simulation.running()
-        if running and self.chance.random() < LOST_LAST:
-            self._start_deletion(self.chance.choice(running), self.chance.choice(self.simulation.scenario.plans))
+        for plan in self.simulation.scenario.plans if running else ():
+            for site in self.chance.sample(running, self.chance.randint(1, max(1, len(running) - 1))):
+                self._start_deletion(site, plan)
 
     def _delete_in_one(self) -> bool:
         running = self.simulation.running()
@@ -93,7 +94,7 @@ class DisksReplaced(ActionGroup):
     def heal(self) -> None:
         """Replace a disk in some runs at the very end, after which nothing is published."""
         running = self.simulation.running()
-        if running and self.chance.random() < LOST_LAST:
+        if running and self.chance.random() < REPLACED_LAST:
             self._put_empty_disk_into(self.chance.choice(running))
 
     def _replace(self) -> bool:
