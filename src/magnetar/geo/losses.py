@@ -30,7 +30,8 @@ class Losses:
         """Begin without losses; ``run`` identifies the run of the broker."""
         self._run = run
         self._count = 0
-        self._watches: set[LossWatch] = set()
+        self._watches: dict[LossWatch, None] = {}
+        """In the order of their begin, so that a simulated world is the same in each run."""
 
     @property
     def state(self) -> str:
@@ -46,12 +47,12 @@ class Losses:
     def watch(self, on_lost: Callable[[], None]) -> LossWatch:
         """Return a watch that begins now; it calls ``on_lost`` after a loss."""
         watch = LossWatch(self, on_lost)
-        self._watches.add(watch)
+        self._watches[watch] = None
         return watch
 
     def end(self, watch: LossWatch) -> None:
         """End a watch."""
-        self._watches.discard(watch)
+        self._watches.pop(watch, None)
 
 
 class LossWatch:
