@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import itertools
 from typing import TYPE_CHECKING
 
-from magnetar.pipeline.connections.flow import Budget
-from magnetar.pipeline.connections.reports import Receipts, Refused, Report, TargetDown, TargetLost, TargetUp
+from magnetar.pipeline.connections.reports import Receipts, Report
 from magnetar.pipeline.options import ClusterAddress
-from magnetar.pipeline.reading.outflow import Outflow
-from magnetar.pipeline.reading.source_cluster import SourceCluster
+from magnetar.pipeline.reading.carrying import CarryingTask
 from magnetar.pipeline.rows import Opening
 from magnetar.pipeline.spreading import Assignment, spread
 from magnetar.pipeline.writing.target import Target
@@ -18,7 +15,6 @@ from magnetar.sim.virtual.scheduler import MachineLoop
 from magnetar.wire.links import LINK_BUCKETS
 
 if TYPE_CHECKING:
-    import asyncio
     from collections.abc import Sequence
     from random import Random
 
@@ -36,70 +32,44 @@ TRAFFIC_MAX = 1000
 """Exclusive bound of the traffic of a bucket."""
 
 
-class PipelineTask:
+class PipelineTask(CarryingTask):
     """One task of the pipeline with its reader and its writer; see LeaseReader and Writer."""
 
     def __init__(self, machine: MachineLoop, assignment: Assignment, sources: Sequence[str], rng: Random) -> None:
         """Connect for the links of ``assignment``; ``begin`` attaches to them."""
-        target, lease = assignment.target, assignment.lease
-        self.loop: asyncio.AbstractEventLoop = machine
+        addresses = list(map(_address, sources))
+        super().__init__(machine, assignment, "", addresses, rng)
         self.machine = machine
-        self.rng = rng
-        self.budget = Budget()
-        self.target = target
-        self.lease = lease
-        self.assignment = assignment
-        self.buckets = assignment.buckets
-        self.pipeline = ""
-        self.target_state = ""
-        self.succeeded = False
         self.stalled_until = 0.0
         """The loop time until which the task does not write, as on a machine that hangs."""
         self.is_losing = False
         """Whether the task loses the first of the next entries. The target must refuse all later ones."""
-        self._begun = False
-        self._target_up = False
-        self._numbers = itertools.count(1)
-        self._outflow = Outflow()
+        self._has_succeeded = False
         self._is_handing_over = False
         """Whether a timer for passing on entries is set."""
-        self._source_clusters = [SourceCluster(self, _address(source)) for source in sources]
-        urls = {source: _address(source).broker_url for source in sources}
-        opening = Opening(target, lease, "", _address(target).broker_url, urls)
-        self._target = Target(self.loop, opening, self._tell, rng)
+        urls = {address.name: address.broker_url for address in addresses}
+        opening = Opening(self.target, self.lease, "", _address(self.target).broker_url, urls)
+        self._writer = Target(self.loop, opening, self._tell, rng)
         self._told_at = 0.0
-        self._target.start()
-        for source in self._source_clusters:
+        self._writer.start()
+        for source in self._sources.values():
             source.start()
 
     @property
-    def carrying(self) -> bool:
+    def succeeded(self) -> bool:
         """See Task."""
-        return self._begun and self._target_up
-
-    def begin(self) -> None:
-        """Begin the lease: attach to the links."""
-        self._begun = True
-        self._attach()
+        return self._has_succeeded
 
     def end_slot(self) -> None:
         """End the lease: release the links to the next task."""
-        self.succeeded = True
-        for source in self._source_clusters:
+        self._has_succeeded = True
+        for source in self._sources.values():
             source.end_slot()
-
-    def next_number(self) -> int:
-        """See Task."""
-        return next(self._numbers)
 
     def carry(self, carried: Carried) -> None:
         """See Task."""
-        self._outflow.put(carried)
+        super().carry(carried)
         self._hand_over_soon()
-
-    def forget(self, number: int) -> None:
-        """See Task."""
-        self._outflow.forget(number)
 
     def poll_namespaces(self, source: str) -> None:
         """See Task: simulated brokers report their namespaces."""
@@ -119,47 +89,18 @@ class PipelineTask:
         if self.is_losing and entries:
             self.is_losing = False
             del entries[: len(entries) // 2 + 1]
-        self._target.send(entries)
-
-    def _attach(self) -> None:
-        if self.carrying:
-            for source in self._source_clusters:
-                source.attach()
+        self._writer.send(entries)
 
     def _tell(self, report: Report) -> None:
         """Pass a report from the writer to the reader, in order."""
         self._told_at = max(self._told_at, self.loop.time() + self.rng.uniform(0.0, 0.002))
-        self.loop.call_at(self._told_at, lambda: self._take(report))
+        self.loop.call_at(self._told_at, lambda: self.take(report))
 
-    def _take(self, report: Report) -> None:
-        match report:
-            case TargetUp() | TargetLost() | TargetDown():
-                self._target_changed(report)
-            case Receipts(confirmed):
-                for number, position in confirmed:
-                    self._outflow.confirmed(number, position, self.loop.time())
-                    for source in self._source_clusters:
-                        source.confirmed(number, position)
-                self._hand_over_soon()
-            case Refused(attachment, reason, last):
-                for source in self._source_clusters:
-                    source.refused(attachment, reason, last)
-            case _:
-                pass
-
-    def _target_changed(self, report: TargetUp | TargetLost | TargetDown) -> None:
-        match report:
-            case TargetUp(state):
-                self._target_up, self.target_state = True, state
-                self._attach()
-            case TargetLost(state, topics):
-                self.target_state = state
-                for source in self._source_clusters:
-                    source.target_lost(topics)
-            case TargetDown():
-                self._target_up, self.target_state = False, ""
-                for source in self._source_clusters:
-                    source.detach()
+    def take(self, report: Report) -> None:
+        """See CarryingTask."""
+        super().take(report)
+        if isinstance(report, Receipts):
+            self._hand_over_soon()
 
 
 class Pipeline:

@@ -8,7 +8,6 @@ loop pauses only while Spark takes a row; the writer always accepts rows, so the
 from __future__ import annotations
 
 import asyncio
-import itertools
 import os
 import random
 import time
@@ -18,13 +17,11 @@ from typing import TYPE_CHECKING, Any, Self
 from magnetar.base.errors import MagnetarError
 from magnetar.pipeline import limits
 from magnetar.pipeline.connections.channel import ReportReceiver
-from magnetar.pipeline.connections.flow import Budget
-from magnetar.pipeline.connections.reports import Ready, Receipts, Refused, Report, TargetDown, TargetLost, TargetUp
+from magnetar.pipeline.connections.reports import Ready, Report
 from magnetar.pipeline.leases import Schedule
 from magnetar.pipeline.namespaces import NamespaceWatch
 from magnetar.pipeline.process import tune
-from magnetar.pipeline.reading.outflow import Outflow
-from magnetar.pipeline.reading.source_cluster import SourceCluster
+from magnetar.pipeline.reading.carrying import CarryingTask
 from magnetar.pipeline.rows import Carried, Opening, encode_chunks, encode_opening, row
 from magnetar.pipeline.status import StatusSender, TaskStatus
 from magnetar.wire.links import LINK_BUCKETS, link_bucket
@@ -46,44 +43,32 @@ class TaskFailedError(MagnetarError):
     """The writer of the task has ended; Spark retries the task, which attaches again."""
 
 
-class LeaseReader:
+class LeaseReader(CarryingTask):
     """The reader of one task, and the shared state of its sources (`magnetar.pipeline.reading.task.Task`)."""
 
     def __init__(self, assignment: Assignment, options: ReplicationOptions) -> None:
         """Create a reader for the links of ``assignment``; `rows` runs it."""
-        self.target = target = assignment.target
-        self.lease = assignment.lease
-        self.buckets = assignment.buckets
-        self.pipeline = options.pipeline
-        self._part = assignment.part
         self._runner = asyncio.Runner(loop_factory=asyncio.SelectorEventLoop)
-        self.loop = self._runner.get_loop()
+        self._addresses = addresses = {cluster.name: cluster for cluster in options.clusters}
+        self._target_url = addresses.pop(assignment.target).broker_url
+        self._source_urls = {name: address.broker_url for name, address in addresses.items()}
+        rng = random.Random(os.urandom(16))  # noqa: S311 - jitter, not secrets
+        super().__init__(self._runner.get_loop(), assignment, options.pipeline, addresses.values(), rng)
         self.loop.set_exception_handler(self._note_failure)
         self._failure: BaseException | None = None
         self._is_waking = False
         self._arrived_bytes = 0
-        self.rng = random.Random(os.urandom(16))  # noqa: S311 - jitter, not secrets
-        self.budget = Budget()
         self._schedule = Schedule(options.lease_seconds)
-        self._numbers = itertools.count(1)
-        self._outflow = Outflow()
         self._entries = 0
         self._read_bytes: defaultdict[str, int] = defaultdict(int)
         """Bytes of the entries by topic, since the last status."""
         self._traffic = [0] * LINK_BUCKETS
         """Bytes of the entries by bucket, until the last status."""
         self._writer_ready = False
-        self._target_down = "not connected yet"
-        self.target_state = ""
-        self._begun = False
         self._paused = False
         self._admin_down: dict[str, str] = {}
         self._channel = ReportReceiver(self.loop, self._report, self._wake)
         self._options = options
-        self._addresses = addresses = {cluster.name: cluster for cluster in options.clusters}
-        self._target_url = addresses.pop(target).broker_url
-        self._source_urls = {name: address.broker_url for name, address in addresses.items()}
-        self._sources = {name: SourceCluster(self, address) for name, address in addresses.items()}
         self._watches: dict[str, NamespaceWatch] = {}
         """By source, if its broker does not report the namespaces."""
         self._status = StatusSender((options.status_host, options.status_port)) if options.status_port else None
@@ -109,22 +94,13 @@ class LeaseReader:
         self._runner.close()
 
     @property
-    def carrying(self) -> bool:
-        """Return whether links may be attached: the slot has begun and the target is connected."""
-        return self._begun and not self._target_down
-
-    @property
     def succeeded(self) -> bool:
         """Return whether the slot is over, so that lost links belong to the successor."""
         return time.time() >= self._schedule.end(self.lease)
 
-    def next_number(self) -> int:
-        """Return a number for an attachment, unique in the task."""
-        return next(self._numbers)
-
     def carry(self, carried: Carried) -> None:
         """Queue an entry for the writer."""
-        self._outflow.put(carried)
+        super().carry(carried)
         size = len(carried.entry)
         self._arrived_bytes += size
         self._read_bytes[carried.attachment.topic] += size
@@ -132,7 +108,7 @@ class LeaseReader:
 
     def forget(self, number: int) -> None:
         """Stop sending entries of an attachment that has ended."""
-        self._outflow.forget(number)
+        super().forget(number)
         self._wake()
 
     def poll_namespaces(self, source: str) -> None:
@@ -183,8 +159,7 @@ class LeaseReader:
             if not self._writer_ready and self.loop.time() >= deadline:
                 message = f"the writer for {self.target} did not report within {limits.CHANNEL_TIMEOUT_SECONDS} s"
                 raise TaskFailedError(message)
-        self._begun = True
-        self._attach()
+        self.begin()
         self._send_status()
 
     def _step(self, longest: float = limits.IDLE_SECONDS) -> None:
@@ -251,40 +226,11 @@ class LeaseReader:
         displaced = any(source.displacements or source.due.is_superseded for source in self._sources.values())
         return self.succeeded and displaced and not any(source.live_links for source in self._sources.values())
 
-    def _attach(self) -> None:
-        if self.carrying:
-            for source in self._sources.values():
-                source.attach()
-
     def _report(self, report: Report) -> None:
         self._wake()
-        match report:
-            case Ready():
-                self._writer_ready = True
-            case TargetUp() | TargetLost() | TargetDown():
-                self._target_changed(report)
-            case Receipts(confirmed):
-                for number, position in confirmed:
-                    self._outflow.confirmed(number, position, self.loop.time())
-                    for source in self._sources.values():
-                        source.confirmed(number, position)
-            case Refused(attachment, reason, last):
-                for source in self._sources.values():
-                    source.refused(attachment, reason, last)
-
-    def _target_changed(self, report: TargetUp | TargetLost | TargetDown) -> None:
-        match report:
-            case TargetUp(state):
-                self._target_down, self.target_state = "", state
-                self._attach()
-            case TargetLost(state, topics):
-                self.target_state = state
-                for source in self._sources.values():
-                    source.target_lost(topics)
-            case TargetDown(reason):
-                self._target_down, self.target_state = reason, ""
-                for source in self._sources.values():
-                    source.detach()
+        if isinstance(report, Ready):
+            self._writer_ready = True
+        self.take(report)
 
     def _send_status(self) -> None:
         self.loop.call_later(STATUS_SECONDS, self._send_status)
@@ -304,7 +250,7 @@ class LeaseReader:
             TaskStatus(
                 target=self.target,
                 lease=self.lease,
-                part=self._part,
+                part=self.assignment.part,
                 traffic=self._traffic,
                 carrying=self._begun,
                 down=down,
