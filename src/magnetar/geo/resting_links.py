@@ -83,10 +83,8 @@ class Carrier(Protocol):
         """The buckets of its links, different ones."""
         ...
 
-    @property
-    def target_state(self) -> str:
-        """The state of the target that the task has reported; empty if the task does not observe the target."""
-        ...
+    target_state: str
+    """The state of the target that the task has reported; empty if the task does not observe the target."""
 
     def due(self, topic: TopicName, *, is_urgent: bool) -> None:
         """Report that a link needs a holder; before others if it has a backlog."""
@@ -108,14 +106,12 @@ class Slices(Protocol):
 class _LinksToTarget:
     """The links of all loaded topics to one target."""
 
-    __slots__ = ("awake", "carriers", "resting", "states", "target", "timer")
+    __slots__ = ("awake", "carriers", "resting", "target", "timer")
 
     def __init__(self, target: str) -> None:
         self.target = target
         self.carriers: list[Carrier | None] = [None] * LINK_BUCKETS
         """By bucket."""
-        self.states = [""] * LINK_BUCKETS
-        """By bucket, the state of the target that its carrier has reported."""
         self.timer: asyncio.TimerHandle | None = None
         """The next look for links that may rest."""
         self.awake: dict[TopicName, RestingLink] = {}
@@ -125,6 +121,11 @@ class _LinksToTarget:
     @property
     def has_carrier(self) -> bool:
         return any(carrier is not None for carrier in self.carriers)
+
+    def target_state(self, bucket: int) -> str:
+        """Return the state of the target that the carrier of a bucket has reported; empty if it is not known."""
+        carrier = self.carriers[bucket]
+        return "" if carrier is None else carrier.target_state
 
     def carried_by(self, carrier: Carrier) -> list[int]:
         """Return the buckets that a carrier has not lost to others."""
@@ -171,7 +172,7 @@ class RestingLinks:
     def rest(self, link: RestingLink) -> bool:
         """Let a link rest that has nothing to carry; return False if nobody would give it a holder again."""
         links = self._to(link.target)
-        if not links.states[link.bucket] or links.awake.get(link.topic_name) is not link:
+        if not links.target_state(link.bucket) or links.awake.get(link.topic_name) is not link:
             return False
         del links.awake[link.topic_name]
         links.resting[link.topic_name] = link
@@ -210,9 +211,9 @@ class RestingLinks:
         for each in before:
             newcomer, holder = Lease(carrier.lease, carrier.pipeline), Lease(each.lease, each.pipeline)
             check_takeover(carrier.target, newcomer, holder)
-        lost = [bucket for bucket in carrier.buckets if not _follows(carrier.target_state, links.states[bucket])]
+        lost = [bucket for bucket in carrier.buckets if not _follows(carrier.target_state, links.target_state(bucket))]
         for bucket in carrier.buckets:
-            links.carriers[bucket], links.states[bucket] = carrier, carrier.target_state
+            links.carriers[bucket] = carrier
         for each in before:
             if not links.carried_by(each):
                 each.superseded()
@@ -221,22 +222,19 @@ class RestingLinks:
         if links.timer is None:
             self._check(links)
 
-    def report(self, carrier: Carrier, lost: Iterable[str] = ()) -> None:
-        """Note the state of the target that a carrier reports, and what the target ``lost`` since the state before.
+    def report(self, carrier: Carrier, state: str, lost: Iterable[str] = ()) -> None:
+        """Note a new ``state`` of the target that a carrier reports, and what the target ``lost`` since the one before.
 
         If the states do not follow each other, the content of the target becomes unknown for the links of the carrier.
         All of them that do not rest are due.
         """
         links = self._to(carrier.target)
-        held = links.carried_by(carrier)
-        state = links.states[held[0]] if held else ""  # the carrier has reported the same for all of them
-        for bucket in held:
-            links.states[bucket] = carrier.target_state
-        if state and carrier.target_state and (names := list(lost)):
+        before, carrier.target_state = carrier.target_state, state
+        if before and state and (names := list(lost)):
             self._lost(links, carrier, names)
             return
-        if not _follows(carrier.target_state, state):
-            self._lose_target(links, held)
+        if not _follows(state, before):
+            self._lose_target(links, links.carried_by(carrier))
         self._start_due(links, carrier)
 
     def _start_due(self, links: _LinksToTarget, carrier: Carrier) -> None:
@@ -252,7 +250,7 @@ class RestingLinks:
         if not links.has_carrier:
             return
         idle_s = self._idle_s()
-        if idle_s and any(links.states):
+        if idle_s and any(map(links.target_state, range(LINK_BUCKETS))):
             awake = tuple(links.awake.values())
             self._slices.start(("idle links", links.target), awake, lambda link: link.check(idle_s))
         links.timer = self._loop.call_later(idle_s / CHECKS or CHECK_INTERVAL_S, self._check, links)
@@ -262,7 +260,7 @@ class RestingLinks:
         links = self._to(carrier.target)
         held = links.carried_by(carrier)
         for bucket in held:
-            links.carriers[bucket], links.states[bucket] = None, ""
+            links.carriers[bucket] = None
         self._lose_target(links, held)
         self._tidy(links)
 

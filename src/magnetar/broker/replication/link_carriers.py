@@ -18,9 +18,6 @@ if TYPE_CHECKING:
     from magnetar.wire.proto import pulsar_api_pb2 as pb
 
 
-ALL_BUCKETS = tuple(range(LINK_BUCKETS))
-
-
 class LinkCarrier:
     """A client that carries links to one target, and the due ones that it does not know yet."""
 
@@ -111,8 +108,7 @@ class LinkCarriers:
         if carrier.is_superseded:
             message = f"another task carries the links to {carrier.target}"
             raise LinkHeldError(message, None)
-        carrier.target_state = command.target_state
-        self._environment.resting_links.report(carrier, command.lost)
+        self._environment.resting_links.report(carrier, command.target_state, command.lost)
 
     async def watch_losses(self, client: Client, request_id: int) -> None:
         """Answer WATCH_LOSSES, and report losses until the task is cancelled.
@@ -148,4 +144,4 @@ def _buckets(command: pb.CommandCarryLinks) -> tuple[int, ...]:
     if invalid is not None:
         message = f"bucket {invalid}: links have {LINK_BUCKETS} buckets"
         raise RequestError(ServerError.NotAllowedError, message)
-    return tuple(sorted(set(command.buckets))) or ALL_BUCKETS
+    return tuple(sorted(set(command.buckets or range(LINK_BUCKETS))))
