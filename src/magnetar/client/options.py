@@ -9,7 +9,6 @@ from urllib.parse import urlsplit
 from magnetar import __version__
 from magnetar.base.errors import ConfigurationError
 from magnetar.base.limits import KEEP_ALIVE_INTERVAL_SECONDS
-from magnetar.security.authentication import Anonymous
 from magnetar.security.credentials import NONE, Credentials
 from magnetar.wire.frame import FRAME_SIZE_MAX
 from magnetar.wire.proto import pulsar_api_pb2 as pb
@@ -45,7 +44,7 @@ class ClientOptions:
         return pb.FeatureFlags(
             supports_repl_dedup_by_lid_and_eid=self.replicator,
             # Apache Pulsar closes other connections when their credentials expire.
-            supports_auth_refresh=self.credentials.authentication != Anonymous(),
+            supports_auth_refresh=not self.credentials.is_anonymous,
         )
 
 

@@ -6,11 +6,11 @@ import json
 import os
 from base64 import b64encode
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 from urllib.parse import unquote, urlsplit
 
 from magnetar.base.errors import ConfigurationError
+from magnetar.security.files import read_text
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -73,7 +73,7 @@ class Token:
             case "token" | "data":
                 token = rest
             case "file":
-                token = _content(unquote(urlsplit(self.source).path))
+                token = read_text(unquote(urlsplit(self.source).path), "the token in ").strip()
             case "env":
                 token = os.environ.get(rest, "")
             case _:
@@ -167,12 +167,3 @@ def _parameters(plugin: str, params: str, names: tuple[str, ...]) -> dict[str, s
         message = f"authParams of {plugin} must have {' and '.join(names)}\nhint: write {names[0]}:...,{names[1]}:..."
         raise ConfigurationError(message)
     return found
-
-
-def _content(path: str) -> str:
-    try:
-        return Path(path).read_text(encoding="utf-8").strip()
-    except (OSError, ValueError) as error:
-        reason = error.strerror if isinstance(error, OSError) else "it is not text"
-        message = f"cannot read the token in {path}: {reason}"
-        raise ConfigurationError(message) from error

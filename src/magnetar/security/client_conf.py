@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Final
 
 from magnetar.base.errors import ConfigurationError
 from magnetar.base.java_properties import parse_properties
 from magnetar.security.credentials import Credentials
+from magnetar.security.files import read_text
 
 VARIABLE: Final = "PULSAR_CLIENT_CONF"
 """Variable of the environment with the path of the file, as for Pulsar's own programs."""
@@ -29,13 +29,7 @@ class ClientConf:
 
 def read_client_conf(path: str) -> ClientConf:
     """Read a file; raises ConfigurationError, with its path, if that fails, or for an invalid or unsupported value."""
-    try:
-        text = Path(path).read_text(encoding="utf-8")
-    except (OSError, ValueError) as error:
-        reason = error.strerror if isinstance(error, OSError) else "it is not text"
-        message = f"cannot read {path}: {reason}"
-        raise ConfigurationError(message) from error
-    return parse_client_conf(text, path)
+    return parse_client_conf(read_text(path), path)
 
 
 def parse_client_conf(text: str, name: str) -> ClientConf:

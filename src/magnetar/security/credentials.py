@@ -6,7 +6,7 @@ import ssl
 from dataclasses import dataclass, field
 
 from magnetar.base.errors import ConfigurationError
-from magnetar.security.authentication import Authentication, Certificate, authentication
+from magnetar.security.authentication import Anonymous, Authentication, Certificate, authentication
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,6 +37,11 @@ class Credentials:
         if bool(self.tls_certificate_file_path) != bool(self.tls_key_file_path):
             message = "tlsCertificateFilePath and tlsKeyFilePath must be given together"
             raise ConfigurationError(message)
+
+    @property
+    def is_anonymous(self) -> bool:
+        """Whether the client has no proof of an identity."""
+        return self.authentication == Anonymous()
 
     def tls(self) -> ssl.SSLContext:
         """Return the context of TLS connections to servers; raises ConfigurationError if a file cannot be read.
