@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import os
 import secrets
+import sys
 from functools import partial
 from typing import TYPE_CHECKING
 
 import pytest
+from pyspark.sql import SparkSession
 
+from magnetar.spark import MagnetarDataSource
 from tests.kit.clusters import UP_TIMEOUT_S
 from tests.kit.messages import publish, read_log
 from tests.kit.pulsar import MixedClusters, PulsarClusters, PulsarStandalone
@@ -49,6 +53,17 @@ def mixed(peer: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Mixe
     """Apache Pulsar and Magnetar."""
     with MixedClusters(tmp_path_factory.mktemp("mixed"), magnetar=("ewr",), apache=("apache",)) as running:
         yield running
+
+
+@pytest.fixture(scope="module")
+def spark() -> Iterator[SparkSession]:
+    """Spark with the data source."""
+    os.environ["PYSPARK_PYTHON"] = sys.executable
+    builder = SparkSession.builder.master("local[2]").config("spark.ui.enabled", "false")
+    session = builder.config("spark.ui.showConsoleProgress", "false").getOrCreate()
+    session.dataSource.register(MagnetarDataSource)
+    yield session
+    session.stop()
 
 
 def replicated_topic(group: Group) -> str:

@@ -7,8 +7,6 @@ import base64
 import hashlib
 import hmac
 import json
-import os
-import sys
 import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -22,13 +20,11 @@ from cryptography.hazmat.primitives.serialization import (
     PrivateFormat,
     load_pem_private_key,
 )
-from pyspark.sql import SparkSession
 
 from magnetar.base.errors import RequestError, ServerError
 from magnetar.client.client import PulsarClient
 from magnetar.client.options import ClientOptions
 from magnetar.security.client_conf import read_client_conf
-from magnetar.spark import MagnetarDataSource
 from tests.kit.child import LOOPBACK, free_ports
 from tests.kit.messages import connect, numbered, publish, read_log
 from tests.kit.pulsar import PulsarStandalone
@@ -36,6 +32,8 @@ from tests.kit.pulsar import PulsarStandalone
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterator
     from pathlib import Path
+
+    from pyspark.sql import SparkSession
 
 pytestmark = [pytest.mark.interop, pytest.mark.timeout(300)]
 
@@ -108,16 +106,6 @@ def secured(peer: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Se
         urls = {"service.url": f"pulsar+ssl://{LOOPBACK}:{binary}", "admin.url": f"https://{LOOPBACK}:{web}"}
         yield Secured(client, urls, conf, held)
         client.close()
-
-
-@pytest.fixture(scope="module")
-def spark() -> Iterator[SparkSession]:
-    os.environ["PYSPARK_PYTHON"] = sys.executable
-    builder = SparkSession.builder.master("local[2]").config("spark.ui.enabled", "false")
-    session = builder.config("spark.ui.showConsoleProgress", "false").getOrCreate()
-    session.dataSource.register(MagnetarDataSource)
-    yield session
-    session.stop()
 
 
 def test_reads_and_writes_use_the_credentials_of_client_conf(

@@ -3,16 +3,12 @@
 from __future__ import annotations
 
 import json
-import os
-import sys
 import time
 from typing import TYPE_CHECKING
 
 import pytest
 from pulsar.schema import AvroSchema
-from pyspark.sql import SparkSession
 
-from magnetar.spark import MagnetarDataSource
 from magnetar.spark.read.range_reader import ENTRY_TIMEOUT_SECONDS
 from magnetar.wire.entries.markers import SNAPSHOT_REQUEST, build_marker
 from tests.kit.messages import connect, numbered, publish, publish_in_batches
@@ -23,20 +19,11 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     import pulsar
+    from pyspark.sql import SparkSession
 
     from tests.kit.pulsar import PulsarStandalone
 
 pytestmark = [pytest.mark.interop, pytest.mark.timeout(300)]
-
-
-@pytest.fixture(scope="module")
-def spark() -> Iterator[SparkSession]:
-    os.environ["PYSPARK_PYTHON"] = sys.executable
-    builder = SparkSession.builder.master("local[2]").config("spark.ui.enabled", "false")
-    session = builder.config("spark.ui.showConsoleProgress", "false").getOrCreate()
-    session.dataSource.register(MagnetarDataSource)
-    yield session
-    session.stop()
 
 
 @pytest.fixture(scope="module")
