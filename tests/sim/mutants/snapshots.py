@@ -81,6 +81,6 @@ MUTANTS: dict[str, Mutant] = {
     "a snapshot completed by the first answer": (SnapshotBuilder, "answered", completed_by_the_first_answer),
     "an update sent before it is durable": (Flushes, "now", update_before_it_is_durable),
     "updates never sent": (TopicSnapshots, "reached", updates_never_sent),
-    "updates in doubt only for the timeout of a snapshot": (Replicator, "_doubt_s", doubt_too_short),
+    "updates in doubt only for the timeout of a snapshot": (Replicator, "doubt_s", doubt_too_short),
     "no snapshot after a cluster that was left out is back": (SnapshotController, "_is_due", return_forgotten),
 }
