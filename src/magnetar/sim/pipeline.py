@@ -71,6 +71,14 @@ class PipelineTask(CarryingTask):
         super().carry(carried)
         self._hand_over_soon()
 
+    def carries_for(self, source: str) -> bool:
+        """Return whether the task carries links of ``source``, and is connected to it."""
+        return self.carrying and not self._sources[source].down_reason
+
+    def knows(self, source: str, topic: str) -> bool:
+        """Return whether the task knows that a link of ``source`` needs a holder."""
+        return topic in self._sources[source]._source_links  # noqa: SLF001 - no other code asks
+
     def poll_namespaces(self, source: str) -> None:
         """See Task: simulated brokers report their namespaces."""
         raise AssertionError(source)
@@ -124,6 +132,10 @@ class Pipeline:
     def tasks(self) -> list[PipelineTask]:
         """The running tasks."""
         return [task for tasks in self.leases for task in tasks]
+
+    def carrier(self, bucket: int) -> PipelineTask:
+        """Return the task of the newest lease that carries the links of a bucket."""
+        return next(task for task in self.leases[-1] if bucket in task.buckets)
 
     def hand_over(self) -> None:
         """Start the tasks of the next lease, which divide the links at random."""

@@ -57,6 +57,11 @@ class Network:
         self.connections: list[Connection] = []
         self._listeners: dict[tuple[str, int], Listener] = {}
 
+    @property
+    def is_disturbed(self) -> bool:
+        """Return whether bytes are held back or slow somewhere."""
+        return bool(self.cut or self.isolated or self.slow)
+
     # -- faults -----------------------------------------------------------------------------------------------------
 
     def partition(self, places: frozenset[str]) -> None:

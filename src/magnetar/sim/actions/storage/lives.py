@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import TYPE_CHECKING
 
 from magnetar.base.errors import MagnetarError
@@ -26,6 +27,13 @@ APART_S = (0.0, 3.0)
 """Virtual seconds between two deletions of a topic that is deleted in all clusters."""
 
 
+AGAIN_S = (0.0, 0.1)
+"""Virtual seconds between a deletion of a topic and its next creation, or the other way round, in a script."""
+
+AGAIN_MAX = 3
+"""Maximum number of times for which a script creates a topic again and deletes it."""
+
+
 class Topics(ActionGroup):
     """Topics are deleted. Clients, links or finally an operator create them again."""
 
@@ -41,11 +49,14 @@ class Topics(ActionGroup):
         )
 
     def heal(self) -> None:
-        """Delete each topic in some clusters, not in all, at the very end, after which nothing is published."""
+        """Delete each topic in some clusters, not in all, at the very end, after which nothing is published.
+
+        Scripts create topics and delete them again at once, so that links become due while attachments are refused.
+        """
         running = self.simulation.running()
         for plan in self.simulation.scenario.plans if running else ():
             for site in self.chance.sample(running, self.chance.randint(1, max(1, len(running) - 1))):
-                self._start_deletion(site, plan)
+                site.loop.create_task(self._delete_again(site, plan, self.chance.randint(0, AGAIN_MAX)))
 
     def _delete_in_one(self) -> bool:
         running = self.simulation.running()
@@ -62,23 +73,28 @@ class Topics(ActionGroup):
 
     def _delete(self, site: Site, plan: TopicPlan) -> None:
         if site.running and not self.simulation.is_healed:
-            self._start_deletion(site, plan)
+            site.loop.create_task(self._delete_now(site, plan))
 
-    def _start_deletion(self, site: Site, plan: TopicPlan) -> None:
+    async def _delete_again(self, site: Site, plan: TopicPlan, times: int) -> None:
+        """Delete a topic, then create it again and delete it for a number of ``times``."""
+        await self._delete_now(site, plan)
+        for _ in range(times):
+            await asyncio.sleep(self.chance.uniform(*AGAIN_S))
+            await self.simulation.have_topics(site)
+            await asyncio.sleep(self.chance.uniform(*AGAIN_S))
+            await self._delete_now(site, plan)
+
+    async def _delete_now(self, site: Site, plan: TopicPlan) -> None:
         administration = Administration(site.environment, Domains(site.topics), "")
-
-        async def delete() -> None:
-            with self.simulation.observed_deletions(site):
-                try:
-                    if plan.partitions:
-                        await administration.topics.delete_partitioned(plan.name, force=True)
-                    else:
-                        await administration.topics.delete(plan.name, force=True)
-                except MagnetarError as error:
-                    self.simulation.note(site.name, f"{plan.name.local_name} is not deleted: {error}")
-            self.simulation.count("topic deleted")
-
-        site.loop.create_task(delete())
+        with self.simulation.observed_deletions(site):
+            try:
+                if plan.partitions:
+                    await administration.topics.delete_partitioned(plan.name, force=True)
+                else:
+                    await administration.topics.delete(plan.name, force=True)
+            except MagnetarError as error:
+                self.simulation.note(site.name, f"{plan.name.local_name} is not deleted: {error}")
+        self.simulation.count("topic deleted")
 
 
 class DisksReplaced(ActionGroup):
