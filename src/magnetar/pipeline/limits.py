@@ -69,6 +69,15 @@ BOOKMARK_READ_AHEAD = 1000
 BOOKMARK_INTERVAL_SECONDS = 1.0
 """Seconds between two updates of a bookmark. Later entries are read again when the link is reopened."""
 
+OPENINGS_MAX = 256
+"""Maximum number of links of a source that a task attaches at the same time, so that requests are answered in time."""
+
+OPENING_SECONDS = 1.0
+"""Seconds after which a link that is being attached no longer keeps others waiting."""
+
+FIRST_ENTRY_SECONDS = 0.1
+"""Seconds within which the first entry of an attached link arrives, if the source has any."""
+
 STALL_SECONDS = 15.0
 """Seconds without a receipt after which a topic with unconfirmed entries is parked."""
 

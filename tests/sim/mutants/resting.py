@@ -11,6 +11,7 @@ from magnetar.broker.replication.outbound.rest import LinkRest
 from magnetar.geo import resting_links
 from magnetar.geo.losses import Losses
 from magnetar.geo.resting_links import RestingLinks
+from magnetar.pipeline.reading.openings import Openings
 from magnetar.pipeline.reading.source_cluster import SourceCluster
 from magnetar.sim import pipeline as sim_pipeline
 
@@ -30,7 +31,7 @@ def only_others_passed(_: Any) -> Any:
 
 
 def only_forgotten(_: Any) -> Any:
-    return SourceCluster._forget
+    return lambda self, attached: self._forget(attached.source_link.attachment.topic)
 
 
 def never_work(_: Any) -> Any:
@@ -64,6 +65,7 @@ MUTANTS: dict[str, Mutant] = {
     "a deleted topic not reported to the carriers of links": (Losses, "note", nothing_done),
     "a link forgotten that was due again when it ended": (SourceCluster, "_end", only_forgotten),
     "a carrier ends for buckets that others carry": (resting_links._LinksToTarget, "carried_by", all_ever_carried),
+    "links that are attached keep others waiting for ever": (Openings, "remove", nothing_done),
     "buckets that no task carries": (sim_pipeline, "spread", some_buckets_left_out),
     "links without a backlog not reported to a new carrier": (LinkCarrier, "due", only_urgent_reported),
 }

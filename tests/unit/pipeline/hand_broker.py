@@ -308,6 +308,8 @@ class RestingBroker(HandBroker):
         """Error for each SUBSCRIBE."""
         self.after_error = b""
         """What follows the first error at once."""
+        self.holds_consumers = False
+        """Whether the answers to SUBSCRIBE wait for ``release``."""
 
     def _answer(self, frame: Frame) -> None:
         command = frame.command
@@ -325,5 +327,8 @@ class RestingBroker(HandBroker):
                 error = commands.error(request_id=command.subscribe.request_id, code=code, message="refused")
                 self.subscribe_error = None if after else code
                 self.say(error + after)
+            case pb.BaseCommand.SUBSCRIBE if self.holds_consumers:
+                self.subscribed.append(command.subscribe)
+                self._held.append(commands.success(request_id=command.subscribe.request_id))
             case _:
                 super()._answer(frame)

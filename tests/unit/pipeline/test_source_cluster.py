@@ -193,9 +193,13 @@ class RestingReader(Reader):
         """Return the lease, pipeline, state of the target, and its losses, of each CARRY_LINKS."""
         return [(each.lease, each.pipeline, each.target_state, list(each.lost)) for each in self.source.carried]
 
-    def due(self, *topics: str, superseded: bool = False) -> None:
-        self.broker.say(commands.links_due(topics=topics, superseded=superseded))
+    def due(self, *topics: str, urgent: int = 0, superseded: bool = False) -> None:
+        self.broker.say(commands.links_due(topics=topics, urgent=urgent, superseded=superseded))
         self.hand.run()
+
+    def attached(self) -> list[str]:
+        """Return the topic of each SUBSCRIBE."""
+        return [asked.topic for asked in self.broker.subscribed]
 
 
 def test_a_task_attaches_the_links_that_are_due() -> None:
@@ -326,3 +330,65 @@ def test_an_earlier_source_that_knows_no_buckets_is_asked_for_topics(*, divides:
     reader.pass_time(5)
     assert bool(broker.asked_for) is not divides
     assert [list(command.buckets) for command in broker.carried] == [[link_bucket(ORDERS)]] * divides
+
+
+MANY = [f"persistent://{NAMESPACE}/t{number}" for number in range(limits.OPENINGS_MAX + 10)]
+"""More topics than a task attaches at a time."""
+
+
+def test_many_links_are_attached_in_turns() -> None:
+    reader = RestingReader()
+    reader.source.holds_consumers = True
+    reader.due(*MANY)
+    assert reader.attached()[1:] == MANY[: limits.OPENINGS_MAX]
+    reader.source.release()
+    reader.hand.run()
+    assert len(reader.attached()) == 1 + limits.OPENINGS_MAX
+    reader.hand.pass_time(limits.FIRST_ENTRY_SECONDS)
+    assert reader.attached()[1:] == MANY
+
+
+def test_links_that_are_not_attached_in_time_do_not_keep_others_waiting() -> None:
+    reader = RestingReader()
+    reader.source.holds_consumers = True
+    reader.due(*MANY)
+    reader.hand.pass_time(limits.OPENING_SECONDS)
+    assert reader.attached()[1:] == MANY
+
+
+def test_links_with_entries_are_attached_before_others() -> None:
+    reader = RestingReader()
+    reader.source.holds_consumers = True
+    reader.due(*MANY[:-2])
+    reader.due(MANY[-1], ORDERS, urgent=1)
+    reader.due(MANY[-3], urgent=1)
+    reader.hand.pass_time(limits.OPENING_SECONDS)
+    assert reader.attached()[1 + limits.OPENINGS_MAX :][:2] == [MANY[-1], MANY[-3]]
+    assert sorted(reader.attached()[1:]) == sorted([*MANY[:-2], MANY[-1]])
+
+
+def test_a_link_keeps_its_turn_until_its_first_entry_is_confirmed() -> None:
+    reader = RestingReader()
+    reader.due(*MANY)
+    place = Position(3, 0)
+    start = Link(EARLIEST, EARLIEST)
+    for number in range(2, 2 + limits.OPENINGS_MAX):
+        reader.broker.say(commands.message_on_link(consumer_id=number, position=place, entry=b"entry", link=start))
+    reader.hand.pass_time(2 * limits.FIRST_ENTRY_SECONDS)
+    assert reader.attached()[1:] == MANY[: limits.OPENINGS_MAX]
+    for number in range(3):
+        reader.tail.confirmed(2 + number, place)
+    reader.hand.run()
+    assert reader.attached()[1:] == MANY[: limits.OPENINGS_MAX + 3]
+
+
+def test_a_link_that_was_reported_before_its_attachment_is_not_attached_again() -> None:
+    reader = RestingReader()
+    reader.source.holds_consumers = True
+    reader.due(PAYMENTS)
+    reader.due(PAYMENTS)
+    reader.source.release()
+    reader.hand.run()
+    reader.broker.say(commands.close_consumer(consumer_id=2, request_id=0, rests=True))
+    reader.pass_time(5)
+    assert reader.attached() == [ORDERS, PAYMENTS]

@@ -66,7 +66,8 @@ class LinkCarrier:
             del self._due[topic]
         if not self._urgent and not self._due:
             self._news.clear()
-        return commands.links_due(topics=map(str, (*first, *others)), superseded=self.is_superseded)
+        names = map(str, (*first, *others))
+        return commands.links_due(topics=names, urgent=len(first), superseded=self.is_superseded)
 
 
 class LinkCarriers:

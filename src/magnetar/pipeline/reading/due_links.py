@@ -23,8 +23,8 @@ if TYPE_CHECKING:
 class DueLinks:
     """The links of one source to the target of a task, if its broker reports those that need a holder."""
 
-    def __init__(self, task: Task, client: PulsarClient, on_due: Callable[[Collection[str]], None]) -> None:
-        """Create it; ``on_due`` gets the topics whose links need a holder."""
+    def __init__(self, task: Task, client: PulsarClient, on_due: Callable[[Collection[str], int], None]) -> None:
+        """Create it; ``on_due`` gets the topics whose links need a holder, and how many of the first are urgent."""
         self._task = task
         self._client = client
         self._on_due = on_due
@@ -102,4 +102,4 @@ class DueLinks:
             return
         self.is_superseded |= report.superseded
         if report.topics:
-            self._on_due(report.topics)
+            self._on_due(report.topics, report.urgent)

@@ -6,25 +6,22 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from magnetar.base.errors import LinkHeldError, LinkRestsError, MagnetarError, RequestError, ServerError
-from magnetar.base.tasks import start_task
 from magnetar.pipeline import foreign, limits
 from magnetar.pipeline.connections.cluster import ClusterSession
 from magnetar.pipeline.connections.topics import TopicWatch, namespace_of
+from magnetar.pipeline.reading.attachments import Attachments
 from magnetar.pipeline.reading.due_links import DueLinks
-from magnetar.pipeline.reading.source_link import Acknowledge, Close, Effect, Flow, Retry, Seek, SourceLink, Subscribe
-from magnetar.pipeline.reading.subscribing import seek_command, subscribe_command
+from magnetar.pipeline.reading.source_link import Close, Effect, Retry, SourceLink, Subscribe
 from magnetar.pipeline.rows import Carried
-from magnetar.wire import commands
 from magnetar.wire.links import link_bucket
-from magnetar.wire.message_id import Link, link_of, message_id, position_of
+from magnetar.wire.message_id import Link, link_of, position_of
 
 if TYPE_CHECKING:
-    import asyncio
     from collections.abc import Collection, Iterable
 
     from magnetar.base.position import Position
-    from magnetar.client.connection import PulsarConnection
     from magnetar.pipeline.options import ClusterAddress
+    from magnetar.pipeline.reading.attachments import AttachedLink
     from magnetar.pipeline.reading.task import Task
     from magnetar.wire.proto import pulsar_api_pb2 as pb
 
@@ -36,28 +33,6 @@ _GONE = {ServerError.TopicNotFound, ServerError.SubscriptionNotFound}
 def _is_over(failure: Exception) -> bool:
     """Return whether a link needs no holder, until its source reports it as due: it rests, or its topic is gone."""
     return isinstance(failure, LinkRestsError) or (isinstance(failure, RequestError) and failure.code in _GONE)
-
-
-class _AttachedLink:
-    """One attachment to a link: the task that attaches it, and the consumer's events."""
-
-    __slots__ = ("_cluster", "broker", "number", "source_link", "task")
-
-    def __init__(self, cluster: SourceCluster, source_link: SourceLink) -> None:
-        """Begin without a broker, which is found by lookup."""
-        self._cluster = cluster
-        self.source_link = source_link
-        self.number = source_link.attachment.number
-        self.broker: PulsarConnection | None = None
-        self.task: asyncio.Task[None] | None = None
-
-    def received(self, message: pb.CommandMessage, entry: bytes) -> None:
-        """See ConsumerEvents."""
-        self._cluster.take(self, message, entry)
-
-    def ended(self, failure: Exception) -> None:
-        """See ConsumerEvents."""
-        self._cluster.ended(self, failure)
 
 
 class SourceCluster:
@@ -76,9 +51,7 @@ class SourceCluster:
         self.due = DueLinks(task, self._session.client, self._became_due)
         self._source_links: dict[str, SourceLink] = {}
         """By topic, the links that do not rest."""
-        self._due_again: set[str] = set()
-        """Topics of such links that were reported as due."""
-        self._attachments: dict[int, _AttachedLink] = {}
+        self._attachments = Attachments(self, task, self._session)
         self._unacknowledged: set[int] = set()
 
     @property
@@ -113,9 +86,7 @@ class SourceCluster:
 
     def close(self) -> None:
         """Close all connections."""
-        for attached in self._attachments.values():
-            if attached.task is not None:
-                attached.task.cancel()
+        self._attachments.close()
         self._topics.close()
         self.due.close()
         self._session.close()
@@ -142,7 +113,7 @@ class SourceCluster:
         """Detach all links because the target is not connected; nothing stays buffered."""
         self.due.target_down()
         for source_link in self._source_links.values():
-            self._carry_out(source_link, source_link.detach())
+            self.carry_out(source_link, source_link.detach())
 
     def target_lost(self, topics: Collection[str]) -> None:
         """Report that the target has lost these topics; none if it may have lost any."""
@@ -152,23 +123,25 @@ class SourceCluster:
     def end_slot(self) -> None:
         """End the slot. A foreign source gives a link to the successor only after this task has released it."""
         if self._is_foreign:
-            for number, attached in list(self._attachments.items()):
-                self._carry_out(attached.source_link, [*attached.source_link.acknowledge(), Close(number)])
+            for attached in self._attachments:
+                self.carry_out(attached.source_link, [*attached.source_link.acknowledge(), Close(attached.number)])
                 attached.source_link.displaced()
                 self.displacements += 1
 
     def confirmed(self, number: int, through: Position) -> None:
         """Record that the target holds all entries of an attachment up to ``through``."""
-        if number in self._attachments:
-            source_link = self._attachments[number].source_link
-            source_link.confirmed(through, self._task.loop.time())
-            self._moved(source_link)
+        attached = self._attachments.get(number)
+        if attached is not None:
+            self._attachments.confirmed(number)
+            attached.source_link.confirmed(through, self._task.loop.time())
+            self._moved(attached.source_link)
 
     def refused(self, number: int, reason: str, last: Position | None) -> None:
         """Record that the target refused an attachment; ``last`` is set for a gap."""
-        if number in self._attachments:
-            source_link, rng = self._attachments[number].source_link, self._task.rng
-            self._carry_out(
+        attached = self._attachments.get(number)
+        if attached is not None:
+            source_link, rng = attached.source_link, self._task.rng
+            self.carry_out(
                 source_link, source_link.refused(reason, rng) if last is None else source_link.gap(reason, last, rng)
             )
 
@@ -185,7 +158,7 @@ class SourceCluster:
         """Record the reason; the session reconnects."""
         self.down_reason = reason
 
-    def take(self, attached: _AttachedLink, message: pb.CommandMessage, entry: bytes) -> None:
+    def take(self, attached: AttachedLink, message: pb.CommandMessage, entry: bytes) -> None:
         """Handle an entry."""
         assert attached.broker is not None
         source_link, position = attached.source_link, position_of(message.message_id)
@@ -195,10 +168,10 @@ class SourceCluster:
         carried = Carried(source_link.attachment, position, link_of(message), entry)
         source_link.arrived(position, len(entry), self._task.loop.time(), is_marker=carried.is_marker)
         if carried.is_marker:
-            self._carry_out(source_link, source_link.grant())
+            self.carry_out(source_link, source_link.grant())
         self._task.carry(carried)
 
-    def ended(self, attached: _AttachedLink, failure: Exception) -> None:
+    def ended(self, attached: AttachedLink, failure: Exception) -> None:
         """Handle the end of an attachment by the source: final if the successor has the link, otherwise with a retry.
 
         If another pipeline holds the link, retries become less frequent, because it may end before this lease.
@@ -206,9 +179,9 @@ class SourceCluster:
         if self._attachments.get(attached.number) is not attached:
             return
         if self.due.are_reported and _is_over(failure):
-            self._end(attached.source_link.attachment.topic)
+            self._end(attached)
             return
-        self._drop(attached)
+        self._attachments.drop(attached.number)
         held = failure if isinstance(failure, LinkHeldError) else None
         is_successors = held is not None and held.pipeline is None
         if is_successors or (self._task.succeeded and isinstance(failure, RequestError)):
@@ -216,7 +189,7 @@ class SourceCluster:
             self.displacements += 1
         else:
             rival = "" if held is None else held.pipeline or ""
-            self._carry_out(attached.source_link, attached.source_link.closed(str(failure), self._task.rng, rival))
+            self.carry_out(attached.source_link, attached.source_link.closed(str(failure), self._task.rng, rival))
 
     def _take_foreign(self, source_link: SourceLink, position: Position, entry: bytes) -> None:
         """Handle an entry of a foreign source, which sends all entries and counts messages."""
@@ -224,7 +197,7 @@ class SourceCluster:
             wanted, messages = foreign.outgoing(entry, self._task.target)
         except MagnetarError as error:
             # Skipping the entry would lose it: the link stops until the source's log is repaired.
-            self._carry_out(source_link, source_link.refused(f"entry {position}: {error}", self._task.rng))
+            self.carry_out(source_link, source_link.refused(f"entry {position}: {error}", self._task.rng))
             return
         if wanted is None:
             source_link.passed_over(position, messages, len(entry))
@@ -238,105 +211,73 @@ class SourceCluster:
 
         So each marker has an ACK of its own, if no later entry follows: the source counts them.
         """
-        self._carry_out(source_link, source_link.grant())
+        self.carry_out(source_link, source_link.grant())
         if source_link.is_caught_up and not self._is_foreign:  # a client may wait for it
-            self._carry_out(source_link, source_link.acknowledge())
+            self.carry_out(source_link, source_link.acknowledge())
             return
         if not self._unacknowledged:
             self._task.loop.call_later(limits.ACK_INTERVAL_SECONDS, self._acknowledge)
         self._unacknowledged.add(source_link.attachment.number)
 
-    def _drop(self, attached: _AttachedLink) -> None:
-        """Forget an attachment that has ended."""
-        del self._attachments[attached.number]
-        if attached.task is not None:
-            attached.task.cancel()
-        if attached.broker is not None:
-            attached.broker.drop_consumer(attached.number)
-        self._task.forget(attached.number)
-
     def _start(self, source_link: SourceLink) -> None:
         known = self._source_links.get(source_link.attachment.topic) is source_link
         is_late = self._is_foreign and self._task.succeeded
         if known and self._task.carrying and self._session.is_up and not is_late:
-            self._carry_out(source_link, source_link.start(self._task.next_number()))
+            self.carry_out(source_link, source_link.start(self._task.next_number()))
 
     def _forget(self, topic: str) -> None:
         source_link = self._source_links.pop(topic)
-        self._carry_out(source_link, source_link.detach())
+        self.carry_out(source_link, source_link.detach())
 
-    def _carry_out(self, source_link: SourceLink, effects: list[Effect]) -> None:
+    def carry_out(self, source_link: SourceLink, effects: list[Effect]) -> None:
+        """See AttachmentOwner."""
         for effect in effects:
             match effect:
-                case Subscribe(attachment):
-                    attached = self._attachments[attachment.number] = _AttachedLink(self, source_link)
-                    name = f"link of {attachment.topic} to {self._task.target}"
-                    attached.task = start_task(self._task.loop, self._attach(attached), name)
+                case Subscribe():
+                    self._attachments.open(source_link)
                 case Retry(seconds):
                     self._task.loop.call_later(seconds, partial(self._start, source_link))
                 case Close(number):
-                    self._drop(self._attachments[number])
+                    self._attachments.drop(number)
                 case _:
-                    self._send(effect)
-
-    def _send(self, effect: Flow | Acknowledge) -> None:
-        broker = self._attachments[effect.number].broker
-        assert broker is not None, "no entry came and nothing is confirmed before the source was found"
-        match effect:
-            case Flow(number, permits):
-                broker.write(commands.flow(consumer_id=number, message_permits=permits))
-            case Acknowledge(number, position):
-                ids = [message_id(position)]
-                broker.write(commands.ack(consumer_id=number, message_ids=ids, cumulative=True))
-
-    async def _attach(self, attached: _AttachedLink) -> None:
-        """Look up the topic's broker and subscribe there; cancelled if the attachment ends before."""
-        source_link, number = attached.source_link, attached.number
-        try:
-            broker = await self._session.client.owner(source_link.attachment.topic)
-            attached.broker = broker
-            source_link.found(broker.peer_life)
-            await broker.open_consumer(number, subscribe_command(self._task, source_link, broker), attached)
-            effects = source_link.subscribed()
-            if isinstance(effects, Seek):
-                await broker.request(partial(seek_command, effects))
-                effects = source_link.sought()
-        except (MagnetarError, OSError) as error:
-            self.ended(attached, error)
-        else:
-            self._carry_out(source_link, effects)
+                    self._attachments.send(effect)
 
     def _acknowledge(self) -> None:
         numbers, self._unacknowledged = self._unacknowledged, set()
-        for number in sorted(numbers & self._attachments.keys()):
-            source_link = self._attachments[number].source_link
-            self._carry_out(source_link, source_link.acknowledge())
+        for number in sorted(numbers):
+            attached = self._attachments.get(number)
+            if attached is not None:
+                self.carry_out(attached.source_link, attached.source_link.acknowledge())
 
     def _park_stalled(self) -> None:
         now = self._task.loop.time()
         self._task.loop.call_later(limits.STALL_SECONDS / 8, self._park_stalled)
-        for source_link in [attached.source_link for attached in self._attachments.values()]:
+        for source_link in [attached.source_link for attached in self._attachments]:
             if source_link.stalled(now):
                 reason = f"no receipt for {limits.STALL_SECONDS} s"
-                self._carry_out(source_link, source_link.refused(reason, self._task.rng))
+                self.carry_out(source_link, source_link.refused(reason, self._task.rng))
 
-    def _became_due(self, topics: Collection[str]) -> None:
-        """Handle a report of links that need a holder."""
-        for topic in topics:
-            if topic not in self._source_links:
-                self._add(topic)
-            elif self._source_links[topic].live:
-                self._due_again.add(topic)  # its end, which came before, may be processed later
+    def _became_due(self, topics: Collection[str], urgent: int) -> None:
+        """Handle a report of links that need a holder; the first ``urgent`` ones have entries to carry."""
+        for place, topic in enumerate(topics):
+            source_link = self._source_links.get(topic)
+            if source_link is None:
+                self._add(topic, is_urgent=place < urgent)
+                continue
+            source_link.is_urgent = place < urgent
+            if source_link.live:
+                self._attachments.due(source_link)
 
-    def _end(self, topic: str) -> None:
+    def _end(self, attached: AttachedLink) -> None:
         """Forget a link that needs no holder, unless the report that it is due came first."""
-        self._forget(topic)
-        if topic in self._due_again:
-            self._due_again.remove(topic)
-            self._add(topic)
+        ended = attached.source_link
+        self._forget(ended.attachment.topic)
+        if attached.is_due_again:
+            self._add(ended.attachment.topic, is_urgent=ended.is_urgent)
 
-    def _add(self, topic: str) -> None:
+    def _add(self, topic: str, *, is_urgent: bool = False) -> None:
         source_link = self._source_links[topic] = SourceLink(self.source, topic, self._task.budget)
+        source_link.is_urgent = is_urgent
         self._start(source_link)
 
     def _served(self, namespaces: frozenset[str]) -> None:

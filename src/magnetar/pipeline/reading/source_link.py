@@ -105,6 +105,7 @@ class SourceLink:
         "_seek_to",
         "attachment",
         "furthest",
+        "is_urgent",
         "reason",
         "rival",
         "state",
@@ -119,6 +120,8 @@ class SourceLink:
         """The reason for parking; empty after the target has confirmed more than before."""
         self.rival = ""
         """The other pipeline that held the link at the time of parking; empty for other reasons."""
+        self.is_urgent = False
+        """Whether the source has entries to carry, as it says."""
         self.window = Window(budget)
         self._budget = budget
         self._attempt = 0

@@ -28,9 +28,12 @@ def links_changed(
     return encode(body)
 
 
-def links_due(*, topics: Iterable[str] = (), superseded: bool = False) -> bytes:
-    """Build LINKS_DUE: links that need a holder; ``superseded`` if another client carries the links from now on."""
-    return encode(pb.CommandLinksDue(topics=topics, superseded=superseded))
+def links_due(*, topics: Iterable[str] = (), urgent: int = 0, superseded: bool = False) -> bytes:
+    """Build LINKS_DUE: links that need a holder, of which the first ``urgent`` have entries to carry.
+
+    ``superseded`` if another client carries the links from now on.
+    """
+    return encode(pb.CommandLinksDue(topics=topics, urgent=urgent, superseded=superseded))
 
 
 def watch_losses(*, request_id: int) -> bytes:

@@ -2230,8 +2230,11 @@ class CommandLinksDue(_message.Message):
 
     TOPICS_FIELD_NUMBER: _builtins.int
     SUPERSEDED_FIELD_NUMBER: _builtins.int
+    URGENT_FIELD_NUMBER: _builtins.int
     superseded: _builtins.bool
     """Another client carries the links from now on."""
+    urgent: _builtins.int
+    """Number of the first topics that have entries to carry."""
     @_builtins.property
     def topics(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]: ...
     def __init__(
@@ -2239,10 +2242,11 @@ class CommandLinksDue(_message.Message):
         *,
         topics: _abc.Iterable[_builtins.str] | None = ...,
         superseded: _builtins.bool | None = ...,
+        urgent: _builtins.int | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["superseded", b"superseded"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["superseded", b"superseded", "urgent", b"urgent"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["superseded", b"superseded", "topics", b"topics"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["superseded", b"superseded", "topics", b"topics", "urgent", b"urgent"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

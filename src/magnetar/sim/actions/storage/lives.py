@@ -30,7 +30,7 @@ APART_S = (0.0, 3.0)
 AGAIN_S = (0.0, 0.1)
 """Virtual seconds between a deletion of a topic and its next creation, or the other way round, in a script."""
 
-AGAIN_MAX = 3
+AGAIN_MAX = 6
 """Maximum number of times for which a script creates a topic again and deletes it."""
 
 
