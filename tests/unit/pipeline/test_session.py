@@ -3,13 +3,14 @@ from __future__ import annotations
 import subprocess
 import sys
 from pathlib import Path
+from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
-import pytest
-
-from magnetar.base.errors import ConfigurationError
-from magnetar.pipeline.driver.launch import LOGGING, _defaults, _same_python, output_to
+from magnetar.pipeline.driver.launch import LOGGING, _defaults, output_to
 from tests.kit.wait import wait_until
+
+if TYPE_CHECKING:
+    import pytest
 
 
 def test_the_configuration_of_sparks_log_is_there() -> None:
@@ -33,22 +34,6 @@ def test_without_a_file_nothing_is_redirected(capfd: pytest.CaptureFixture[str])
     with output_to(None):
         subprocess.run([sys.executable, "-c", "print('out')"], check=True)
     assert capfd.readouterr().out == "out\n"
-
-
-def test_the_command_of_executors_is_this_python_on_the_driver(tmp_path: Path) -> None:
-    environment = _same_python("python9.9", tmp_path / "bin")
-    assert environment["PYSPARK_PYTHON"] == "python9.9"
-    program = "import sys; print(sys.executable, *sys.argv[1:])"
-    done = subprocess.run(
-        ["python9.9", "-c", program, "a b"], env=environment, check=True, capture_output=True, text=True
-    )
-    assert done.stdout == f"{sys.executable} a b\n"
-
-
-def test_a_path_to_python_must_exist_on_the_driver(tmp_path: Path) -> None:
-    assert _same_python(sys.executable, tmp_path) == {"PYSPARK_PYTHON": sys.executable}
-    with pytest.raises(ConfigurationError, match="PYSPARK_PYTHON: /none/python does not exist on the driver"):
-        _same_python("/none/python", tmp_path)
 
 
 def test_the_defaults_of_spark_are_those_of_its_directory(tmp_path: Path) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shlex
 import signal
 import sys
 import threading
@@ -19,6 +18,7 @@ from pyspark.sql import SparkSession
 
 from magnetar.base.errors import ConfigurationError
 from magnetar.base.logs.rotated_output import RotatedOutput
+from magnetar.pipeline.driver.interpreter import cluster_python, local_python
 from magnetar.pipeline.driver.package import check_package
 from magnetar.pipeline.driver.settings import combine, executor_python, parse_defaults
 from magnetar.pipeline.work_files import socket_directory, spark_path
@@ -54,10 +54,10 @@ def start_spark(name: str, options: SparkSettings, work_dir: Path, command: Comm
     settings |= combine(command, options, defaults, java)
     if options.is_local:
         settings["spark.python.unix.domain.socket.dir"] = str(socket_directory(work_dir))
-        os.environ |= _environment(work_dir) | {"PYSPARK_PYTHON": sys.executable, "SPARK_LOCAL_IP": "127.0.0.1"}
+        os.environ |= _environment(work_dir) | local_python(work_dir / "bin") | {"SPARK_LOCAL_IP": "127.0.0.1"}
     else:
         python = executor_python(options, defaults, os.environ)
-        os.environ |= _environment(work_dir) | _same_python(python, work_dir / "bin")
+        os.environ |= _environment(work_dir) | cluster_python(python, work_dir / "bin")
     return _session(f"magnetar {name}", master, settings, options.log)
 
 
@@ -115,26 +115,7 @@ def _defaults(environment: Mapping[str, str]) -> dict[str, str]:
 def _environment(work_dir: Path) -> dict[str, str]:
     """Return Spark's environment variables of the driver."""
     return {
-        "PYSPARK_DRIVER_PYTHON": sys.executable,
         "SPARK_LOCAL_DIRS": str(work_dir),
         # Spark warns about each new version of pandas, which is not used here.
         "PYTHONWARNINGS": "ignore::FutureWarning",
     }
-
-
-def _same_python(command: str, directory: Path) -> dict[str, str]:
-    """Return the variables with which ``command`` starts Python on executors, and this process's Python on the driver.
-
-    Spark starts a data source on the driver with the command for executors. A command without a path is therefore put
-    into ``directory``, which the driver's Java virtual machine searches first. A path is used as it is.
-    """
-    if command.startswith("/"):
-        if not os.access(command, os.X_OK):
-            message = f"PYSPARK_PYTHON: {command} does not exist on the driver, which Spark needs as well"
-            raise ConfigurationError(message)
-        return {"PYSPARK_PYTHON": command}
-    directory.mkdir()
-    wrapper = directory / command
-    wrapper.write_text(f'#!/bin/sh\nexec {shlex.quote(sys.executable)} "$@"\n')
-    wrapper.chmod(0o755)
-    return {"PYSPARK_PYTHON": command, "PATH": f"{directory}{os.pathsep}{os.environ.get('PATH', os.defpath)}"}

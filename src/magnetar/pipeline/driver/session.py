@@ -49,12 +49,19 @@ _REQUIRED = {
     "spark.sql.adaptive.enabled": "false",
 }
 
+_WITH_DAEMON = {
+    "spark.python.daemon.module": worker_daemon.__name__,
+    # It forks workers at once; those of the lease before would keep their memory.
+    "spark.python.worker.reuse": "false",
+}
+
 _PREFERRED = {
     "spark.task.maxFailures": str(TASK_ATTEMPTS),
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
     "spark.driver.memory": "512m",
-    JAVA_OPTIONS: "-XX:+UseSerialGC -XX:TieredStopAtLevel=1",
+    # Rows are short-lived, so a larger young generation would only take memory.
+    JAVA_OPTIONS: "-XX:+UseSerialGC -XX:TieredStopAtLevel=1 -XX:MaxNewSize=48m",
 }
 
 SETTINGS = CommandSettings(_REQUIRED, _PREFERRED)
@@ -75,7 +82,7 @@ def build_session(options: SparkSettings, tasks: int, work_dir: Path) -> SparkSe
 def _settings(options: SparkSettings) -> CommandSettings:
     if not options.is_local:
         return SETTINGS  # the package may be shipped to the workers, not to their parent
-    return replace(SETTINGS, required={**_REQUIRED, "spark.python.daemon.module": worker_daemon.__name__})
+    return replace(SETTINGS, required=_REQUIRED | _WITH_DAEMON)
 
 
 def check_cluster(session: SparkSession, options: SparkSettings, need: Need, stop: threading.Event) -> list[str]:
