@@ -60,6 +60,9 @@ OUTFLOW_TURN_BYTES = 64 * 1024
 OUTFLOW_ENTRY_BYTES = 1024
 """Overhead of an entry: carrying an empty entry takes as long as this number of bytes."""
 
+OUTFLOW_RUN_ENTRY_BYTES = 64
+"""The same for each entry of a run."""
+
 ACK_INTERVAL_SECONDS = 0.05
 """Maximum seconds between a confirmation and the acknowledgement at the source."""
 

@@ -6,8 +6,10 @@ its kind. The first row of a task is an OPENING, JSON. The body of ENTRIES, all 
     u8 kind
     u16 attachments, each: u32 number, u16 length, source cluster, u16 length, topic,
                                u16 length, life of the source
-    u32 entries, each: u16 index of its attachment, i64 x 6 position, previous and floor (ledger, entry),
-                       u8 link_start, u32 length, the entry
+    u32 items, each: u16 index of its attachment, i64 x 6 position, previous and floor (ledger, entry),
+                     u8 link_start, u32 length, u16 entries of a run (0: a single entry),
+                     of a run: u32 size of each entry, u8 length, schema version
+                     the entry, or the entries of the run
     zeros up to ROW_BYTES_MIN and to a multiple of ROW_ALIGNMENT
 
 Every row has the attachments that it uses, so that it can be decoded independently.
@@ -44,7 +46,7 @@ SCHEMA = pa.schema([("body", pa.binary())])
 _ATTACHMENTS = struct.Struct(">H")
 _NUMBER = struct.Struct(">I")
 _TEXT = struct.Struct(">H")
-_ENTRY = struct.Struct(">HqqqqqqBI")
+_ITEM = struct.Struct(">HqqqqqqBIH")
 _OFFSETS = struct.Struct("=iii")
 """The offsets of an Arrow column with two values."""
 
@@ -67,17 +69,45 @@ class Attachment(NamedTuple):
 
 
 class Carried(NamedTuple):
-    """An entry in transit, with the source's information about the entries before it."""
+    """An entry in transit, with the source's information about the entries before it; or a run of entries.
+
+    The entries of a run have consecutive positions. Each follows the one before on the link.
+    """
 
     attachment: Attachment
     position: Position
+    """The position of the entry, or of the first one of the run."""
     link: Link
     entry: bytes
+    """The entry, or the entries of the run one after the other."""
+    sizes: tuple[int, ...] = ()
+    """The sizes of the entries of a run; empty for a single entry."""
+    schema_version: bytes = b""
+    """The version of the schema of all entries of a run at the source, empty for none. Not set for a single entry."""
 
     @property
     def is_marker(self) -> bool:
         """Return whether it is a marker, which has the position of the entry before it."""
         return self.position == self.link.previous
+
+    @property
+    def entries(self) -> int:
+        """Return the number of entries."""
+        return len(self.sizes) or 1
+
+    @property
+    def last(self) -> Position:
+        """Return the position of the last entry."""
+        return self.position._replace(entry_id=self.position.entry_id + self.entries - 1)
+
+    def singles(self) -> Iterator[Carried]:
+        """Yield each entry of a run."""
+        position, link, start = self.position, self.link, 0
+        for size in self.sizes:
+            yield Carried(self.attachment, position, link, self.entry[start : start + size])
+            start += size
+            link = Link(position, position)
+            position = position._replace(entry_id=position.entry_id + 1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,11 +184,13 @@ def decode_chunk(body: memoryview) -> list[Carried]:
     offset += _NUMBER.size
     entries = []
     for _ in range(count):
-        index, *places, link_start, length = _ENTRY.unpack_from(body, offset)
-        offset += _ENTRY.size
+        index, *places, link_start, length, size_count = _ITEM.unpack_from(body, offset)
+        offset += _ITEM.size
         position, previous, floor = map(Position, places[::2], places[1::2])
+        sizes, version, offset = _run(body, offset, size_count) if size_count else ((), b"", offset)
         entry = body[offset : offset + length].tobytes()
-        entries.append(Carried(attachments[index], position, Link(previous, floor, link_start != 0), entry))
+        link = Link(previous, floor, link_start != 0)
+        entries.append(Carried(attachments[index], position, link, entry, sizes, version))
         offset += length
     return entries
 
@@ -181,15 +213,27 @@ def _encode_chunk(chunk: list[Carried]) -> bytes:
 
 def _entries(chunk: list[Carried], indexes: dict[Attachment, int]) -> Iterator[bytes]:
     for carried in chunk:
-        yield _ENTRY.pack(
+        yield _ITEM.pack(
             indexes[carried.attachment],
             *carried.position,
             *carried.link.previous,
             *carried.link.floor,
             carried.link.link_start,
             len(carried.entry),
+            len(carried.sizes),
         )
+        if carried.sizes:
+            yield struct.pack(f">{len(carried.sizes)}I", *carried.sizes)
+            yield bytes((len(carried.schema_version),)) + carried.schema_version
         yield carried.entry
+
+
+def _run(body: memoryview, offset: int, count: int) -> tuple[tuple[int, ...], bytes, int]:
+    """Decode the sizes and the schema version of a run at ``offset``; return them and the offset after them."""
+    sizes = struct.unpack_from(f">{count}I", body, offset)
+    start = offset + 4 * count + 1
+    end = start + body[start - 1]
+    return sizes, body[start:end].tobytes(), end
 
 
 def _text(body: memoryview, offset: int) -> tuple[str, int]:

@@ -28,6 +28,15 @@ PARKED_AFTER_METADATA: Final = "magnetar.parked.after"
 COPIES_METADATA: Final = "magnetar.copies"
 """Consumer metadata of SUBSCRIBE: the task can return to its target entries that the target published and lost."""
 
+RUNS_METADATA: Final = "magnetar.runs"
+"""Consumer metadata of SUBSCRIBE: the task takes runs of entries."""
+
+RUN_ENTRIES_MAX: Final = 256
+"""Maximum number of entries in a run, so that a turn of a broker's event loop stays short."""
+
+RUN_BYTES_MAX: Final = 128 * 1024
+"""Maximum bytes of the entries of a run, so that topics alternate on the way to the target."""
+
 LIFE_METADATA: Final = "magnetar.life"
 """Producer metadata of PRODUCER: the life of the link's source cluster."""
 

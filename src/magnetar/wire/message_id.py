@@ -61,6 +61,21 @@ class Link(NamedTuple):
     link_start: bool = False
 
 
+class LinkRun(NamedTuple):
+    """Entries with consecutive positions. On the link, each follows the one before."""
+
+    first: Position
+    """The position of the first entry."""
+    link: Link
+    """The place of the first entry on the link."""
+    sizes: Sequence[int]
+    """The sizes of the entries."""
+    schema_version: bytes
+    """The version of the schema of all of them; empty for none."""
+    entries: bytes
+    """The entries, one after the other."""
+
+
 def link_of(message: pb.CommandMessage) -> Link:
     """Return the place of a MESSAGE on its link; the defaults if the broker (Apache Pulsar) does not state it."""
     previous = position_of(message.previous_message_id) if message.HasField("previous_message_id") else EARLIEST

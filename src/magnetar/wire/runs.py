@@ -252,6 +252,6 @@ def _send_rest(rest: bytes) -> tuple[int, int] | None:
     except DecodeError:
         return None
     repeated = send.HasField("producer_id") or send.HasField("sequence_id")
-    if repeated or send.is_chunk or send.HasField("message_id") or has_transaction(send):
+    if repeated or send.is_chunk or send.HasField("message_id") or has_transaction(send) or send.entry_sizes:
         return None
     return send.highest_sequence_id, send.num_messages

@@ -90,6 +90,11 @@ class HandBroker:
     rests_links = False
     divides_links = False
     """Whether the broker supports links that rest."""
+    takes_runs = False
+    """Whether the broker takes runs of entries."""
+
+    hangs_up = False
+    """Whether the broker closes the next connection right after it has accepted it."""
 
     def __init__(self, url: str, max_message_size: int = 5 << 20, *, reports_links: bool = False) -> None:
         self.url = self.owner_url = url
@@ -120,12 +125,11 @@ class HandBroker:
         """The other pipeline that holds all links; empty if none does."""
         self.newer_lease = False
         """Whether the next lease holds all links."""
-        self.hangs_up = False
-        """Whether the broker closes the next connection right after it has accepted it."""
         self.namespaces: dict[str, list[str]] = {}
         self.subscribed: list[pb.CommandSubscribe] = []
         self.flows: list[int] = []  # permits of each FLOW
         self.acknowledged: list[Position] = []  # the position of each ACK
+        self.sent: list[pb.CommandSend] = []
         self.schemas: dict[str, list[pb.Schema]] = {}
         """The schemas of each topic by version."""
         self.asked: list[bytes] = []
@@ -142,6 +146,11 @@ class HandBroker:
         """Number of entries of each producer that the broker accepts; None for all."""
         self._held: list[bytes] = []
         self._decoder = FrameDecoder(frame_size_max=1 << 30)
+
+    @property
+    def runs(self) -> list[pb.CommandSend]:
+        """The SENDs with runs, whose entries are in ``entries`` as one."""
+        return [sent for sent in self.sent if sent.entry_sizes]
 
     def connect(self, protocol: asyncio.Protocol, loop: HandLoop) -> HandTransport:
         self.connections += 1
@@ -200,6 +209,7 @@ class HandBroker:
 
     def _store(self, sent: pb.CommandSend, body: bytes) -> None:
         producer_id, sequence_id = sent.producer_id, sent.sequence_id
+        self.sent.append(sent)
         entries = self.entries.setdefault(producer_id, [])
         if self.entries_max is not None and len(entries) >= self.entries_max:
             code = ServerError.NotAllowedError
@@ -250,6 +260,7 @@ class HandBroker:
                 body.feature_flags.supports_link_watches = self.reports_links
                 body.feature_flags.supports_resting_links = self.rests_links
                 body.feature_flags.supports_link_buckets = self.divides_links
+                body.feature_flags.supports_link_runs = self.takes_runs
                 self.say(commands.encode(body))
                 if self.hangs_up and self.connection is not None:
                     self.hangs_up = False

@@ -26,14 +26,37 @@ ids = st.integers(-1, 2**63 - 1)
 positions = st.builds(Position, ids, ids)
 texts = st.text(max_size=30)
 attachments = st.builds(Attachment, st.integers(0, 2**32 - 1), texts, texts, texts)
-carried = st.builds(
-    Carried, attachments, positions, st.builds(Link, positions, positions, st.booleans()), st.binary(max_size=200)
-)
+links = st.builds(Link, positions, positions, st.booleans())
+singles = st.builds(Carried, attachments, positions, links, st.binary(max_size=200), st.just(()), st.just(b""))
+
+
+@st.composite
+def runs(draw: st.DrawFn) -> Carried:
+    entries = draw(st.lists(st.binary(max_size=50), min_size=2, max_size=10))
+    version = draw(st.binary(max_size=8))
+    sizes = tuple(map(len, entries))
+    return Carried(draw(attachments), draw(positions), draw(links), b"".join(entries), sizes, version)
+
+
+carried = st.one_of(singles, runs())
 
 
 @given(st.lists(carried, max_size=20))
 def test_chunks_bring_back_every_entry_in_order(entries: list[Carried]) -> None:
     assert [entry for chunk in encode_chunks(entries) for entry in decode_chunk(memoryview(chunk))] == entries
+
+
+def test_a_run_has_its_entries_one_after_the_other() -> None:
+    attachment, first, link = Attachment(1, "ewr", "t"), Position(3, 7), Link(Position(2, 9), Position(3, 6), True)
+    run = Carried(attachment, first, link, b"abbccc", (1, 2, 3), b"v")
+    assert (run.entries, run.last, run.is_marker) == (3, Position(3, 9), False)
+    assert list(run.singles()) == [
+        Carried(attachment, first, link, b"a"),
+        Carried(attachment, Position(3, 8), Link(first, first), b"bb"),
+        Carried(attachment, Position(3, 9), Link(Position(3, 8), Position(3, 8)), b"ccc"),
+    ]
+    single = Carried(attachment, first, link, b"a")
+    assert (single.entries, single.last) == (1, first)
 
 
 def test_a_chunk_holds_its_limit_and_a_larger_entry_travels_alone() -> None:

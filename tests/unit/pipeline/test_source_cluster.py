@@ -16,7 +16,7 @@ from magnetar.pipeline.reading.source_cluster import SourceCluster
 from magnetar.pipeline.spreading import ALL_BUCKETS
 from magnetar.wire import commands
 from magnetar.wire.links import link_bucket
-from magnetar.wire.message_id import Link
+from magnetar.wire.message_id import Link, LinkRun
 from tests.unit.pipeline.hand_broker import HandBroker, HandLoop, RestingBroker
 
 if TYPE_CHECKING:
@@ -87,7 +87,8 @@ class Reader:
 
 def test_a_task_names_its_lease_and_its_pipeline() -> None:
     reader = Reader()
-    assert reader.metadata() == [{"magnetar.lease": "7", "magnetar.copies": "true", "magnetar.pipeline": "host:1:a"}]
+    own = {"magnetar.lease": "7", "magnetar.copies": "true", "magnetar.runs": "true", "magnetar.pipeline": "host:1:a"}
+    assert reader.metadata() == [own]
     assert (reader.tail.live_links, reader.tail.parked, reader.tail.rivals) == (1, {}, set())
 
 
@@ -166,6 +167,35 @@ def test_each_confirmation_of_an_entry_and_of_the_markers_in_its_place_is_acknow
         reader.tail.confirmed(1, place)
     reader.hand.run()
     assert reader.broker.acknowledged == [place] * 3
+
+
+def test_a_run_is_carried_as_a_whole() -> None:
+    reader, start = Reader(), Link(EARLIEST, EARLIEST)
+    for sizes, first in (((1, 2), 0), ((3, 4, 5), 2)):
+        run = LinkRun(Position(3, first), start, sizes, b"v", bytes(sum(sizes)))
+        reader.broker.say(commands.message_run(consumer_id=1, run=run))
+    reader.hand.run()
+    assert [(each.last, each.sizes, each.schema_version) for each in reader.carried] == [
+        (Position(3, 1), (1, 2), b"v"),
+        (Position(3, 4), (3, 4, 5), b"v"),
+    ]
+    assert reader.budget.used == 15
+    reader.tail.confirmed(1, Position(3, 0))
+    assert reader.budget.used == 15
+    reader.tail.confirmed(1, Position(3, 4))
+    reader.hand.run()
+    assert reader.budget.used == 0
+    assert reader.broker.acknowledged[-1] == Position(3, 4)
+    assert reader.broker.flows == [2, limits.WINDOW_ENTRIES_INITIAL - 2], "each entry uses a permit"
+
+
+def test_a_run_that_is_not_complete_parks_the_link() -> None:
+    reader = Reader()
+    run = LinkRun(Position(3, 0), Link(), (1, 2), b"", bytes(4))
+    reader.broker.say(commands.message_run(consumer_id=1, run=run))
+    reader.hand.run()
+    assert reader.tail.parked == {ORDERS: "a run at 3:0 has 4 bytes, and states 3"}
+    assert reader.carried == []
 
 
 class RestingReader(Reader):

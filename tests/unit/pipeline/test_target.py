@@ -19,7 +19,7 @@ from magnetar.wire.entries import markers
 from magnetar.wire.entries.entry import parse_metadata
 from magnetar.wire.entries.markers import marker_type
 from magnetar.wire.entries.origin import origin_of
-from magnetar.wire.message_id import Link
+from magnetar.wire.message_id import Link, position_of
 from magnetar.wire.proto import pulsar_api_pb2 as pb
 from tests.unit.pipeline.hand_broker import HandBroker, HandLoop, RestingBroker
 
@@ -33,9 +33,15 @@ ORDERS, PAYMENTS = "persistent://public/default/orders", "persistent://public/de
 class Writer:
     """A target, its broker, and the reports."""
 
-    def __init__(self, *sources: HandBroker, max_message_size: int = LIMIT, version: str = "Magnetar") -> None:
+    def __init__(
+        self,
+        *sources: HandBroker,
+        max_message_size: int = LIMIT,
+        version: str = "Magnetar",
+        takes_runs: bool = False,
+    ) -> None:
         self.broker = HandBroker("pulsar://jfk:6650", max_message_size)
-        self.broker.version = version
+        self.broker.version, self.broker.takes_runs = version, takes_runs
         self.loop = HandLoop(self.broker, *sources)
         self.reports: list[Report] = []
         rng = random.Random(1)
@@ -59,6 +65,51 @@ def carried(topic: str, number: int, entry_id: int, size: int = 10, **metadata: 
     previous = Position(3, entry_id - 1) if entry_id else EARLIEST
     attachment = Attachment(number, "ewr", topic)
     return Carried(attachment, Position(3, entry_id), Link(previous, previous), entry("x" * size, **metadata))
+
+
+def run_of(topic: str, number: int, first: int, *sizes: int, version: bytes = b"") -> Carried:
+    entries = [entry("x" * size) for size in sizes]
+    one = carried(topic, number, first)
+    return one._replace(entry=b"".join(entries), sizes=tuple(map(len, entries)), schema_version=version)
+
+
+def test_a_run_is_sent_at_once_and_confirmed_with_its_last_entry() -> None:
+    writer = Writer(takes_runs=True)
+    run = run_of(ORDERS, 1, 0, 1, 2, 3)
+    writer.send(run, carried(ORDERS, 1, 3))
+    (sent,) = writer.broker.runs
+    assert (list(sent.entry_sizes), sent.schema_version) == (list(run.sizes), b"")
+    assert [position_of(place) for place in (sent.origin_message_id, sent.previous_message_id)] == [
+        Position(3, 0),
+        EARLIEST,
+    ]
+    assert writer.broker.entries[1][0] == run.entry
+    assert writer.take()[-1] == Receipts(((1, Position(3, 3)),))
+    assert writer.target.outstanding == 0
+
+
+@pytest.mark.parametrize("takes_runs", [False, True])
+def test_the_entries_of_a_run_are_sent_one_by_one_to_a_target_that_cannot_take_it(*, takes_runs: bool) -> None:
+    writer = Writer(takes_runs=takes_runs, max_message_size=LIMIT)
+    writer.send(run_of(ORDERS, 1, 0, 4000, 3000, 1000))
+    assert writer.broker.runs == []
+    assert copied(writer) == [(Position(3, number), None) for number in range(3)]
+    assert writer.take()[-1] == Receipts(((1, Position(3, 2)),))
+
+
+def test_the_entries_of_a_run_are_sent_one_by_one_to_a_foreign_target() -> None:
+    writer = Writer(version="Apache Pulsar")
+    writer.send(run_of(ORDERS, 1, 0, 1, 2))
+    assert writer.broker.runs == []
+
+
+def test_a_run_waits_for_its_schema_at_the_target() -> None:
+    origin = source(FLIGHT)
+    writer = Writer(origin, takes_runs=True)
+    writer.broker.schemas[ORDERS] = [AIRPORT]
+    writer.send(run_of(ORDERS, 1, 0, 1, 2, version=version_to_bytes(0)))
+    assert [sent.schema_version for sent in writer.broker.runs] == [version_to_bytes(1)]
+    assert writer.broker.schemas[ORDERS] == [AIRPORT, FLIGHT]
 
 
 def test_each_marker_in_the_place_of_an_entry_is_confirmed() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from itertools import groupby, takewhile
 from operator import itemgetter
 from typing import TYPE_CHECKING, ClassVar, NamedTuple, Protocol
@@ -21,7 +22,7 @@ from magnetar.wire.entries.markers import PROBE, marker_type
 from magnetar.wire.entries.origin import is_stamped, origin_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
     from magnetar.base.errors import StorageError
     from magnetar.base.position import Position
@@ -58,13 +59,20 @@ class ReceivingTopic(PublishedTopic, Protocol):
         ...
 
 
-class _Arrived(NamedTuple):
+class Arrived(NamedTuple):
     """An entry with a valid origin."""
 
     origin: Origin
     metadata: pb.MessageMetadata
     is_returned: bool = False
     """Whether this cluster published the entry in an earlier life, and the source returns it."""
+
+
+Offered = tuple["bytes | RequestError", "Arrived | MagnetarError", int]
+"""An entry, its origin, and its number of messages."""
+
+_Answer = Callable[["Sequence[SendHead]", list[Verdict], "Position | None", "MagnetarError | None"], None]
+"""Answers SENDs: by the verdicts on their entries, the position of the first stored one, and the refusal."""
 
 
 class ReplicatedProducer:
@@ -89,7 +97,8 @@ class ReplicatedProducer:
         self.source = source
         self.connected_at = now
         self.arrivals = topic.producers.arrivals_from(source)
-        self._refusal: MagnetarError | None = None
+        self.refusal: MagnetarError | None = None
+        """The reason why all further SENDs are refused; None without one."""
 
     @property
     def last_origin_position(self) -> Position | None:
@@ -110,6 +119,12 @@ class ReplicatedProducer:
 
     def _take(self, heads: Sequence[SendHead], entries: Sequence[bytes | RequestError]) -> int:
         """Handle entries of the source up to the first returned one; return their number."""
+        # Lazy: each entry is judged while its metadata is in the processor's caches.
+        arrivals = takewhile(_is_of_source, map(self.read, entries))
+        return self.take_new(heads, zip(entries, arrivals, _messages(heads), strict=False), self._answer)
+
+    def take_new(self, heads: Sequence[SendHead], offered: Iterable[Offered], answer: _Answer) -> int:
+        """Append new entries, and ``answer`` their SENDs when that is durable; return the number of entries."""
         verdicts: list[Verdict] = []
         accepted: list[bytes] = []
         extents: list[RunExtent] = []
@@ -119,9 +134,7 @@ class ReplicatedProducer:
         deduplication = self.topic.deduplication
         sequence_ids = deduplication.sequence_ids
         last = self.last_origin_position
-        # Lazy: each entry is judged while its metadata is in the processor's caches.
-        arrivals = takewhile(_is_of_source, map(self._read, entries))
-        for head, entry, arrival in zip(heads, entries, arrivals, strict=False):
+        for entry, arrival, messages in offered:
             verdict, arrived = self._judge(last, arrival)
             verdicts.append(verdict)
             if arrived is None or not isinstance(entry, bytes):
@@ -132,7 +145,7 @@ class ReplicatedProducer:
                 marked.append((place, stamped.marker_type, bytes(payload_of(entry))))
                 continue
             if verdict is Verdict.APPEND:
-                self._count(head, entry)
+                self.count(messages, len(entry))
                 accepted.append(entry)
                 if sequence_ids is not None:
                     metadata.append(stamped)
@@ -140,7 +153,7 @@ class ReplicatedProducer:
                 link_start |= lacks_entries_before(last, origin)
                 last = origin.position
         heads = heads[: len(verdicts)]
-        refusal, come = self._refusal, deduplication.replicating(metadata, accepted)
+        refusal, come = self.refusal, deduplication.replicating(metadata, accepted)
         size = sum(map(len, accepted))
         self.session.publishes_started(len(heads), size)
 
@@ -148,10 +161,10 @@ class ReplicatedProducer:
             self.session.publishes_finished(len(heads), size)
             deduplication.replicated(sequence_ids, come, len(accepted), durable=error is None)
             if error is not None:
-                self._refusal = error
+                self.refusal = error
                 answer_failed(self, heads, error)
             elif not (marked and self.topic.is_closing):  # unanswered markers are sent again
-                self._answer(heads, verdicts, first, refusal)
+                answer(heads, verdicts, first, refusal)
                 for place, kind, payload in marked:
                     self.topic.take_marker(self.source, place, kind, payload)
 
@@ -169,33 +182,34 @@ class ReplicatedProducer:
         seen = self.topic.log.index.seen
         fresh: set[Position] = set()
         for head, entry in zip(heads, entries, strict=True):
-            arrival = self._read(entry)
+            arrival = self.read(entry)
             verdict = self._judge_returned(seen, fresh, arrival)
             verdicts.append(verdict)
-            if verdict is Verdict.GAP or not isinstance(entry, bytes) or not isinstance(arrival, _Arrived):
+            if verdict is Verdict.GAP or not isinstance(entry, bytes) or not isinstance(arrival, Arrived):
                 continue
             if verdict is Verdict.APPEND:
-                self._count(head, entry)
+                self.count(head[2], len(entry))
                 accepted.append(entry)
                 fresh.add(arrival.origin.position)
                 _extend(extents, arrival.origin.position, arrival.origin.floor)
-        refusal, size = self._refusal, sum(map(len, accepted))
+        refusal, size = self.refusal, sum(map(len, accepted))
         self.session.publishes_started(len(heads), size)
 
         def durable(first: Position | None, error: StorageError | None) -> None:
             self.session.publishes_finished(len(heads), size)
             if error is not None:
-                self._refusal = error
+                self.refusal = error
                 answer_failed(self, heads, error)
             else:
                 self._answer(heads, verdicts, first, refusal)
 
         self._append(Annotation(self.topic.environment.cluster, tuple(extents), link_start=False), accepted, durable)
 
-    def _count(self, head: SendHead, entry: bytes) -> None:
-        self.topic.arrivals.messages_in += head[2]
-        self.arrivals.messages_in += head[2]
-        self.arrivals.bytes_in += len(entry)
+    def count(self, messages: int, size: int) -> None:
+        """Count accepted ``messages`` with ``size`` bytes in all."""
+        self.topic.arrivals.messages_in += messages
+        self.arrivals.messages_in += messages
+        self.arrivals.bytes_in += size
 
     def _append(
         self,
@@ -209,7 +223,7 @@ class ReplicatedProducer:
             # The original of a duplicate may not be durable yet: answer after it.
             self.topic.log.behind_appends(lambda error: durable(None, error))
 
-    def _read(self, entry: bytes | RequestError) -> _Arrived | MagnetarError:
+    def read(self, entry: bytes | RequestError) -> Arrived | MagnetarError:
         """Return the origin of an entry, or the error of an invalid one."""
         try:
             if isinstance(entry, RequestError):
@@ -221,7 +235,7 @@ class ReplicatedProducer:
         except ValueError as error:
             return DataLossError(str(error))
         if origin is not None and origin.cluster == self.source:
-            return _Arrived(origin, metadata)
+            return Arrived(origin, metadata)
         environment = self.topic.environment
         life = environment.store.life
         if (
@@ -232,10 +246,10 @@ class ReplicatedProducer:
             or origin.floor >= origin.position
         ):
             return DataLossError(f"an entry from {self.source} must name {self.source} and its position there")
-        return _Arrived(origin, metadata, is_returned=True)
+        return Arrived(origin, metadata, is_returned=True)
 
-    def _judge(self, last: Position | None, arrival: _Arrived | MagnetarError) -> tuple[Verdict, _Arrived | None]:
-        if self._refusal is not None:
+    def _judge(self, last: Position | None, arrival: Arrived | MagnetarError) -> tuple[Verdict, Arrived | None]:
+        if self.refusal is not None:
             return Verdict.GAP, None
         try:
             if isinstance(arrival, MagnetarError):
@@ -259,9 +273,9 @@ class ReplicatedProducer:
             )
         return verdict, arrival
 
-    def _judge_returned(self, seen: IntervalSet, fresh: set[Position], arrival: _Arrived | MagnetarError) -> Verdict:
+    def _judge_returned(self, seen: IntervalSet, fresh: set[Position], arrival: Arrived | MagnetarError) -> Verdict:
         """Judge an entry by the set of returned positions; ``fresh`` are those of this run."""
-        if self._refusal is not None:
+        if self.refusal is not None:
             return Verdict.GAP
         try:
             if isinstance(arrival, MagnetarError):
@@ -283,7 +297,7 @@ class ReplicatedProducer:
         return Verdict.APPEND
 
     def _refuse(self, error: MagnetarError | ValueError) -> None:
-        self._refusal = without_frames(error if isinstance(error, MagnetarError) else DataLossError(str(error)))
+        self.refusal = without_frames(error if isinstance(error, MagnetarError) else DataLossError(str(error)))
         log.warning("replicated_entry_refused", topic=str(self.topic.name), source=self.source, error=str(error))
 
     def _answer(
@@ -301,20 +315,28 @@ class ReplicatedProducer:
             elif verdict in (Verdict.DUPLICATE, Verdict.SKIP):
                 answer_at(self, run, EARLIEST)
             else:
-                for sequence_id, _, _ in run:
-                    self.session.write(
-                        commands.send_error(
-                            producer_id=self.options.producer_id,
-                            sequence_id=sequence_id,
-                            code=ServerError.PersistenceError,
-                            message=str(refusal),
-                            is_gap=isinstance(refusal, LinkGapError),
-                        )
-                    )
+                for head in run:
+                    self.answer_refused(head, refusal)
+
+    def answer_refused(self, head: SendHead, refusal: MagnetarError | None) -> None:
+        """Refuse a SEND with the reason."""
+        self.session.write(
+            commands.send_error(
+                producer_id=self.options.producer_id,
+                sequence_id=head[0],
+                code=ServerError.PersistenceError,
+                message=str(refusal),
+                is_gap=isinstance(refusal, LinkGapError),
+            )
+        )
 
 
-def _is_of_source(arrival: _Arrived | MagnetarError) -> bool:
-    return not (isinstance(arrival, _Arrived) and arrival.is_returned)
+def _messages(heads: Sequence[SendHead]) -> Iterator[int]:
+    return (messages for _, _, messages in heads)
+
+
+def _is_of_source(arrival: Arrived | MagnetarError) -> bool:
+    return not (isinstance(arrival, Arrived) and arrival.is_returned)
 
 
 def _is_for_brokers(metadata: pb.MessageMetadata, origin: Origin) -> bool:

@@ -31,19 +31,7 @@ _REMEDY_FOR_LINKS: Final = "Set a larger limit in this cluster"
 
 def check(producer: Producer, heads: Sequence[SendHead], entries: Sequence[bytes], *, is_chunk: bool) -> None:
     """Raise the error of invalid SENDs."""
-    topic = producer.topic
-    config, policies, largest = topic.environment.config, topic.policies, max(map(len, entries))
-    if (
-        largest > config.maxMessageMetadataSize
-        or largest > config.maxMessageSize
-        or 0 < policies.max_message_size < largest
-        or policies.encryption_required
-    ):
-        if largest > _size_max(producer, is_chunk=is_chunk):
-            raise RequestError(
-                ServerError.NotAllowedError, "Exceed maximum message size (maxMessageSize)", Limit.MESSAGE_SIZE
-            )
-        _check_metadata(producer, entries, largest)
+    check_sizes(producer, entries, is_chunk=is_chunk)
     for sequence_id, highest, _ in heads:
         if highest and signed(highest) < signed(sequence_id):
             raise RequestError(ServerError.MetadataError, "Invalid lowest or highest sequence id")
@@ -57,6 +45,23 @@ def check(producer: Producer, heads: Sequence[SendHead], entries: Sequence[bytes
             check_count(metadata, entry)
         if metadata.deliver_at_time:
             producer.topic.delayed.check(metadata)
+
+
+def check_sizes(producer: Producer, entries: Sequence[bytes], *, is_chunk: bool) -> None:
+    """Raise RequestError for entries that are too large, or that should be encrypted and are not."""
+    topic = producer.topic
+    config, policies, largest = topic.environment.config, topic.policies, max(map(len, entries))
+    if (
+        largest > config.maxMessageMetadataSize
+        or largest > config.maxMessageSize
+        or 0 < policies.max_message_size < largest
+        or policies.encryption_required
+    ):
+        if largest > _size_max(producer, is_chunk=is_chunk):
+            raise RequestError(
+                ServerError.NotAllowedError, "Exceed maximum message size (maxMessageSize)", Limit.MESSAGE_SIZE
+            )
+        _check_metadata(producer, entries, largest)
 
 
 def _size_max(producer: Producer, *, is_chunk: bool) -> int:

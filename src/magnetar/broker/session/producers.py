@@ -14,6 +14,7 @@ from magnetar.broker.publish.interfaces import ProducerOptions
 from magnetar.broker.publish.producer import answer_failed
 from magnetar.broker.replication.receiver import ReplicatedProducer
 from magnetar.broker.session.checks import check, checked
+from magnetar.broker.session.link_runs import send_run
 from magnetar.broker.session.requests import attempt, check_room, start, start_after
 from magnetar.broker.session.schemas import awaited_by_producer, producer_version
 from magnetar.broker.settings.properties import producer_metadata
@@ -240,6 +241,7 @@ def _answer_success(session: Session, request_id: int, producer: Producer) -> No
     )
 
 
+_FOR_LINKS = RequestError(ServerError.NotAllowedError, "a run of entries is for producers of links only")
 _FOR_SHADOW_TOPICS = RequestError(ServerError.NotAllowedError, "message_id is for shadow topics only")
 
 
@@ -248,7 +250,11 @@ def send(session: Session, command: pb.CommandSend, entry: bytes) -> None:
     messages = 0 if command.is_chunk and not _is_last_chunk(entry) else command.num_messages
     head = command.sequence_id, command.highest_sequence_id, messages
     producer = session.producers.get(command.producer_id)
-    if producer is not None and command.HasField("message_id"):
+    if isinstance(producer, ReplicatedProducer) and command.entry_sizes:
+        send_run(producer, command, entry)
+    elif producer is not None and command.entry_sizes:
+        producer.publish_with_refusals([head], [_FOR_LINKS])
+    elif producer is not None and command.HasField("message_id"):
         producer.publish_with_refusals([head], [_FOR_SHADOW_TOPICS])
     elif producer is not None and transactions.has_transaction(command):
         producer.publish_with_refusals([head], [transactions.refusal()])

@@ -37,6 +37,7 @@ _FEATURES_FOR_MAGNETAR = pb.FeatureFlags(
     supports_link_watches=True,
     supports_resting_links=True,
     supports_link_buckets=True,
+    supports_link_runs=True,
 )
 """Features for clients of Magnetar. Other clients get what Apache Pulsar sends."""
 

@@ -57,7 +57,16 @@ class Window:
     round trip of a backlog, and stays small for a topic with little traffic.
     """
 
-    __slots__ = ("_average", "_budget", "_in_flight", "_limit", "_markers", "_promised", "in_flight_bytes")
+    __slots__ = (
+        "_average",
+        "_budget",
+        "_in_flight",
+        "_limit",
+        "_markers",
+        "_promised",
+        "in_flight",
+        "in_flight_bytes",
+    )
 
     def __init__(self, budget: Budget) -> None:
         """Create a window that uses ``budget``."""
@@ -65,16 +74,13 @@ class Window:
         self._limit = limits.WINDOW_ENTRIES_INITIAL
         self._promised = 0
         self._average = 0.0
-        self._in_flight: deque[tuple[Position, int, bool]] = deque()
-        """Position, bytes, and whether it is a marker."""
+        self._in_flight: deque[tuple[Position, int, bool, int]] = deque()
+        """Position, bytes, whether it is a marker, and the number of entries of a run, which has its last position."""
+        self.in_flight = 0
+        """Number of received, unconfirmed entries."""
         self._markers = 0
         """Number of markers in flight."""
         self.in_flight_bytes = 0
-
-    @property
-    def in_flight(self) -> int:
-        """Return the number of received, unconfirmed entries."""
-        return len(self._in_flight)
 
     def grant(self) -> int:
         """Return the permits to grant now, counted as granted; 0 if the source has enough or the budget is spent."""
@@ -82,15 +88,17 @@ class Window:
         is_busy = self._promised > 0 or bool(self._in_flight)
         if is_busy and (self._budget.spent or 2 * self._promised > size):
             return 0
-        room = 1 if self._budget.spent else size - len(self._in_flight) + self._markers
+        room = 1 if self._budget.spent else size - self.in_flight + self._markers
         permits = room - self._promised
         if permits <= 0:
             return 0
         self._promised += permits
         return permits
 
-    def arrived(self, position: Position, size: int, permits: int = 1, *, is_marker: bool = False) -> None:
-        """Count an entry of ``size`` bytes from the source, and the ``permits`` that it used.
+    def arrived(
+        self, position: Position, size: int, permits: int = 1, *, is_marker: bool = False, entries: int = 1
+    ) -> None:
+        """Count an entry of ``size`` bytes from the source, or a run, and the ``permits`` that it used.
 
         A marker does not affect the average size, and leaves its place in the window to the next entry.
 
@@ -101,8 +109,9 @@ class Window:
         if is_marker:
             self._markers += 1
         else:
-            self._measure(size)
-        self._in_flight.append((position, size, is_marker))
+            self._measure(size / entries)
+        self._in_flight.append((position, size, is_marker, entries))
+        self.in_flight += entries
         self.in_flight_bytes += size
         self._budget.used += size
 
@@ -115,10 +124,11 @@ class Window:
         """Release everything up to and including ``through``; return the number of entries."""
         count = released = 0
         while self._in_flight and self._in_flight[0][0] <= through:
-            _, size, is_marker = self._in_flight.popleft()
+            _, size, is_marker, entries = self._in_flight.popleft()
             released += size
             self._markers -= is_marker
-            count += 1
+            count += entries
+        self.in_flight -= count
         self.in_flight_bytes -= released
         self._budget.used -= released
         if 2 * self._promised <= self._limit:
@@ -130,10 +140,10 @@ class Window:
         self._budget.used -= self.in_flight_bytes
         self.in_flight_bytes = 0
         self._in_flight.clear()
-        self._markers = 0
+        self.in_flight = self._markers = 0
 
-    def _measure(self, size: int) -> None:
-        self._average = self._average + (size - self._average) * _AVERAGE_WEIGHT if self._average else float(size)
+    def _measure(self, size: float) -> None:
+        self._average = self._average + (size - self._average) * _AVERAGE_WEIGHT if self._average else size
 
     def _size(self) -> int:
         """Return the maximum number of outstanding entries: the limit, or fewer if they are large or unmeasured."""

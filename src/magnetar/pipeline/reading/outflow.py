@@ -85,12 +85,14 @@ class Pace:
 class AttachmentQueue:
     """The queue of one attachment."""
 
-    __slots__ = ("in_flight", "is_ready", "number", "sent", "waiting")
+    __slots__ = ("in_flight", "is_ready", "number", "sent", "waiting", "waiting_bytes")
 
     def __init__(self, number: int) -> None:
         """Create an empty queue for the attachment with this number."""
         self.number = number
         self.waiting: deque[Carried] = deque()
+        self.waiting_bytes = 0
+        """Bytes of ``waiting``, with overhead."""
         self.is_ready = False
         """Whether the queue waits for a turn."""
         self.sent: deque[tuple[Position, int, float]] = deque()
@@ -101,7 +103,7 @@ class AttachmentQueue:
     @property
     def is_long(self) -> bool:
         """Return whether more than one turn's bytes are queued or in flight."""
-        return max(self.in_flight, len(self.waiting) * limits.OUTFLOW_ENTRY_BYTES) >= limits.OUTFLOW_TURN_BYTES
+        return max(self.in_flight, self.waiting_bytes) >= limits.OUTFLOW_TURN_BYTES
 
 
 class Outflow:
@@ -133,6 +135,7 @@ class Outflow:
         if queue is None:
             queue = self._queues[number] = AttachmentQueue(number)
         queue.waiting.append(carried)
+        queue.waiting_bytes += _cost(carried)
         if len(queue.waiting) == 1:
             self._make_ready(queue)
 
@@ -180,6 +183,7 @@ class Outflow:
         queue = self._queues.pop(number, None)
         if queue is not None:
             queue.waiting.clear()
+            queue.waiting_bytes = 0
             self._release(queue.in_flight)
 
     def _make_ready(self, queue: AttachmentQueue) -> None:
@@ -198,7 +202,8 @@ class Outflow:
         while queue.waiting and queue.in_flight < turn_ends_at and self._has_room(queue, share):
             carried = queue.waiting.popleft()
             cost = _cost(carried)
-            queue.sent.append((carried.position, cost, now))
+            queue.waiting_bytes -= cost
+            queue.sent.append((carried.last, cost, now))
             queue.in_flight += cost
             self._in_flight += cost
             taken.append(carried)
@@ -214,4 +219,5 @@ class Outflow:
 
 
 def _cost(carried: Carried) -> int:
-    return limits.OUTFLOW_ENTRY_BYTES + len(carried.entry)
+    overhead = limits.OUTFLOW_ENTRY_BYTES + len(carried.sizes) * limits.OUTFLOW_RUN_ENTRY_BYTES
+    return overhead + len(carried.entry)

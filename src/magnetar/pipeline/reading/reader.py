@@ -140,7 +140,7 @@ class LeaseReader(CarryingTask):
                 last_burst = self.loop.time()
 
     def _burst(self, entries: list[Carried]) -> Iterator[pa.RecordBatch]:
-        self._entries += len(entries)
+        self._entries += sum([carried.entries for carried in entries])
         chunks = encode_chunks(entries)
         chunk = next(chunks)
         for following in chunks:

@@ -165,8 +165,16 @@ class SourceCluster:
         if not attached.broker.peer_is_magnetar:
             self._take_foreign(source_link, position, entry)
             return
-        carried = Carried(source_link.attachment, position, link_of(message), entry)
-        source_link.arrived(position, len(entry), self._task.loop.time(), is_marker=carried.is_marker)
+        sizes, now = tuple(message.entry_sizes), self._task.loop.time()
+        carried = Carried(source_link.attachment, position, link_of(message), entry, sizes, message.schema_version)
+        if sizes and sum(sizes) != len(entry):
+            reason = f"a run at {position} has {len(entry)} bytes, and states {sum(sizes)}"
+            self.carry_out(source_link, source_link.refused(reason, self._task.rng))
+            return
+        if sizes:
+            source_link.run_arrived(carried.last, len(entry), carried.entries, now)
+        else:
+            source_link.arrived(position, len(entry), now, is_marker=carried.is_marker)
         if carried.is_marker:
             self.carry_out(source_link, source_link.grant())
         self._task.carry(carried)

@@ -182,9 +182,13 @@ class SourceLink:
 
     def arrived(self, position: Position, size: int, now: float, permits: int = 1, *, is_marker: bool = False) -> None:
         """Count an entry from the source, and the ``permits`` that it used."""
-        if not self.window.in_flight:
-            self._progress_at = now
+        self._note_arrival(now)
         self.window.arrived(position, size, permits, is_marker=is_marker)
+
+    def run_arrived(self, last: Position, size: int, entries: int, now: float) -> None:
+        """Count a run of ``entries`` from the source."""
+        self._note_arrival(now)
+        self.window.arrived(last, size, entries, entries=entries)
 
     def passed_over(self, position: Position, permits: int, size: int) -> None:
         """Count an entry that is not carried; it is confirmed together with the entries before it."""
@@ -256,6 +260,10 @@ class SourceLink:
         """Handle the loss of the link to the next lease, which is final."""
         self._leave()
         self.state = State.DISPLACED
+
+    def _note_arrival(self, now: float) -> None:
+        if not self.window.in_flight:
+            self._progress_at = now
 
     def _attached(self) -> list[Effect]:
         self.state = State.ATTACHED

@@ -12,6 +12,7 @@ from magnetar.wire.links import (
     PARKED_AFTER_METADATA,
     PARKED_METADATA,
     PIPELINE_METADATA,
+    RUNS_METADATA,
     link_subscription,
 )
 from magnetar.wire.proto import pulsar_api_pb2 as pb
@@ -36,7 +37,7 @@ def subscribe_command(task: Task, source_link: SourceLink, broker: PulsarConnect
 
 def _metadata(task: Task, source_link: SourceLink) -> dict[str, str]:
     """Return the metadata of SUBSCRIBE: the pipeline, the lease, and the reason if the link was parked."""
-    metadata = {LEASE_METADATA: str(task.lease), COPIES_METADATA: "true"}
+    metadata = {LEASE_METADATA: str(task.lease), COPIES_METADATA: "true", RUNS_METADATA: "true"}
     if task.pipeline:
         metadata[PIPELINE_METADATA] = task.pipeline
     if source_link.reason and not source_link.rival:

@@ -13,13 +13,11 @@ from magnetar.geo.receiving import Verdict
 from magnetar.pipeline.connections.cluster import ClusterSession
 from magnetar.pipeline.connections.reports import Receipts, Report, TargetDown
 from magnetar.pipeline.writing.foreign_link import ForeignLink, Route
+from magnetar.pipeline.writing.frames import check_size, send_frame, source_version, takes_run
 from magnetar.pipeline.writing.losses import TargetLosses
 from magnetar.pipeline.writing.schemas import NO_VERSION, SchemaVersions
 from magnetar.pipeline.writing.target_link import Action, TargetLink
-from magnetar.wire import commands
-from magnetar.wire.entries.entry import messages_in, schema_version
 from magnetar.wire.entries.markers import is_probe
-from magnetar.wire.entries.origin import Origin, stamp
 from magnetar.wire.links import LIFE_METADATA, gap_text, link_producer
 from magnetar.wire.message_id import position_of
 from magnetar.wire.proto import pulsar_api_pb2 as pb
@@ -159,6 +157,11 @@ class Target:
         """
         if producer.refusal:
             return
+        assert producer.broker is not None
+        if carried.sizes and not takes_run(producer.broker, carried):
+            for single in carried.singles():
+                self._pass_on(producer, single)
+            return
         if producer.waiting or self._version(carried) is None:
             producer.waiting.append(carried)
             if producer.schema_task is None:
@@ -170,7 +173,7 @@ class Target:
     def _version(self, carried: Carried) -> bytes | None:
         """Return the schema version of an entry at the target, None if it is not known yet."""
         try:
-            version = schema_version(carried.entry)
+            version = source_version(carried)
         except MagnetarError:
             return NO_VERSION  # the entry is refused when it is sent
         return self._versions.known(carried.attachment, version)
@@ -182,7 +185,7 @@ class Target:
             carried = waiting[0]
             if self._version(carried) is None:
                 try:
-                    await self._versions.find(carried.attachment, schema_version(carried.entry))
+                    await self._versions.find(carried.attachment, source_version(carried))
                 except (MagnetarError, OSError) as error:
                     self._refuse_next(producer, f"schema of entry {carried.position}: {error}")
                     return
@@ -216,28 +219,14 @@ class Target:
         return verdict in {Verdict.APPEND, Verdict.SKIP}
 
     def _send(self, producer: Producer, carried: Carried) -> None:
-        source, position, link = carried.attachment.source, carried.position, carried.link
+        assert producer.broker is not None
+        sequence_id, version = producer.target_link.next_sequence_id, self._version(carried) or NO_VERSION
         try:
-            origin = Origin(source, position, link.previous, link.floor, link.link_start)
-            entry = stamp(carried.entry, origin, self._version(carried) or NO_VERSION)
-            num_messages = messages_in(carried.entry)
+            frame = send_frame(carried, producer.number, sequence_id, version)
+            check_size(frame, self._name, producer.broker.frame_size_max)
         except MagnetarError as error:
             # Skipping the entry would lose it: the link stops until the source's log is repaired.
-            self._refuse_next(producer, f"entry {position}: {error}")
-            return
-        assert producer.broker is not None
-        frame = commands.send(
-            producer_id=producer.number,
-            sequence_id=producer.target_link.next_sequence_id,
-            entry=entry,
-            num_messages=num_messages,
-            marker=carried.is_marker,
-        )
-        limit = producer.broker.frame_size_max
-        if len(frame) > limit:
-            # A frame that is too large would end the connection, and with it every other topic's link.
-            reason = f"entry {position}: a frame of {len(frame)} bytes, {self._name} takes {limit} (maxMessageSize)"
-            self._refuse_next(producer, reason)
+            self._refuse_next(producer, f"entry {carried.position}: {error}")
             return
         producer.target_link.sent(carried)
         producer.broker.write(frame)

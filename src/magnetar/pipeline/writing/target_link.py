@@ -139,11 +139,11 @@ class TargetLink:
         self._newest = self._refused = carried.attachment.number
 
     def sent(self, carried: Carried) -> int:
-        """Record an entry as sent; return its sequence id."""
+        """Record an entry or a run as sent; return its sequence id."""
         assert self.state is State.OPEN
         self._sequence_id += 1
         self._outstanding.append(
-            (self._sequence_id, carried.attachment.number, carried.position, carried.is_marker),
+            (self._sequence_id, carried.attachment.number, carried.last, carried.is_marker),
         )
         return self._sequence_id
 

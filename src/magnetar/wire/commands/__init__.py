@@ -46,12 +46,14 @@ from magnetar.wire.commands.per_message import (
     ack_response,
     message,
     message_on_link,
+    message_run,
     messages,
     send,
     send_batch,
     send_receipt,
     send_receipts,
     send_receipts_at,
+    send_run,
 )
 from magnetar.wire.commands.producers import close_producer, producer, producer_success, producer_waiting, send_error
 
@@ -92,6 +94,7 @@ __all__ = [
     "lookup_response",
     "message",
     "message_on_link",
+    "message_run",
     "messages",
     "partitioned_metadata",
     "partitioned_metadata_failed",
@@ -110,6 +113,7 @@ __all__ = [
     "send_receipt",
     "send_receipts",
     "send_receipts_at",
+    "send_run",
     "subscribe",
     "success",
     "topics_lost",

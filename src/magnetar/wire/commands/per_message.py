@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from magnetar.base.position import Position
 from magnetar.wire import run_frames, varint
 from magnetar.wire.frame import encode_command, frame_of
-from magnetar.wire.message_id import UNSIGNED_MASK, Link, message_id
+from magnetar.wire.message_id import UNSIGNED_MASK, Link, LinkRun, message_id
 from magnetar.wire.proto import pulsar_api_pb2 as pb
 
 if TYPE_CHECKING:
@@ -124,6 +124,35 @@ def message_on_link(*, consumer_id: int, position: Position, entry: bytes, link:
     _set(body.floor_message_id, link.floor)
     body.link_start = link.link_start
     return frame_of(serialize(), entry)
+
+
+def message_run(*, consumer_id: int, run: LinkRun) -> bytes:
+    """Build MESSAGE with a run for a replication consumer."""
+    body = pb.CommandMessage(
+        consumer_id=consumer_id,
+        message_id=message_id(run.first),
+        previous_message_id=message_id(run.link.previous),
+        floor_message_id=message_id(run.link.floor),
+        link_start=run.link.link_start,
+        entry_sizes=run.sizes,
+        schema_version=run.schema_version,
+    )
+    return encode_command(pb.BaseCommand(type=pb.BaseCommand.MESSAGE, message=body), run.entries)
+
+
+def send_run(*, producer_id: int, sequence_id: int, run: LinkRun) -> bytes:
+    """Build SEND with a run of a link, which has the version of the schema at the target."""
+    body = pb.CommandSend(
+        producer_id=producer_id,
+        sequence_id=sequence_id,
+        origin_message_id=message_id(run.first),
+        previous_message_id=message_id(run.link.previous),
+        floor_message_id=message_id(run.link.floor),
+        link_start=run.link.link_start,
+        entry_sizes=run.sizes,
+        schema_version=run.schema_version,
+    )
+    return encode_command(pb.BaseCommand(type=pb.BaseCommand.SEND, send=body), run.entries)
 
 
 def send(

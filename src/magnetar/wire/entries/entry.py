@@ -32,19 +32,19 @@ if TYPE_CHECKING:
 
 MetadataT = TypeVar("MetadataT", pb.MessageMetadata, partial.MetadataWithoutLists, partial.ReplicationClusters)
 
-_MAGIC = b"\x0e\x01"
-_CHECKSUMMED_START = 6
+MAGIC = b"\x0e\x01"
+CHECKSUMMED_START = 6
 """Offset of the checksummed part in an entry with a checksum."""
 
 _SIZE_LENGTH = 4
-_METADATA_START = _CHECKSUMMED_START + _SIZE_LENGTH
+METADATA_START = CHECKSUMMED_START + _SIZE_LENGTH
 """Offset of the metadata in an entry with a checksum."""
 
 _NO_KEY = b"NONE_KEY"
 """The sticky key of an entry whose key cannot be decoded."""
 
-_read_head = struct.Struct(">2sII").unpack_from
-_pack_size = struct.Struct(">I").pack
+read_head = struct.Struct(">2sII").unpack_from
+pack_size = struct.Struct(">I").pack
 _read_size = struct.Struct(">I").unpack_from
 _read_metadata = pb.MessageMetadata.FromString
 _read_without_lists = partial.MetadataWithoutLists.FromString
@@ -61,17 +61,17 @@ class Chunk(NamedTuple):
 
 def checksum_matches(entry: bytes) -> bool:
     """Whether the entry matches its checksum; True when it has none."""
-    if not entry.startswith(_MAGIC):
+    if not entry.startswith(MAGIC):
         return True
-    if len(entry) < _CHECKSUMMED_START:
+    if len(entry) < CHECKSUMMED_START:
         return False
-    (expected,) = _read_size(entry, len(_MAGIC))
-    return bool(google_crc32c.value(entry[_CHECKSUMMED_START:]) == expected)
+    (expected,) = _read_size(entry, len(MAGIC))
+    return bool(google_crc32c.value(entry[CHECKSUMMED_START:]) == expected)
 
 
 def proves_itself(entry: bytes) -> bool:
     """Whether the entry has a checksum and matches it."""
-    return entry.startswith(_MAGIC) and checksum_matches(entry)
+    return entry.startswith(MAGIC) and checksum_matches(entry)
 
 
 def split_checksum(entry: bytes) -> tuple[int | None, bytes, bytes]:
@@ -79,10 +79,10 @@ def split_checksum(entry: bytes) -> tuple[int | None, bytes, bytes]:
 
     An entry without a checksum gives None, no bytes, and the entry.
     """
-    if not entry.startswith(_MAGIC) or len(entry) < _CHECKSUMMED_START:
+    if not entry.startswith(MAGIC) or len(entry) < CHECKSUMMED_START:
         return None, b"", entry
-    (stated,) = _read_size(entry, len(_MAGIC))
-    return stated, entry[:_CHECKSUMMED_START], entry[_CHECKSUMMED_START:]
+    (stated,) = _read_size(entry, len(MAGIC))
+    return stated, entry[:CHECKSUMMED_START], entry[CHECKSUMMED_START:]
 
 
 def with_checksum(entry: bytes) -> bytes:
@@ -90,10 +90,10 @@ def with_checksum(entry: bytes) -> bytes:
 
     An entry that is too short for them is returned unchanged.
     """
-    if len(entry) < _CHECKSUMMED_START:
+    if len(entry) < CHECKSUMMED_START:
         return entry
-    content = entry[_CHECKSUMMED_START:]
-    return _MAGIC + _pack_size(google_crc32c.value(content)) + content
+    content = entry[CHECKSUMMED_START:]
+    return MAGIC + pack_size(google_crc32c.value(content)) + content
 
 
 def check_checksum(entry: bytes) -> None:
@@ -112,11 +112,11 @@ def check(entry: bytes) -> pb.MessageMetadata | None:
     Runs once per published message, so one regular expression recognizes the usual form. Returns the metadata if it is
     not plain and may affect dispatch, or if it names more messages than the entry can hold uncompressed.
     """
-    if len(entry) >= _METADATA_START:
-        magic, checksum, size = _read_head(entry)
-        if magic == _MAGIC and google_crc32c.value(entry[_CHECKSUMMED_START:]) == checksum:
-            end = _METADATA_START + size
-            plain = is_plain(entry, _METADATA_START, end) if end <= len(entry) else None
+    if len(entry) >= METADATA_START:
+        magic, checksum, size = read_head(entry)
+        if magic == MAGIC and google_crc32c.value(entry[CHECKSUMMED_START:]) == checksum:
+            end = METADATA_START + size
+            plain = is_plain(entry, METADATA_START, end) if end <= len(entry) else None
             if plain is not None and (plain.lastindex is None or batch_fits(plain[1], len(entry) - end)):
                 return None
             return parse_metadata(entry)
@@ -151,7 +151,7 @@ def _parsed(read: Callable[[bytes], MetadataT], entry: bytes) -> MetadataT:
 
 def metadata_size(entry: bytes) -> int:
     """Return the number of bytes of metadata that the entry states, which may exceed the entry; 0 if it states none."""
-    start = _CHECKSUMMED_START if entry.startswith(_MAGIC) else 0
+    start = CHECKSUMMED_START if entry.startswith(MAGIC) else 0
     return int(_read_size(entry, start)[0]) if start + _SIZE_LENGTH <= len(entry) else 0
 
 
@@ -189,10 +189,10 @@ def messages_delivery_and_chunk(entry: bytes) -> tuple[int, int, str]:
     The id is the same for all chunks of a message (``uuid``), and empty for an entry that is not a chunk. Called for
     each dispatched entry, so the most frequent form is read in this function.
     """
-    if len(entry) >= _METADATA_START:
-        magic, _, size = _read_head(entry)
-        end = _METADATA_START + size
-        plain = is_plain(entry, _METADATA_START, end) if magic == _MAGIC and end <= len(entry) else None
+    if len(entry) >= METADATA_START:
+        magic, _, size = read_head(entry)
+        end = METADATA_START + size
+        plain = is_plain(entry, METADATA_START, end) if magic == MAGIC and end <= len(entry) else None
         if plain is not None:
             return (1, 0, "") if plain.lastindex is None else (messages_of(plain[1]), 0, "")
     metadata = parse_without_lists(entry)
@@ -239,9 +239,9 @@ def schema_version(entry: bytes) -> bytes:
 
 def assemble(metadata: bytes, payload: bytes | memoryview) -> bytes:
     """Build an entry with a checksum from serialized metadata and a payload."""
-    sized, payload = _pack_size(len(metadata)) + metadata, bytes(payload)
+    sized, payload = pack_size(len(metadata)) + metadata, bytes(payload)
     checksum = google_crc32c.extend(google_crc32c.value(sized), payload)  # without a copy of both together
-    return b"".join((_MAGIC, _pack_size(checksum), sized, payload))
+    return b"".join((MAGIC, pack_size(checksum), sized, payload))
 
 
 def intact_parts(entry: bytes) -> tuple[bytes, bytes]:
@@ -255,9 +255,9 @@ def intact_parts(entry: bytes) -> tuple[bytes, bytes]:
         check_checksum(entry)
         raise
     payload = entry[end:]
-    if start == _METADATA_START:
-        content = google_crc32c.extend(google_crc32c.value(entry[_CHECKSUMMED_START:end]), payload)
-        if content != _read_size(entry, len(_MAGIC))[0]:
+    if start == METADATA_START:
+        content = google_crc32c.extend(google_crc32c.value(entry[CHECKSUMMED_START:end]), payload)
+        if content != _read_size(entry, len(MAGIC))[0]:
             raise _mismatch()
     return entry[start:end], payload
 
@@ -267,7 +267,7 @@ def metadata_span(entry: bytes) -> tuple[int, int]:
 
     Raises RemoteProtocolError if its size is wrong.
     """
-    start = (_CHECKSUMMED_START if entry.startswith(_MAGIC) else 0) + _SIZE_LENGTH
+    start = (CHECKSUMMED_START if entry.startswith(MAGIC) else 0) + _SIZE_LENGTH
     if start > len(entry):
         message = f"entry of {len(entry)} bytes has no metadata size"
         raise RemoteProtocolError(message)

@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from magnetar.base.errors import ChecksumMismatchError, RemoteProtocolError, RequestError, ServerError
 from magnetar.base.position import EARLIEST, Position
 from magnetar.wire.entries.entry import SCHEMA_VERSION_KEY, assemble, intact_parts, parse_metadata
-from magnetar.wire.entries.plain_metadata import is_plain
+from magnetar.wire.entries.plain_metadata import is_plain, messages_of
 from magnetar.wire.proto import pulsar_api_pb2 as pb
 
 if TYPE_CHECKING:
@@ -57,10 +57,17 @@ def stamp(entry: bytes, origin: Origin, schema_version: bytes = b"") -> bytes:
     already gets no further stamp. Raises RemoteProtocolError if the checksum does not match: a new one would hide the
     damage.
     """
+    return stamp_and_count(entry, origin, schema_version)[0]
+
+
+def stamp_and_count(entry: bytes, origin: Origin, schema_version: bytes = b"") -> tuple[bytes, int]:
+    """Return the result of ``stamp``, and the number of messages if the metadata is plain, otherwise 0."""
     serialized, payload = _intact_parts(entry, origin)
-    if not schema_version and is_plain(serialized, 0, len(serialized)) and SCHEMA_VERSION_KEY not in serialized:
+    plain = is_plain(serialized, 0, len(serialized))
+    messages = 0 if plain is None else messages_of(plain[1])
+    if not schema_version and plain is not None and SCHEMA_VERSION_KEY not in serialized:
         # The usual form, without a stamp and without a schema: protobuf needs more time than everything else here.
-        return assemble(_with_stamp(serialized, origin), payload)
+        return assemble(_with_stamp(serialized, origin), payload), messages
     metadata = parse_metadata(entry)
     if metadata.schema_version != schema_version or metadata.HasField("schema_version") > bool(schema_version):
         metadata.ClearField("schema_version")
@@ -69,7 +76,7 @@ def stamp(entry: bytes, origin: Origin, schema_version: bytes = b"") -> bytes:
         serialized = metadata.SerializePartialToString()
     if not metadata.HasField("replicated_from"):
         serialized = _with_stamp(serialized, origin)
-    return assemble(serialized, payload)
+    return assemble(serialized, payload), messages
 
 
 def stamp_again(entry: bytes, origin: Origin) -> bytes:
@@ -92,11 +99,12 @@ def _intact_parts(entry: bytes, origin: Origin) -> tuple[bytes, bytes]:
 
 def _with_stamp(metadata: bytes, origin: Origin) -> bytes:
     """Return serialized metadata with ``origin`` at its end."""
-    return metadata + _replicated_from(origin.cluster) + _properties(origin)
+    return metadata + replicated_from(origin.cluster) + properties_of(origin)
 
 
 @lru_cache
-def _replicated_from(cluster: str) -> bytes:
+def replicated_from(cluster: str) -> bytes:
+    """Return the serialized field with the name of the origin."""
     return pb.MessageMetadata(replicated_from=cluster).SerializePartialToString()
 
 
@@ -150,7 +158,7 @@ def is_stamped(metadata: pb.MessageMetadata) -> bool:
     return False
 
 
-def _properties(origin: Origin) -> bytes:
+def properties_of(origin: Origin) -> bytes:
     """Return the serialized properties of a stamp, the source position first."""
     properties = _property(SOURCE_POSITION, str(origin.position)) + _property(PREVIOUS_POSITION, str(origin.previous))
     if origin.floor != origin.previous:

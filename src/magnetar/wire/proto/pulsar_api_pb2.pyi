@@ -594,6 +594,7 @@ class FeatureFlags(_message.Message):
     SUPPORTS_LINK_WATCHES_FIELD_NUMBER: _builtins.int
     SUPPORTS_RESTING_LINKS_FIELD_NUMBER: _builtins.int
     SUPPORTS_LINK_BUCKETS_FIELD_NUMBER: _builtins.int
+    SUPPORTS_LINK_RUNS_FIELD_NUMBER: _builtins.int
     supports_auth_refresh: _builtins.bool
     supports_broker_entry_metadata: _builtins.bool
     supports_partial_producer: _builtins.bool
@@ -609,6 +610,8 @@ class FeatureFlags(_message.Message):
     """The broker supports CARRY_LINKS and WATCH_LOSSES."""
     supports_link_buckets: _builtins.bool
     """The broker supports the buckets in CARRY_LINKS."""
+    supports_link_runs: _builtins.bool
+    """The broker takes runs of entries from the producers of links."""
     def __init__(
         self,
         *,
@@ -624,10 +627,11 @@ class FeatureFlags(_message.Message):
         supports_link_watches: _builtins.bool | None = ...,
         supports_resting_links: _builtins.bool | None = ...,
         supports_link_buckets: _builtins.bool | None = ...,
+        supports_link_runs: _builtins.bool | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["supports_auth_refresh", b"supports_auth_refresh", "supports_broker_entry_metadata", b"supports_broker_entry_metadata", "supports_get_partitioned_metadata_without_auto_creation", b"supports_get_partitioned_metadata_without_auto_creation", "supports_link_buckets", b"supports_link_buckets", "supports_link_watches", b"supports_link_watches", "supports_partial_producer", b"supports_partial_producer", "supports_repl_dedup_by_lid_and_eid", b"supports_repl_dedup_by_lid_and_eid", "supports_resting_links", b"supports_resting_links", "supports_scalable_topics", b"supports_scalable_topics", "supports_tc_metadata_discovery", b"supports_tc_metadata_discovery", "supports_topic_watcher_reconcile", b"supports_topic_watcher_reconcile", "supports_topic_watchers", b"supports_topic_watchers"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["supports_auth_refresh", b"supports_auth_refresh", "supports_broker_entry_metadata", b"supports_broker_entry_metadata", "supports_get_partitioned_metadata_without_auto_creation", b"supports_get_partitioned_metadata_without_auto_creation", "supports_link_buckets", b"supports_link_buckets", "supports_link_runs", b"supports_link_runs", "supports_link_watches", b"supports_link_watches", "supports_partial_producer", b"supports_partial_producer", "supports_repl_dedup_by_lid_and_eid", b"supports_repl_dedup_by_lid_and_eid", "supports_resting_links", b"supports_resting_links", "supports_scalable_topics", b"supports_scalable_topics", "supports_tc_metadata_discovery", b"supports_tc_metadata_discovery", "supports_topic_watcher_reconcile", b"supports_topic_watcher_reconcile", "supports_topic_watchers", b"supports_topic_watchers"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["supports_auth_refresh", b"supports_auth_refresh", "supports_broker_entry_metadata", b"supports_broker_entry_metadata", "supports_get_partitioned_metadata_without_auto_creation", b"supports_get_partitioned_metadata_without_auto_creation", "supports_link_buckets", b"supports_link_buckets", "supports_link_watches", b"supports_link_watches", "supports_partial_producer", b"supports_partial_producer", "supports_repl_dedup_by_lid_and_eid", b"supports_repl_dedup_by_lid_and_eid", "supports_resting_links", b"supports_resting_links", "supports_scalable_topics", b"supports_scalable_topics", "supports_tc_metadata_discovery", b"supports_tc_metadata_discovery", "supports_topic_watcher_reconcile", b"supports_topic_watcher_reconcile", "supports_topic_watchers", b"supports_topic_watchers"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["supports_auth_refresh", b"supports_auth_refresh", "supports_broker_entry_metadata", b"supports_broker_entry_metadata", "supports_get_partitioned_metadata_without_auto_creation", b"supports_get_partitioned_metadata_without_auto_creation", "supports_link_buckets", b"supports_link_buckets", "supports_link_runs", b"supports_link_runs", "supports_link_watches", b"supports_link_watches", "supports_partial_producer", b"supports_partial_producer", "supports_repl_dedup_by_lid_and_eid", b"supports_repl_dedup_by_lid_and_eid", "supports_resting_links", b"supports_resting_links", "supports_scalable_topics", b"supports_scalable_topics", "supports_tc_metadata_discovery", b"supports_tc_metadata_discovery", "supports_topic_watcher_reconcile", b"supports_topic_watcher_reconcile", "supports_topic_watchers", b"supports_topic_watchers"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -1168,6 +1172,12 @@ class CommandSend(_message.Message):
     IS_CHUNK_FIELD_NUMBER: _builtins.int
     MARKER_FIELD_NUMBER: _builtins.int
     MESSAGE_ID_FIELD_NUMBER: _builtins.int
+    ENTRY_SIZES_FIELD_NUMBER: _builtins.int
+    ORIGIN_MESSAGE_ID_FIELD_NUMBER: _builtins.int
+    PREVIOUS_MESSAGE_ID_FIELD_NUMBER: _builtins.int
+    FLOOR_MESSAGE_ID_FIELD_NUMBER: _builtins.int
+    LINK_START_FIELD_NUMBER: _builtins.int
+    SCHEMA_VERSION_FIELD_NUMBER: _builtins.int
     producer_id: _builtins.int
     sequence_id: _builtins.int
     num_messages: _builtins.int
@@ -1176,8 +1186,23 @@ class CommandSend(_message.Message):
     highest_sequence_id: _builtins.int
     is_chunk: _builtins.bool
     marker: _builtins.bool
+    link_start: _builtins.bool
+    schema_version: _builtins.bytes
     @_builtins.property
     def message_id(self) -> Global___MessageIdData: ...
+    @_builtins.property
+    def entry_sizes(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]:
+        """For producers of links only, a run: the frame has these entries, one after the other, without stamps and with
+        consecutive positions at the source. On the link, each follows the one before. The broker stamps them, with the
+        schema version, and answers with one receipt.
+        """
+
+    @_builtins.property
+    def origin_message_id(self) -> Global___MessageIdData: ...
+    @_builtins.property
+    def previous_message_id(self) -> Global___MessageIdData: ...
+    @_builtins.property
+    def floor_message_id(self) -> Global___MessageIdData: ...
     def __init__(
         self,
         *,
@@ -1190,10 +1215,16 @@ class CommandSend(_message.Message):
         is_chunk: _builtins.bool | None = ...,
         marker: _builtins.bool | None = ...,
         message_id: Global___MessageIdData | None = ...,
+        entry_sizes: _abc.Iterable[_builtins.int] | None = ...,
+        origin_message_id: Global___MessageIdData | None = ...,
+        previous_message_id: Global___MessageIdData | None = ...,
+        floor_message_id: Global___MessageIdData | None = ...,
+        link_start: _builtins.bool | None = ...,
+        schema_version: _builtins.bytes | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["highest_sequence_id", b"highest_sequence_id", "is_chunk", b"is_chunk", "marker", b"marker", "message_id", b"message_id", "num_messages", b"num_messages", "producer_id", b"producer_id", "sequence_id", b"sequence_id", "txnid_least_bits", b"txnid_least_bits", "txnid_most_bits", b"txnid_most_bits"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["floor_message_id", b"floor_message_id", "highest_sequence_id", b"highest_sequence_id", "is_chunk", b"is_chunk", "link_start", b"link_start", "marker", b"marker", "message_id", b"message_id", "num_messages", b"num_messages", "origin_message_id", b"origin_message_id", "previous_message_id", b"previous_message_id", "producer_id", b"producer_id", "schema_version", b"schema_version", "sequence_id", b"sequence_id", "txnid_least_bits", b"txnid_least_bits", "txnid_most_bits", b"txnid_most_bits"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["highest_sequence_id", b"highest_sequence_id", "is_chunk", b"is_chunk", "marker", b"marker", "message_id", b"message_id", "num_messages", b"num_messages", "producer_id", b"producer_id", "sequence_id", b"sequence_id", "txnid_least_bits", b"txnid_least_bits", "txnid_most_bits", b"txnid_most_bits"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["entry_sizes", b"entry_sizes", "floor_message_id", b"floor_message_id", "highest_sequence_id", b"highest_sequence_id", "is_chunk", b"is_chunk", "link_start", b"link_start", "marker", b"marker", "message_id", b"message_id", "num_messages", b"num_messages", "origin_message_id", b"origin_message_id", "previous_message_id", b"previous_message_id", "producer_id", b"producer_id", "schema_version", b"schema_version", "sequence_id", b"sequence_id", "txnid_least_bits", b"txnid_least_bits", "txnid_most_bits", b"txnid_most_bits"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -1271,10 +1302,13 @@ class CommandMessage(_message.Message):
     PREVIOUS_MESSAGE_ID_FIELD_NUMBER: _builtins.int
     FLOOR_MESSAGE_ID_FIELD_NUMBER: _builtins.int
     LINK_START_FIELD_NUMBER: _builtins.int
+    ENTRY_SIZES_FIELD_NUMBER: _builtins.int
+    SCHEMA_VERSION_FIELD_NUMBER: _builtins.int
     consumer_id: _builtins.int
     redelivery_count: _builtins.int
     consumer_epoch: _builtins.int
     link_start: _builtins.bool
+    schema_version: _builtins.bytes
     @_builtins.property
     def message_id(self) -> Global___MessageIdData: ...
     @_builtins.property
@@ -1287,6 +1321,12 @@ class CommandMessage(_message.Message):
 
     @_builtins.property
     def floor_message_id(self) -> Global___MessageIdData: ...
+    @_builtins.property
+    def entry_sizes(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]:
+        """A run: the frame has these entries, one after the other, with consecutive positions from message_id on. On the link,
+        each follows the one before. They have the same schema version.
+        """
+
     def __init__(
         self,
         *,
@@ -1298,10 +1338,12 @@ class CommandMessage(_message.Message):
         previous_message_id: Global___MessageIdData | None = ...,
         floor_message_id: Global___MessageIdData | None = ...,
         link_start: _builtins.bool | None = ...,
+        entry_sizes: _abc.Iterable[_builtins.int] | None = ...,
+        schema_version: _builtins.bytes | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["consumer_epoch", b"consumer_epoch", "consumer_id", b"consumer_id", "floor_message_id", b"floor_message_id", "link_start", b"link_start", "message_id", b"message_id", "previous_message_id", b"previous_message_id", "redelivery_count", b"redelivery_count"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["consumer_epoch", b"consumer_epoch", "consumer_id", b"consumer_id", "floor_message_id", b"floor_message_id", "link_start", b"link_start", "message_id", b"message_id", "previous_message_id", b"previous_message_id", "redelivery_count", b"redelivery_count", "schema_version", b"schema_version"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["ack_set", b"ack_set", "consumer_epoch", b"consumer_epoch", "consumer_id", b"consumer_id", "floor_message_id", b"floor_message_id", "link_start", b"link_start", "message_id", b"message_id", "previous_message_id", b"previous_message_id", "redelivery_count", b"redelivery_count"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["ack_set", b"ack_set", "consumer_epoch", b"consumer_epoch", "consumer_id", b"consumer_id", "entry_sizes", b"entry_sizes", "floor_message_id", b"floor_message_id", "link_start", b"link_start", "message_id", b"message_id", "previous_message_id", b"previous_message_id", "redelivery_count", b"redelivery_count", "schema_version", b"schema_version"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

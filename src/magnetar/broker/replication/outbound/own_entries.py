@@ -12,6 +12,7 @@ from magnetar.base.parts import Part
 from magnetar.base.position import EARLIEST, Position
 from magnetar.broker.log.interfaces import LoggedTopic
 from magnetar.broker.reading.reader import EntryReader
+from magnetar.broker.replication.outbound.frames import LinkFrames
 from magnetar.broker.replication.outbound.marker_queue import Delivery
 from magnetar.cursor.ranges import Range
 from magnetar.wire import commands
@@ -204,8 +205,12 @@ class OwnEntries(Part):
         if throttle is not None:
             throttle.sent(len(entries), sum([len(entry) for _, entry in entries]))
         self.floor = max(self.floor, extent.floor)
-        oldest = ledger.first_position
-        consumer.session.write(b"".join([self._take(consumer, place, entry, oldest) for place, entry in entries]))
+        oldest, frames = ledger.first_position, LinkFrames(consumer)
+        for place, entry in entries:
+            link = self._take(consumer, place, entry, oldest)
+            if link is not None:
+                frames.add(place, link, entry)
+        consumer.session.write(frames.take())
         if self._read_position <= ledger.last_confirmed_entry:
             self._topic.notify()
 
@@ -216,24 +221,24 @@ class OwnEntries(Part):
         extents = self._topic.log.index.own_extents(after, ledger.last_confirmed_entry, self._link.environment.cluster)
         return next(iter(extents), None)
 
-    def _take(self, consumer: Consumer, position: Position, entry: bytes, oldest: Position) -> bytes:
-        """Advance to the entry; return its frame, nothing for an entry that is not for the target."""
+    def _take(self, consumer: Consumer, position: Position, entry: bytes, oldest: Position) -> Link | None:
+        """Advance to the entry; return its place on the link, None for an entry that is not for the target."""
         self._read_position = self._topic.ledger.next_position(position)
         replicate_to = wire_entry.replicate_to(entry)
         if replicate_to and self._link.target not in replicate_to:
             self.floor = position
             if not self._in_flight:
                 self._link.confirm(position)
-            return b""
+            return None
         consumer.permits -= 1
         consumer.messages_sent += 1
         consumer.bytes_sent += len(entry)
         self.entries_out += 1
         self.bytes_out += len(entry)
         self._in_flight.append(position)
-        frame = self._frame(consumer, position, entry, self.floor, oldest)
+        link = Link(self.previous, self.floor, link_start=self._begins_in_the_middle(oldest))
         self.previous = self.floor = position
-        return frame
+        return link
 
     def _begins_in_the_middle(self, oldest: Position) -> bool:
         """Return whether entries before the next one were trimmed, or precede the start of the link.
@@ -254,11 +259,10 @@ class OwnEntries(Part):
 
     def write(self, consumer: Consumer, position: Position, entry: bytes, floor: Position) -> None:
         """Send an entry in the place ``position``, as the successor of the one sent before."""
-        consumer.session.write(self._frame(consumer, position, entry, floor, self._topic.ledger.first_position))
-
-    def _frame(self, consumer: Consumer, position: Position, entry: bytes, floor: Position, oldest: Position) -> bytes:
-        link = Link(self.previous, floor, link_start=self._begins_in_the_middle(oldest))
-        return commands.message_on_link(consumer_id=consumer.consumer_id, position=position, entry=entry, link=link)
+        link_start = self._begins_in_the_middle(self._topic.ledger.first_position)
+        link = Link(self.previous, floor, link_start=link_start)
+        frame = commands.message_on_link(consumer_id=consumer.consumer_id, position=position, entry=entry, link=link)
+        consumer.session.write(frame)
 
     def sent_in(self, place: Position) -> Delivery:
         """Count a probe or a marker in ``place``, after the entry there if that was sent since the start."""

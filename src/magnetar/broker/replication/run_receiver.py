@@ -1,0 +1,81 @@
+"""The receiving end of a link for runs: one SEND and one answer for many entries (protocol: Runs)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from magnetar.base.position import EARLIEST
+from magnetar.broker.publish.producer import answer_at, answer_failed
+from magnetar.broker.replication.receiver import Arrived, Offered, ReplicatedProducer
+from magnetar.geo.origins.annotation import Annotation, RunExtent
+from magnetar.geo.receiving import Verdict, floor_of, judge, lacks_entries_before
+from magnetar.wire.entries.plain_metadata import bounded
+from magnetar.wire.proto import pulsar_api_pb2 as pb
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from magnetar.base.errors import MagnetarError, StorageError
+    from magnetar.base.position import Position
+    from magnetar.broker.publish.interfaces import SendHead
+    from magnetar.broker.replication.stamped_run import PlainRun, StampedEntry
+
+_PLAIN = pb.MessageMetadata()
+"""The metadata of an entry that concerns neither brokers nor the time of delivery."""
+
+
+def publish_plain_run(producer: ReplicatedProducer, head: SendHead, run: PlainRun) -> bool:
+    """Append a run of new entries, and answer its SEND when they are durable.
+
+    Returns False if the run must be judged entry by entry.
+    """
+    topic, last = producer.topic, producer.last_origin_position
+    if (
+        producer.refusal is not None
+        or topic.deduplication.sequence_ids is not None
+        or judge(last, run.first) is not Verdict.APPEND
+        or lacks_entries_before(last, run.first)
+    ):
+        return False
+    session, size = producer.session, sum(map(len, run.entries))
+    session.publishes_started(1, size)
+    producer.count(run.messages, size)
+
+    def durable(first: Position | None, error: StorageError | None) -> None:
+        session.publishes_finished(1, size)
+        if error is not None:
+            producer.refusal = error
+            answer_failed(producer, [head], error)
+        else:
+            answer_at(producer, [head], first or EARLIEST)
+
+    extent = RunExtent(run.first.position, len(run.entries), floor_of(last, run.first))
+    topic.append_replicated(Annotation(producer.source, (extent,), link_start=False), run.entries, durable)
+    return True
+
+
+def publish_run(producer: ReplicatedProducer, head: SendHead, run: Sequence[StampedEntry]) -> None:
+    """Append the new entries of a run, and answer its SEND when they are durable.
+
+    The entries from the first refused one on are refused, and the answer is the reason.
+    """
+
+    def answer(
+        heads: Sequence[SendHead], verdicts: list[Verdict], first: Position | None, refusal: MagnetarError | None
+    ) -> None:
+        if Verdict.GAP in verdicts:
+            producer.answer_refused(heads[0], refusal)
+        else:
+            answer_at(producer, heads, first or EARLIEST)
+
+    producer.take_new([head], (_offered(producer, stamped) for stamped in run), answer)
+
+
+def _offered(producer: ReplicatedProducer, stamped: StampedEntry) -> Offered:
+    entry, messages = stamped.entry, stamped.messages
+    if messages and isinstance(entry, bytes) and producer.topic.deduplication.sequence_ids is None:
+        return entry, Arrived(stamped.origin, _PLAIN), messages
+    arrival = producer.read(entry)
+    if isinstance(arrival, Arrived):
+        messages = bounded(arrival.metadata.num_messages_in_batch)
+    return entry, arrival, messages
