@@ -18,6 +18,7 @@ from tests.sim.mutants import (
     readers,
     replication,
     resting,
+    runs,
     snapshots,
     storage,
     unsynced,
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
 
 MUTANTS: dict[str, Mutant] = {
     **replication.MUTANTS,
+    **runs.MUTANTS,
     **progress.MUTANTS,
     **storage.MUTANTS,
     **publishing.MUTANTS,

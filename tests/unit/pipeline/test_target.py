@@ -103,6 +103,19 @@ def test_the_entries_of_a_run_are_sent_one_by_one_to_a_foreign_target() -> None:
     assert writer.broker.runs == []
 
 
+def test_the_entries_of_a_run_after_a_refused_one_are_dropped() -> None:
+    writer = Writer()
+    writer.send(carried(ORDERS, 1, 0))
+    writer.take()
+    damaged, after = entry("damaged")[:-1] + b"D", entry("after")
+    run = carried(ORDERS, 1, 1)._replace(entry=damaged + after + after, sizes=(len(damaged), len(after), len(after)))
+    writer.send(run)
+    (refused,) = writer.take()
+    assert isinstance(refused, Refused)
+    assert refused.reason == "entry 3:1: checksum of the entry at 3:1 does not match"
+    assert copied(writer) == [(Position(3, 0), None)]
+
+
 def test_a_run_waits_for_its_schema_at_the_target() -> None:
     origin = source(FLIGHT)
     writer = Writer(origin, takes_runs=True)

@@ -160,7 +160,8 @@ class Target:
         assert producer.broker is not None
         if carried.sizes and not takes_run(producer.broker, carried):
             for single in carried.singles():
-                self._pass_on(producer, single)
+                if self._producers.get(producer.number) is producer:  # otherwise an entry before it was refused
+                    self._pass_on(producer, single)
             return
         if producer.waiting or self._version(carried) is None:
             producer.waiting.append(carried)
