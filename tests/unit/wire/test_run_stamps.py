@@ -15,11 +15,11 @@ from magnetar.wire.entries.run_stamps import stamp_plain
 FIRST = Origin("ewr", Position(3, 98), Position(3, 97), Position(3, 97))
 
 
-def stamped(entries: list[bytes], first: Origin) -> list[bytes]:
+def stamped(entries: list[bytes], first: Origin, version: bytes = b"") -> list[bytes]:
     """Return the entries with the stamp of each."""
     found, origin = [], first
     for each in entries:
-        found.append(stamp(each, origin))
+        found.append(stamp(each, origin, version))
         position = origin.position
         origin = Origin(first.cluster, position._replace(entry_id=position.entry_id + 1), position, position)
     return found
@@ -42,6 +42,20 @@ def test_each_entry_has_its_stamp(first: Origin, batches: list[int]) -> None:
     assert found is not None
     assert found[0] == stamped(entries, first)
     assert found[1] == sum(map(messages_in, entries))
+
+
+@pytest.mark.parametrize("size", [1, 8, 20])
+def test_the_version_of_the_schema_is_replaced(size: int) -> None:
+    version = bytes(range(100, 100 + size))
+    entries = [entry("a", schema_version=bytes(8)), entry("b" * 50, schema_version=b"\xff" * 8, partition_key="k")]
+    assert stamp_plain(entries, FIRST, version) == (stamped(entries, FIRST, version), 2)
+
+
+def test_a_schema_on_one_side_only_is_left_to_the_slower_way() -> None:
+    with_schema, without = entry("a", schema_version=bytes(8)), entry("b")
+    assert stamp_plain([with_schema], FIRST) is None
+    assert stamp_plain([without], FIRST, bytes(8)) is None
+    assert stamp_plain([with_schema], FIRST, bytes(128)) is None, "its length takes two bytes"
 
 
 @pytest.mark.parametrize(

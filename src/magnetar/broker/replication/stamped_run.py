@@ -63,9 +63,7 @@ class ArrivedRun:
 
     def plain(self) -> PlainRun | None:
         """Return the stamped entries; None if one of them is not intact, or does not have plain metadata."""
-        if self._schema_version:
-            return None
-        stamped = stamp_plain(self._entries, self._first)
+        stamped = stamp_plain(self._entries, self._first, self._schema_version)
         return None if stamped is None else PlainRun(self._first, *stamped)
 
     def stamped(self) -> list[StampedEntry]:

@@ -27,10 +27,11 @@ _NUMBER = rb"[\x80-\xff]{0,8}[\x00-\x7f]"
 _COUNT = rb"[\x80-\xff]{0,3}[\x00-\x7f]"
 
 
-def _plain(*, keyed: bool = False, dated: bool = False) -> re.Pattern[bytes]:
+def _plain(*, keyed: bool = False, dated: bool = False, versioned: bool = False) -> re.Pattern[bytes]:
     """Return the pattern of plain metadata; its group is the number of messages.
 
-    ``keyed`` adds groups around it for the fields of the sticky key, ``dated`` a first group for the publish time.
+    ``keyed`` adds groups around it for the fields of the sticky key, ``dated`` a first group for the publish time, and
+    ``versioned`` a last group for the schema version with its key and its length.
     """
 
     def key(pattern: bytes) -> bytes:
@@ -48,7 +49,7 @@ def _plain(*, keyed: bool = False, dated: bool = False) -> re.Pattern[bytes]:
                 rb"(?:\x48" + _COUNT + rb")?",  # uncompressed_size
                 rb"(?:\x58" + rb"(" + _COUNT + rb"))?",  # num_messages_in_batch
                 rb"(?:\x60" + _NUMBER + rb")?",  # event_time
-                rb"(?:\x82\x01\x08[\x00-\xff]{8})?",  # schema_version
+                (rb"(%b)?" if versioned else rb"(?:%b)?") % rb"\x82\x01\x08[\x00-\xff]{8}",  # schema_version
                 rb"(?:\x88\x01" + key(rb"[\x00\x01]") + rb")?",  # partition_key_b64_encoded
                 rb"(?:\xc0\x01" + _NUMBER + rb")?)",  # highest_sequence_id
             )
@@ -59,10 +60,15 @@ def _plain(*, keyed: bool = False, dated: bool = False) -> re.Pattern[bytes]:
 _PLAIN = _plain()
 _KEYED = _plain(keyed=True)
 _DATED = _plain(dated=True)
+_VERSIONED = _plain(versioned=True)
 
 is_plain = _PLAIN.fullmatch
 """Whether ``data[start:end]``, which lies within ``data``, is plain metadata; the arguments are ``data, start, end``.
 """
+
+
+is_plain_with_version = _VERSIONED.fullmatch
+"""The same, with a second group for the schema version with its key and its length."""
 
 
 def batch_fits(batch: bytes, size: int) -> bool:

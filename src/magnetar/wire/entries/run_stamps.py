@@ -20,7 +20,7 @@ from magnetar.wire.entries.origin import (
     properties_of,
     replicated_from,
 )
-from magnetar.wire.entries.plain_metadata import is_plain, messages_of
+from magnetar.wire.entries.plain_metadata import is_plain_with_version, messages_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -38,16 +38,23 @@ def _pattern(key: str) -> tuple[bytes, int]:
 
 _SOURCE, _SOURCE_LENGTH = _pattern(SOURCE_POSITION)
 _PREVIOUS, _PREVIOUS_LENGTH = _pattern(PREVIOUS_POSITION)
+_ONE_BYTE_LENGTH_MAX = 127
+_SCHEMA_VERSION = SCHEMA_VERSION_KEY + b"%c%b"
 
 
-def stamp_plain(entries: Sequence[bytes], first: Origin) -> tuple[list[bytes], int] | None:
+def stamp_plain(entries: Sequence[bytes], first: Origin, schema_version: bytes = b"") -> tuple[list[bytes], int] | None:
     """Return ``stamp`` of each entry of a run that starts at ``first``, and the number of messages of all of them.
 
-    Each entry follows the one before in the origin. Returns None if one is not intact, has a schema, or does not have
-    plain metadata. Runs once per replicated entry, so it does in one loop what ``stamp`` does in several functions.
+    Each entry follows the one before in the origin. Returns None if one is not intact, does not have plain metadata, or
+    has a schema while ``schema_version`` is empty, or the other way round.
+
+    Runs once per replicated entry, so it does in one loop what ``stamp`` does in several functions.
     """
+    if len(schema_version) > _ONE_BYTE_LENGTH_MAX:
+        return None
     stamped, messages, crc32c = [], 0, google_crc32c.value
-    (ledger_id, entry_id), stamp_bytes = first.position, properties_of(first)
+    version = _SCHEMA_VERSION % (len(schema_version), schema_version) if schema_version else b""
+    (ledger_id, entry_id), position_bytes = first.position, properties_of(first)
     opening, before = replicated_from(first.cluster), b""
     for entry in entries:
         if len(entry) < METADATA_START:
@@ -56,18 +63,24 @@ def stamp_plain(entries: Sequence[bytes], first: Origin) -> tuple[list[bytes], i
         end = METADATA_START + size
         if magic != MAGIC or end > len(entry) or crc32c(entry[CHECKSUMMED_START:]) != checksum:
             return None
-        plain = is_plain(entry, METADATA_START, end)
-        if plain is None or entry.find(SCHEMA_VERSION_KEY, METADATA_START, end) >= 0:
+        plain = is_plain_with_version(entry, METADATA_START, end)
+        if plain is None:
             return None
-        messages += 1 if plain.lastindex is None else messages_of(plain[1])
+        batch, own_version = plain.groups()
+        if own_version is None:
+            metadata = b"" if version else entry[METADATA_START:end]
+        else:
+            version_start, version_end = plain.span(2)
+            metadata = entry[METADATA_START:version_start] + version + entry[version_end:end] if version else b""
+        if not metadata:
+            return None
+        messages += messages_of(batch)
         position = b"%d:%d" % (ledger_id, entry_id)
         if before:
-            stamp_bytes = _SOURCE % (len(position) + _SOURCE_LENGTH, len(position), position)
-            stamp_bytes += _PREVIOUS % (len(before) + _PREVIOUS_LENGTH, len(before), before)
-        sized = b"".join(
-            (pack_size(size + len(opening) + len(stamp_bytes)), entry[METADATA_START:end], opening, stamp_bytes)
-        )
-        payload = entry[end:]
+            position_bytes = _SOURCE % (len(position) + _SOURCE_LENGTH, len(position), position)
+            position_bytes += _PREVIOUS % (len(before) + _PREVIOUS_LENGTH, len(before), before)
+        size = len(metadata) + len(opening) + len(position_bytes)
+        sized, payload = b"".join((pack_size(size), metadata, opening, position_bytes)), entry[end:]
         stamped.append(b"".join((MAGIC, pack_size(google_crc32c.extend(crc32c(sized), payload)), sized, payload)))
         before, entry_id = position, entry_id + 1
     return stamped, messages
