@@ -116,6 +116,15 @@ def test_the_entries_of_a_run_after_a_refused_one_are_dropped() -> None:
     assert copied(writer) == [(Position(3, 0), None)]
 
 
+def test_the_refusal_of_a_run_names_its_entries() -> None:
+    writer = Writer(takes_runs=True)
+    writer.broker.entries_max = 0
+    writer.send(run_of(ORDERS, 1, 0, 1, 2))
+    refused = writer.take()[-1]
+    assert isinstance(refused, Refused)
+    assert refused.reason == "run of 2 entries up to 3:1: full"
+
+
 def test_a_run_waits_for_its_schema_at_the_target() -> None:
     origin = source(FLIGHT)
     writer = Writer(origin, takes_runs=True)

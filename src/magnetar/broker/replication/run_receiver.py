@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from magnetar.base.errors import DataLossError
 from magnetar.base.position import EARLIEST
 from magnetar.broker.publish.producer import answer_at, answer_failed
 from magnetar.broker.replication.receiver import Arrived, Offered, ReplicatedProducer
@@ -76,6 +77,8 @@ def _offered(producer: ReplicatedProducer, stamped: StampedEntry) -> Offered:
     if messages and isinstance(entry, bytes) and producer.topic.deduplication.sequence_ids is None:
         return entry, Arrived(stamped.origin, _PLAIN), messages
     arrival = producer.read(entry)
-    if isinstance(arrival, Arrived):
-        messages = bounded(arrival.metadata.num_messages_in_batch)
-    return entry, arrival, messages
+    if not isinstance(arrival, Arrived):
+        return entry, arrival, messages
+    if arrival.origin != stamped.origin:
+        return entry, DataLossError(f"entry {stamped.origin.position} of a run has the stamp of another one"), messages
+    return entry, arrival, bounded(arrival.metadata.num_messages_in_batch)

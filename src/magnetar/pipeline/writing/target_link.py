@@ -80,8 +80,8 @@ class TargetLink:
         """The newest refused attachment; entries of it and of older ones are dropped."""
         self._gap = ""
         self._held: deque[Carried] = deque()
-        self._outstanding: deque[tuple[int, int, Position, bool]] = deque()
-        """Sequence id, attachment, position, and whether it is a marker.
+        self._outstanding: deque[tuple[int, int, Position, bool, int]] = deque()
+        """Sequence id, attachment, position of the last entry, whether it is a marker, and the number of entries.
 
         The sequence id is HELD for an entry that the target already holds.
         """
@@ -98,8 +98,11 @@ class TargetLink:
 
     @property
     def next_awaited(self) -> str:
-        """Return a prefix for errors about the first outstanding entry; empty if there is none."""
-        return f"entry {self._outstanding[0][2]}: " if self._outstanding else ""
+        """Return a prefix for errors about the first outstanding entry or run; empty if there is none."""
+        if not self._outstanding:
+            return ""
+        _, _, last, _, entries = self._outstanding[0]
+        return f"entry {last}: " if entries == 1 else f"run of {entries} entries up to {last}: "
 
     @property
     def next_sequence_id(self) -> int:
@@ -143,7 +146,7 @@ class TargetLink:
         assert self.state is State.OPEN
         self._sequence_id += 1
         self._outstanding.append(
-            (self._sequence_id, carried.attachment.number, carried.last, carried.is_marker),
+            (self._sequence_id, carried.attachment.number, carried.last, carried.is_marker, carried.entries),
         )
         return self._sequence_id
 
@@ -173,7 +176,7 @@ class TargetLink:
 
     def held(self, carried: Carried) -> None:
         """Record an entry that the target already holds; ``settled`` yields it when all before it are durable."""
-        self._outstanding.append((HELD, carried.attachment.number, carried.position, False))
+        self._outstanding.append((HELD, carried.attachment.number, carried.position, False, 1))
 
     def settled(self) -> Iterator[tuple[int, Position]]:
         """Remove and yield the held entries without outstanding entries before them."""

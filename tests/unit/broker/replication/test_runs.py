@@ -12,7 +12,7 @@ from magnetar.sim.cluster import TOPIC, Client, Cluster, entry
 from magnetar.sim.pipe import read_all
 from magnetar.wire import commands
 from magnetar.wire.entries.entry import messages_in
-from magnetar.wire.entries.origin import read_origin
+from magnetar.wire.entries.origin import Origin, read_origin, stamp
 from magnetar.wire.links import (
     LEASE_METADATA,
     RUN_BYTES_MAX,
@@ -211,6 +211,13 @@ def test_unusual_entries_of_a_run_are_handled_one_by_one() -> None:
     assert target.answers() == [(1, "2:0")]
     assert [messages_in(each) for each in target.stored()] == [1, 1, 2]
     assert target.cluster.topic().arrivals.messages_in == 4
+
+
+def test_an_entry_of_a_run_with_another_stamp_is_refused() -> None:
+    target, forged = Target(), stamp(entry("forged"), Origin("ewr", Position(9, 9)))
+    target.send(1, 0, [entry("a"), forged])
+    assert target.answers() == [(1, "entry 3:1 of a run has the stamp of another one")]
+    assert read_all(target.cluster) == ["a"]
 
 
 def test_an_entry_that_is_too_large_is_refused_with_all_after_it() -> None:
