@@ -89,7 +89,7 @@ docs: setup ## build the documentation site in build/docs/site; refuses dead lin
 	@$(BIN)/python -m reference.site build/docs/source
 	@cd build/docs && $(CURDIR)/$(BIN)/zensical build --strict --config-file mkdocs.yml
 
-bench: java setup ## compare Magnetar with Apache Pulsar; 25 minutes (QUICK=1: three minutes; ARGS=--resume)
+bench: java setup ## compare Magnetar with Apache Pulsar, then measure links and jobs; 80 minutes (QUICK=1: 15; ARGS=--resume)
 	@$(BIN)/python -m bench $(if $(QUICK),--quick) $(ARGS)
 	@$(BIN)/python -m bench.ledger $(if $(QUICK),--quick)
 	@$(BIN)/python -m bench.acks $(if $(QUICK),--quick)
@@ -97,5 +97,7 @@ bench: java setup ## compare Magnetar with Apache Pulsar; 25 minutes (QUICK=1: t
 	@$(BIN)/python -m bench.failover_duplicates $(if $(QUICK),--quick)
 	@$(BIN)/python -m bench.replicated_cost $(if $(QUICK),--quick)
 	@$(BIN)/python -m bench.metadata_latency $(if $(QUICK),--quick)
+	@$(BIN)/python -m bench.catch_up $(if $(QUICK),--quick)
+	@$(BIN)/python -m bench.idle_topics $(if $(QUICK),--quick)
 	@$(BIN)/python -m bench.spark_reads $(if $(QUICK),--quick)
 	@$(BIN)/python -m bench.audit $(if $(QUICK),--quick)

@@ -41,6 +41,9 @@ PER_BATCH = 127
 WINDOW = 64
 """Entries without a receipt while the backlog is published."""
 
+QUICK = 5
+"""Divisor of the backlogs of a quick run."""
+
 POLL_S = 0.05
 TIMEOUT_S = 300.0
 
@@ -184,8 +187,9 @@ def run(directory: Path, targets: int, megabytes: int, *, batched: bool) -> Outc
 def main() -> None:
     """Measure the combinations, print a table, and write one line of JSON."""
     parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--quick", action="store_true", help="a fifth of the backlogs")
     parser.add_argument("--megabytes", type=int, default=1_000, help="payload of the backlog in batches")
-    parser.add_argument("--unbatched-megabytes", type=int, default=300)
+    parser.add_argument("--unbatched-megabytes", type=int, default=600)
     parser.add_argument("--only", choices=["batches-1", "batches-2", "unbatched-1", "unbatched-2"])
     parser.add_argument("--directory", type=Path, default=Path("build/bench/catch-up"))
     options = parser.parse_args()
@@ -195,6 +199,7 @@ def main() -> None:
         name = f"{'batches' if batched else 'unbatched'}-{targets}"
         if options.only in {None, name}:
             megabytes = options.megabytes if batched else options.unbatched_megabytes
+            megabytes //= QUICK if options.quick else 1
             outcomes.append(run(options.directory, targets, megabytes, batched=batched))
             console.print_json(data=outcomes[-1].to_json())
     table = Table(title="Catch-up of one topic, messages of 1 KiB, receipts after the sync")

@@ -162,12 +162,15 @@ def table(outcomes: Sequence[Outcome], rate: float) -> Table:
 def main() -> None:
     """Measure each number of topics, print a table, and write one line of JSON."""
     parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--quick", action="store_true", help="few topics and two short hand-overs")
     parser.add_argument("--topics", type=int, nargs="+", default=[10, 1_000, 10_000])
     parser.add_argument("--rate", type=float, default=200.0)
     parser.add_argument("--handovers", type=int, default=10)
     parser.add_argument("--lease-seconds", type=float, default=60.0)
     parser.add_argument("--directory", type=Path, default=Path("build/bench/idle-topics"))
     options = parser.parse_args()
+    if options.quick:
+        options.topics, options.handovers, options.lease_seconds = [10, 500], 2, 15.0
     console, outcomes = Console(stderr=True), list[Outcome]()
     for topics in options.topics:
         outcomes.append(run(options.directory, topics, options.rate, options.handovers, options.lease_seconds))
