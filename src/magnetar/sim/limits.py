@@ -14,6 +14,9 @@ if TYPE_CHECKING:
 BLOCK_EXTENTS = 4
 """Number of extents in a packed block."""
 
+LEDGER_ENTRIES = 8
+"""Number of entries after which a ledger is closed."""
+
 OPENINGS_MAX = 4
 """Number of links of a source that a task attaches at the same time."""
 

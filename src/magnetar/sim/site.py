@@ -33,6 +33,7 @@ from magnetar.ledger.rollover import ManagedLedgerConfig
 from magnetar.metadata.policies import TenantInfo
 from magnetar.metadata.resources import Resources, managed_ledger_path
 from magnetar.sim.cluster import MACHINE_BYTES
+from magnetar.sim.limits import LEDGER_ENTRIES
 from magnetar.sim.scenario import NAMESPACE
 from magnetar.sim.virtual.committer import VirtualCommitter
 from magnetar.sim.virtual.disk import FaultyDisk
@@ -65,7 +66,7 @@ SEGMENT_BYTES = 16 << 10
 
 _DIRECTORY = Path("ledgers")
 _STORE = LocalStoreOptions(segment_bytes=SEGMENT_BYTES, tail_cache_bytes=1 << 20, ledger_id_block=64)
-_LEDGERS = ManagedLedgerConfig(max_entries_per_ledger=8, min_rollover_ms=0)
+_LEDGERS = ManagedLedgerConfig(max_entries_per_ledger=LEDGER_ENTRIES, min_rollover_ms=0)
 _LINKS = LinkOptions(interval_s=0.05, full_state_interval_s=5.0)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from magnetar.sim.limits import LEDGER_ENTRIES
 from magnetar.sim.simulation import Invariant
 from magnetar.sim.site import SEGMENT_BYTES
 
@@ -13,7 +14,10 @@ if TYPE_CHECKING:
     from magnetar.sim.site import Replica, Site
 
 ENTRIES_MAX = 24
-"""Maximum number of entries left in a topic: open ledgers, and ledgers that a snapshot needs, are not trimmed."""
+"""Maximum number of entries left in a topic: open ledgers, and ledgers that a snapshot needs, are not trimmed.
+
+A ledger that has more entries than its limit because of a group, such as a run of a link, counts with the limit.
+"""
 
 RANGES_MAX = 0
 """Maximum number of ranges and batches after the mark-delete position of a subscription without backlog."""
@@ -57,7 +61,8 @@ def _kept(replica: Replica) -> Iterator[tuple[str, int, int]]:
     topic = replica.topic
     if topic is None:
         return
-    yield "entries", topic.ledger.entries, ENTRIES_MAX
+    entries = sum(min(ledger.entries, LEDGER_ENTRIES) for ledger in topic.ledger.ledgers())
+    yield "entries", entries, ENTRIES_MAX
     yield "ledgers", len(topic.ledger.ledgers()), LEDGERS_MAX
     yield "delayed entries", len(topic.delayed.withheld), ENTRIES_MAX
     for subscription in topic.subscriptions.values():

@@ -76,13 +76,15 @@ class Topics(ActionGroup):
             site.loop.create_task(self._delete_now(site, plan))
 
     async def _delete_again(self, site: Site, plan: TopicPlan, times: int) -> None:
-        """Delete a topic, then create it again and delete it for a number of ``times``."""
+        """Delete a topic, then create it again and delete it for a number of ``times``; at last, create it."""
         await self._delete_now(site, plan)
         for _ in range(times):
             await asyncio.sleep(self.chance.uniform(*AGAIN_S))
             await self.simulation.have_topics(site)
             await asyncio.sleep(self.chance.uniform(*AGAIN_S))
             await self._delete_now(site, plan)
+        if times:  # the operator who creates missing topics may have come before
+            await self.simulation.have_topics(site)
 
     async def _delete_now(self, site: Site, plan: TopicPlan) -> None:
         administration = Administration(site.environment, Domains(site.topics), "")
