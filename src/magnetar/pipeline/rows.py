@@ -7,8 +7,8 @@ its kind. The first row of a task is an OPENING, JSON. The body of ENTRIES, all 
     u16 attachments, each: u32 number, u16 length, source cluster, u16 length, topic,
                                u16 length, life of the source
     u32 items, each: u16 index of its attachment, i64 x 6 position, previous and floor (ledger, entry),
-                     u8 link_start, u32 length, u16 entries of a run (0: a single entry),
-                     of a run: u32 size of each entry, u8 length, schema version
+                     u8 link_start, u32 length, u32 entries of a run (0: a single entry),
+                     of a run: u32 size of each entry, u32 length, schema version
                      the entry, or the entries of the run
     zeros up to ROW_BYTES_MIN and to a multiple of ROW_ALIGNMENT
 
@@ -46,7 +46,7 @@ SCHEMA = pa.schema([("body", pa.binary())])
 _ATTACHMENTS = struct.Struct(">H")
 _NUMBER = struct.Struct(">I")
 _TEXT = struct.Struct(">H")
-_ITEM = struct.Struct(">HqqqqqqBIH")
+_ITEM = struct.Struct(">HqqqqqqBII")
 _OFFSETS = struct.Struct("=iii")
 """The offsets of an Arrow column with two values."""
 
@@ -224,15 +224,16 @@ def _entries(chunk: list[Carried], indexes: dict[Attachment, int]) -> Iterator[b
         )
         if carried.sizes:
             yield struct.pack(f">{len(carried.sizes)}I", *carried.sizes)
-            yield bytes((len(carried.schema_version),)) + carried.schema_version
+            yield _NUMBER.pack(len(carried.schema_version)) + carried.schema_version
         yield carried.entry
 
 
 def _run(body: memoryview, offset: int, count: int) -> tuple[tuple[int, ...], bytes, int]:
     """Decode the sizes and the schema version of a run at ``offset``; return them and the offset after them."""
     sizes = struct.unpack_from(f">{count}I", body, offset)
-    start = offset + 4 * count + 1
-    end = start + body[start - 1]
+    offset += count * _NUMBER.size
+    start = offset + _NUMBER.size
+    end = start + _NUMBER.unpack_from(body, offset)[0]
     return sizes, body[start:end].tobytes(), end
 
 

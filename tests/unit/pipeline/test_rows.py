@@ -33,7 +33,7 @@ singles = st.builds(Carried, attachments, positions, links, st.binary(max_size=2
 @st.composite
 def runs(draw: st.DrawFn) -> Carried:
     entries = draw(st.lists(st.binary(max_size=50), min_size=2, max_size=10))
-    version = draw(st.binary(max_size=8))
+    version = draw(st.binary(max_size=300))
     sizes = tuple(map(len, entries))
     return Carried(draw(attachments), draw(positions), draw(links), b"".join(entries), sizes, version)
 
@@ -57,6 +57,12 @@ def test_a_run_has_its_entries_one_after_the_other() -> None:
     ]
     single = Carried(attachment, first, link, b"a")
     assert (single.entries, single.last) == (1, first)
+
+
+def test_a_run_may_have_any_schema_version() -> None:
+    run = Carried(Attachment(1, "ewr", "t"), Position(3, 7), Link(), b"ab", (1, 1), b"v" * 300)
+    (chunk,) = encode_chunks([run])
+    assert decode_chunk(memoryview(chunk)) == [run]
 
 
 def test_a_chunk_holds_its_limit_and_a_larger_entry_travels_alone() -> None:

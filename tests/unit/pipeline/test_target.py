@@ -19,6 +19,7 @@ from magnetar.wire.entries import markers
 from magnetar.wire.entries.entry import parse_metadata
 from magnetar.wire.entries.markers import marker_type
 from magnetar.wire.entries.origin import origin_of
+from magnetar.wire.links import RUN_ENTRIES_MAX
 from magnetar.wire.message_id import Link, position_of
 from magnetar.wire.proto import pulsar_api_pb2 as pb
 from tests.unit.pipeline.hand_broker import HandBroker, HandLoop, RestingBroker
@@ -95,6 +96,13 @@ def test_the_entries_of_a_run_are_sent_one_by_one_to_a_target_that_cannot_take_i
     assert writer.broker.runs == []
     assert copied(writer) == [(Position(3, number), None) for number in range(3)]
     assert writer.take()[-1] == Receipts(((1, Position(3, 2)),))
+
+
+def test_a_run_with_more_entries_than_a_run_may_have_is_sent_one_by_one() -> None:
+    writer = Writer(takes_runs=True, max_message_size=100_000)
+    writer.send(run_of(ORDERS, 1, 0, *[1] * (RUN_ENTRIES_MAX + 1)))
+    assert writer.broker.runs == []
+    assert len(copied(writer)) == RUN_ENTRIES_MAX + 1
 
 
 def test_the_entries_of_a_run_are_sent_one_by_one_to_a_foreign_target() -> None:

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 from magnetar.base.errors import RemoteProtocolError
 from magnetar.wire import commands
 from magnetar.wire.entries.entry import messages_in, schema_version
-from magnetar.wire.entries.origin import Origin, stamp
+from magnetar.wire.entries.origin import Origin, stamp_and_count
+from magnetar.wire.links import RUN_ENTRIES_MAX
 from magnetar.wire.message_id import LinkRun
 
 if TYPE_CHECKING:
@@ -28,7 +29,9 @@ def source_version(carried: Carried) -> bytes:
 
 def takes_run(broker: PulsarConnection, carried: Carried) -> bool:
     """Return whether a broker takes a run at once; otherwise its entries are sent one by one."""
-    return broker.peer_features.supports_link_runs and len(carried.entry) + _COMMAND_BYTES <= broker.frame_size_max
+    size = len(carried.entry) + len(carried.schema_version) + _COMMAND_BYTES
+    is_small = size <= broker.frame_size_max and carried.entries <= RUN_ENTRIES_MAX
+    return broker.peer_features.supports_link_runs and is_small
 
 
 def send_frame(carried: Carried, producer_id: int, sequence_id: int, version: bytes) -> bytes:
@@ -42,11 +45,12 @@ def send_frame(carried: Carried, producer_id: int, sequence_id: int, version: by
         run = LinkRun(position, link, carried.sizes, version, carried.entry)
         return commands.send_run(producer_id=producer_id, sequence_id=sequence_id, run=run)
     origin = Origin(carried.attachment.source, position, link.previous, link.floor, link.link_start)
+    entry, messages = stamp_and_count(carried.entry, origin, version)
     return commands.send(
         producer_id=producer_id,
         sequence_id=sequence_id,
-        entry=stamp(carried.entry, origin, version),
-        num_messages=messages_in(carried.entry),
+        entry=entry,
+        num_messages=messages or messages_in(carried.entry),
         marker=carried.is_marker,
     )
 
