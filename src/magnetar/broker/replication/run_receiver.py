@@ -20,24 +20,26 @@ if TYPE_CHECKING:
     from magnetar.base.position import Position
     from magnetar.broker.publish.interfaces import SendHead
     from magnetar.broker.replication.stamped_run import PlainRun, StampedEntry
+    from magnetar.wire.entries.origin import Origin
 
 _PLAIN = pb.MessageMetadata()
 """The metadata of an entry that concerns neither brokers nor the time of delivery."""
 
 
-def publish_plain_run(producer: ReplicatedProducer, head: SendHead, run: PlainRun) -> bool:
-    """Append a run of new entries, and answer its SEND when they are durable.
+def takes_whole(producer: ReplicatedProducer, first: Origin) -> bool:
+    """Return whether a run that starts at ``first`` is new, and need not be judged entry by entry."""
+    last = producer.last_origin_position
+    return (
+        producer.refusal is None
+        and producer.topic.deduplication.sequence_ids is None
+        and judge(last, first) is Verdict.APPEND
+        and not lacks_entries_before(last, first)
+    )
 
-    Returns False if the run must be judged entry by entry.
-    """
-    topic, last = producer.topic, producer.last_origin_position
-    if (
-        producer.refusal is not None
-        or topic.deduplication.sequence_ids is not None
-        or judge(last, run.first) is not Verdict.APPEND
-        or lacks_entries_before(last, run.first)
-    ):
-        return False
+
+def publish_plain_run(producer: ReplicatedProducer, head: SendHead, run: PlainRun) -> None:
+    """Append a run that the producer ``takes_whole``, and answer its SEND when the entries are durable."""
+    last = producer.last_origin_position
     session, size = producer.session, sum(map(len, run.entries))
     session.publishes_started(1, size)
     producer.count(run.messages, size)
@@ -51,8 +53,7 @@ def publish_plain_run(producer: ReplicatedProducer, head: SendHead, run: PlainRu
             answer_at(producer, [head], first or EARLIEST)
 
     extent = RunExtent(run.first.position, len(run.entries), floor_of(last, run.first))
-    topic.append_replicated(Annotation(producer.source, (extent,), link_start=False), run.entries, durable)
-    return True
+    producer.topic.append_replicated(Annotation(producer.source, (extent,), link_start=False), run.entries, durable)
 
 
 def publish_run(producer: ReplicatedProducer, head: SendHead, run: Sequence[StampedEntry]) -> None:

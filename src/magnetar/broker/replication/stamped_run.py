@@ -41,7 +41,7 @@ class StampedEntry(NamedTuple):
 class ArrivedRun:
     """The entries of a SEND, without stamps."""
 
-    __slots__ = ("_entries", "_first", "_schema_version")
+    __slots__ = ("_entries", "_schema_version", "first")
 
     def __init__(self, source: str, command: pb.CommandSend, body: bytes) -> None:
         """Split the ``body`` of a SEND from ``source``.
@@ -55,7 +55,8 @@ class ArrivedRun:
             message = f"a run of {len(self._entries)} entries from {position} on"
             raise RemoteProtocolError(message)
         previous, floor = position_of(command.previous_message_id), position_of(command.floor_message_id)
-        self._first = Origin(source, position, previous, floor, command.link_start)
+        self.first = Origin(source, position, previous, floor, command.link_start)
+        """The origin of the first entry."""
 
     def __len__(self) -> int:
         """Return the number of entries."""
@@ -63,8 +64,8 @@ class ArrivedRun:
 
     def plain(self) -> PlainRun | None:
         """Return the stamped entries; None if one of them is not intact, or does not have plain metadata."""
-        stamped = stamp_plain(self._entries, self._first, self._schema_version)
-        return None if stamped is None else PlainRun(self._first, *stamped)
+        stamped = stamp_plain(self._entries, self.first, self._schema_version)
+        return None if stamped is None else PlainRun(self.first, *stamped)
 
     def stamped(self) -> list[StampedEntry]:
         """Return each entry."""
@@ -72,8 +73,8 @@ class ArrivedRun:
         return [_stamped(origin, entry, self._schema_version) for origin, entry in each]
 
     def _origins(self) -> Iterator[Origin]:
-        yield self._first
-        source, position = self._first.cluster, self._first.position
+        yield self.first
+        source, position = self.first.cluster, self.first.position
         for _ in self._entries[1:]:
             previous, position = position, Position(position.ledger_id, position.entry_id + 1)
             yield Origin(source, position, previous, previous)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from magnetar.base.errors import RemoteProtocolError, RequestError
-from magnetar.broker.replication.run_receiver import publish_plain_run, publish_run
+from magnetar.broker.replication.run_receiver import publish_plain_run, publish_run, takes_whole
 from magnetar.broker.replication.stamped_run import ArrivedRun
 from magnetar.broker.session.checks import check_sizes, checked
 
@@ -24,8 +24,10 @@ def send_run(producer: ReplicatedProducer, command: pb.CommandSend, body: bytes)
     if producer.topic.is_closing:
         return
     head = command.sequence_id, 0, len(arrived)
-    plain = arrived.plain()
-    if plain is None or not _are_sized(producer, plain.entries) or not publish_plain_run(producer, head, plain):
+    plain = arrived.plain() if takes_whole(producer, arrived.first) else None
+    if plain is not None and _are_sized(producer, plain.entries):
+        publish_plain_run(producer, head, plain)
+    else:
         publish_run(producer, head, [_checked(producer, stamped) for stamped in arrived.stamped()])
 
 

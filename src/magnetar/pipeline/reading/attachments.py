@@ -108,9 +108,10 @@ class Attachments:
         if source_link.is_urgent:
             self._openings.hurry(attached.number)
 
-    def confirmed(self, number: int) -> None:
-        """Note that the target has confirmed an entry of an attachment, which is thereby open."""
-        self._opened(number)
+    def opened(self, number: int) -> None:
+        """Note that an attachment is open: it needs no turn any more. Called for each confirmation."""
+        if self._openings.remove(number):
+            self._start()
 
     def drop(self, number: int) -> None:
         """Forget an attachment that has ended."""
@@ -120,7 +121,7 @@ class Attachments:
         if attached.broker is not None:
             attached.broker.drop_consumer(number)
         self._task.forget(number)
-        self._opened(number)
+        self.opened(number)
 
     def send(self, effect: Flow | Acknowledge) -> None:
         """Send a command for an attachment."""
@@ -151,11 +152,7 @@ class Attachments:
             attached = self._by_number[number]
             name = f"link of {attached.source_link.attachment.topic} to {self._task.target}"
             attached.task = start_task(self._task.loop, self._attach(attached), name)
-            self._task.loop.call_later(limits.OPENING_SECONDS, self._opened, number)
-
-    def _opened(self, number: int) -> None:
-        self._openings.remove(number)
-        self._start()
+            self._task.loop.call_later(limits.OPENING_SECONDS, self.opened, number)
 
     async def _attach(self, attached: AttachedLink) -> None:
         """Look up the topic's broker and subscribe there; cancelled if the attachment ends before."""
@@ -180,4 +177,4 @@ class Attachments:
     def _settle(self, attached: AttachedLink) -> None:
         """Handle an attachment that got no entry: the source had none."""
         if attached.source_link.is_caught_up:
-            self._opened(attached.number)
+            self.opened(attached.number)

@@ -28,11 +28,13 @@ class Openings:
             del self._waiting[number]
             self._urgent[number] = None
 
-    def remove(self, number: int) -> None:
-        """Note that an attachment is open, or has ended. No effect on one that is not known."""
+    def remove(self, number: int) -> bool:
+        """Note that an attachment is open, or has ended; return whether the turn of another one may have come."""
         self._urgent.pop(number, None)
         self._waiting.pop(number, None)
+        was_opening = number in self._opening
         self._opening.discard(number)
+        return was_opening
 
     def starting(self) -> Iterator[int]:
         """Yield each attachment whose turn has come; it is being opened from then on."""

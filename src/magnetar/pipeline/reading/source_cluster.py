@@ -132,7 +132,7 @@ class SourceCluster:
         """Record that the target holds all entries of an attachment up to ``through``."""
         attached = self._attachments.get(number)
         if attached is not None:
-            self._attachments.confirmed(number)
+            self._attachments.opened(number)
             attached.source_link.confirmed(through, self._task.loop.time())
             self._moved(attached.source_link)
 

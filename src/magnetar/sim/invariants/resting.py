@@ -62,12 +62,12 @@ class Resting(Invariant):
 
     def _unknown(self) -> Iterator[tuple[Replicator, PipelineTask]]:
         """Yield each link that is due, with the task that should carry it, but does not know that."""
-        tasks = {pipeline.target: pipeline for pipeline in self.simulation.pipelines}
+        pipelines = {pipeline.target: pipeline for pipeline in self.simulation.pipelines}
         for replica in self.simulation.loaded():
             assert replica.topic is not None
             for target, link in replica.topic.replicators.items():
                 is_due = link.consumer is None and not link.rest.is_active and link.rest.pipeline is not None
-                task = tasks[target].carrier(link.rest.bucket) if is_due else None
+                task = pipelines[target].carrier(link.rest.bucket) if is_due else None
                 if task is None or task.knows(replica.cluster, str(replica.name)):
                     continue
                 if self._are_connected(replica.site, task):

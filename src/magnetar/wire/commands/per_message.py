@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import threading
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from magnetar.base.position import Position
 from magnetar.wire import run_frames, varint
@@ -131,11 +131,7 @@ def message_run(*, consumer_id: int, run: LinkRun) -> bytes:
     body = pb.CommandMessage(
         consumer_id=consumer_id,
         message_id=message_id(run.first),
-        previous_message_id=message_id(run.link.previous),
-        floor_message_id=message_id(run.link.floor),
-        link_start=run.link.link_start,
-        entry_sizes=run.sizes,
-        schema_version=run.schema_version,
+        **_run_fields(run),
     )
     return encode_command(pb.BaseCommand(type=pb.BaseCommand.MESSAGE, message=body), run.entries)
 
@@ -146,13 +142,20 @@ def send_run(*, producer_id: int, sequence_id: int, run: LinkRun) -> bytes:
         producer_id=producer_id,
         sequence_id=sequence_id,
         origin_message_id=message_id(run.first),
-        previous_message_id=message_id(run.link.previous),
-        floor_message_id=message_id(run.link.floor),
-        link_start=run.link.link_start,
-        entry_sizes=run.sizes,
-        schema_version=run.schema_version,
+        **_run_fields(run),
     )
     return encode_command(pb.BaseCommand(type=pb.BaseCommand.SEND, send=body), run.entries)
+
+
+def _run_fields(run: LinkRun) -> dict[str, Any]:
+    """Return the fields that both commands with a run have."""
+    return {
+        "previous_message_id": message_id(run.link.previous),
+        "floor_message_id": message_id(run.link.floor),
+        "link_start": run.link.link_start,
+        "entry_sizes": run.sizes,
+        "schema_version": run.schema_version,
+    }
 
 
 def send(
