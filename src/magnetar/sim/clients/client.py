@@ -146,8 +146,14 @@ class SimClient(Generic[W]):
             self.peer.say(b"".join(frames))
 
     def again(self, work: Callable[[], None]) -> None:
-        """Call ``work`` after a random delay."""
-        self.loop.call_later(self._chance.uniform(*RECONNECT_S), work)
+        """Call ``work`` after a random delay, unless the connection is lost or closed before."""
+        peer = self.peer
+
+        def unless_lost() -> None:
+            if self.peer is peer and peer is not None:
+                work()
+
+        self.loop.call_later(self._chance.uniform(*RECONNECT_S), unless_lost)
 
     def reconnect(self) -> None:
         """Reconnect after a delay, or earlier if an earlier timer is set.

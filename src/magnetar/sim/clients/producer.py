@@ -153,7 +153,7 @@ class SimProducer(SimClient[ProducerObserver]):
                 pass
 
     def _reopen(self) -> None:
-        if self.peer is not None and not self._ready:
+        if not self._ready:
             self.opened()
 
     def _receipt(self, receipt: pb.CommandSendReceipt) -> None:

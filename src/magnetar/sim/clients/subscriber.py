@@ -49,7 +49,7 @@ class SimSubscriber(SimClient[W]):
         raise NotImplementedError
 
     def _reopen(self) -> None:
-        if self.peer is not None and not self.ready and not self.stopped:
+        if not self.ready and not self.stopped:
             self.opened()
 
     def _use(self, messages: int) -> None:
