@@ -172,12 +172,17 @@ class Lifetimes:
         self._epochs[replica.cluster] = found
 
     def _was_there(self, replica: Replica, name: str) -> bool:
-        """Return whether a topic had a subscription when it was last loaded, or may have got it before a crash."""
+        """Return whether a topic had a subscription when it was last loaded, or may have got it before a crash.
+
+        A subscription whose creation was never recorded does not count: it is created again, perhaps at another place.
+        """
         crashes, subscriptions = self._last_seen.get(replica.cluster, (replica.crashes, None))
         if subscriptions is None:
             return False
-        in_doubt = crashes != replica.crashes and self._model.has_begun(replica.cluster, name)
-        return in_doubt or name in subscriptions
+        last = subscriptions.get(name)
+        if last is not None:
+            return not last.cursor.is_being_recorded and last.cursor.ledger_id is not None
+        return crashes != replica.crashes and self._model.has_begun(replica.cluster, name)
 
     def _was_unreplicated(self, cluster: str, name: str) -> bool:
         """Return whether a topic had a subscription that was not replicated when it was last loaded."""
