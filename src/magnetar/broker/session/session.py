@@ -16,6 +16,7 @@ from magnetar.broker.dispatch.consumer import Consumer
 from magnetar.broker.loop.closing import close_one
 from magnetar.broker.loop.slices import taken_from
 from magnetar.broker.resources.memory import Account
+from magnetar.security.principal import NOBODY
 from magnetar.wire import commands
 
 if TYPE_CHECKING:
@@ -90,6 +91,8 @@ class Session:
     """Whether CONNECT was answered with CONNECTED."""
     undelivered = 0
     """SENDs to non-persistent topics that are being distributed."""
+    principal = NOBODY
+    """Who the client is; NOBODY before CONNECTED, and if the broker does not authenticate. A refresh replaces it."""
 
     def __init__(self, environment: Environment, topics: Domains, transport: Transport, connection: Connection) -> None:
         """Create a session before its CONNECT."""
@@ -223,23 +226,11 @@ class Session:
         """Close a producer of the client, which looks the topic up again."""
         if self.producers.get(producer.options.producer_id) is producer:
             del self.producers[producer.options.producer_id]
-            self._note_closed(producer.options.producer_id)
+            note_closed(self, producer.options.producer_id)
         elif self.waiting.get(producer.options.producer_id) is producer:
             del self.waiting[producer.options.producer_id]
         producer.topic.producers.remove(producer)
         self.write(commands.close_producer(producer_id=producer.options.producer_id))
-
-    def _note_closed(self, producer_id: int) -> None:
-        now, keep_s = self.environment.clock.monotonic(), self.environment.config.keepAliveIntervalSeconds
-        closed = self.closed_producers
-        closed.pop(producer_id, None)
-        closed[producer_id] = now
-        for oldest in tuple(islice(closed, 2)):  # at most two are removed for each added one
-            if now - closed[oldest] > keep_s:
-                del closed[oldest]
-            elif len(closed) > CLOSED_PRODUCERS_MAX:
-                self.environment.limit_hits.hit(Limit.CLOSED_PRODUCERS)
-                del closed[oldest]
 
     def close_consumer(self, consumer: Consumer, *, rests: bool = False) -> None:
         """Close a consumer of the client, which subscribes again, if its link rests when this is due."""
@@ -383,6 +374,20 @@ class Session:
                 self._transport.abort()
                 self.closed()
         return self._open
+
+
+def note_closed(session: Session, producer_id: int) -> None:
+    """Remember that the broker closed a producer of the connection."""
+    environment, closed = session.environment, session.closed_producers
+    now = environment.clock.monotonic()
+    closed.pop(producer_id, None)
+    closed[producer_id] = now
+    for oldest in tuple(islice(closed, 2)):  # at most two are removed for each added one
+        if now - closed[oldest] > environment.config.keepAliveIntervalSeconds:
+            del closed[oldest]
+        elif len(closed) > CLOSED_PRODUCERS_MAX:
+            environment.limit_hits.hit(Limit.CLOSED_PRODUCERS)
+            del closed[oldest]
 
 
 def _cancel(task: asyncio.Task[None]) -> None:

@@ -374,7 +374,7 @@ def test_forgotten_producers_count(monkeypatch: pytest.MonkeyPatch) -> None:
     cluster = Cluster()
     session = cluster.client().session
     for number in range(10):
-        session._note_closed(number)
+        broker_session.note_closed(session, number)
     assert hits(cluster) == {Limit.CLOSED_PRODUCERS.value: 2}
 
 

@@ -33,9 +33,9 @@ def test_the_oldest_are_forgotten_by_time_and_by_number(monkeypatch: pytest.Monk
     cluster = Cluster()
     session = cluster.client().session
     for number in range(20):
-        session._note_closed(number)
+        broker_session.note_closed(session, number)
     assert list(session.closed_producers) == list(range(12, 20))
     cluster.loop.advance(cluster.environment.config.keepAliveIntervalSeconds + 1)
     for number in range(30, 38):
-        session._note_closed(number)
+        broker_session.note_closed(session, number)
     assert list(session.closed_producers) == list(range(30, 38))
