@@ -1,22 +1,19 @@
 """The content of an entry, as jobs compare it.
 
 Compared are the bytes of the payload as stored, and those of the metadata without what replication adds, replaces or
-removes: ``replicated_from``, the properties of stamps, the schema version, a number of the registry of one cluster, and
+removes: the fields and properties of stamps, the schema version, a number of the registry of one cluster, and
 the id of a transaction, which the replicator of Apache Pulsar removes. All else is kept by every replicator: the
 producer's name, sequence id and publish time, the number of messages, the place of a chunk, keys and properties.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import mmh3
 
 from magnetar.wire.entries.entry import SCHEMA_VERSION_KEY, metadata_span, parse_metadata, payload_of
-from magnetar.wire.entries.origin import FLOOR_POSITION, LINK_START, PREVIOUS_POSITION, SOURCE_POSITION
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
+from magnetar.wire.entries.origin import SOURCE_POSITION
 
 _SOURCE: Final = SOURCE_POSITION.encode()
 _SOURCE_OFFSET: Final = 4
@@ -24,8 +21,6 @@ _SOURCE_OFFSET: Final = 4
 
 _REPLICATED_FROM: Final = 0x2A
 """The key of the field in serialized metadata, which no name of a cluster contains."""
-
-_AFTER_SOURCE: Final = frozenset({PREVIOUS_POSITION, FLOOR_POSITION, LINK_START})
 
 
 def digest(entry: bytes) -> int:
@@ -51,12 +46,10 @@ def exact_digest(entry: bytes) -> int:
 def identity(entry: bytes) -> tuple[int, int]:
     """Return 128 bits that identify the content, with the metadata in canonical form, as two signed numbers."""
     metadata = parse_metadata(entry)
-    properties = list(metadata.properties)
-    while (stamp := _last_stamp([each.key for each in properties])) is not None:
-        del properties[stamp:]
-    del metadata.properties[:]
-    metadata.properties.extend(properties)
+    while metadata.properties and metadata.properties[-1].key == SOURCE_POSITION:
+        del metadata.properties[-1]
     metadata.ClearField("replicated_from")
+    metadata.ClearField("link_place")
     metadata.ClearField("schema_version")
     metadata.ClearField("txnid_least_bits")
     metadata.ClearField("txnid_most_bits")
@@ -78,14 +71,6 @@ def _start_of_stamp(entry: bytes, start: int, source: int, end: int) -> int | No
         if place >= 0 and entry[place + 1] == properties - place - 2:
             return place
     return None
-
-
-def _last_stamp(keys: Sequence[str]) -> int | None:
-    """Return the index of the first property of the stamp at the end of the properties; None if there is none."""
-    index = len(keys) - 1
-    while index >= 0 and keys[index] in _AFTER_SOURCE:
-        index -= 1
-    return index if index >= 0 and keys[index] == SOURCE_POSITION else None
 
 
 def _hash(content: bytes, metadata_size: int) -> tuple[int, int]:

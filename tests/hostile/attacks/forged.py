@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from magnetar.wire import varint
 from magnetar.wire.entries import markers
 from magnetar.wire.entries.entry import assemble, build_entry
-from magnetar.wire.entries.origin import FLOOR_POSITION, LINK_START, PREVIOUS_POSITION, SOURCE_POSITION
+from magnetar.wire.entries.origin import SOURCE_POSITION
 from magnetar.wire.proto import magnetar_markers_pb2, pulsar_markers_pb2
 from magnetar.wire.proto import pulsar_api_pb2 as pb
 from tests.hostile.attacks.publishing import LARGEST, metadata
@@ -60,7 +60,7 @@ def fields_of_clusters(target: Target) -> int:
         metadata(marker_type=markers.PROGRESS),
         metadata(marker_type=-1),
         metadata(replicated_from="", properties=[pb.KeyValue(key=SOURCE_POSITION, value="1:1")]),
-        metadata(properties=[pb.KeyValue(key=PREVIOUS_POSITION, value=f"{2**64}:0")]),
+        metadata(link_place=f"{2**64}:0"),
         metadata(txnid_least_bits=2**64 - 1, txnid_most_bits=1),
     ]
     frames = b"".join(send_frame(build_entry(head, b"x")) for head in heads)
@@ -73,15 +73,12 @@ def fields_of_clusters(target: Target) -> int:
     policies=REPLICATED,
 )
 def stamps(target: Target) -> int:
-    keys = (SOURCE_POSITION, PREVIOUS_POSITION, FLOOR_POSITION)
-
     def act(count: int) -> None:
-        values = (POSITIONS[count % 12], POSITIONS[count // 12 % 12], POSITIONS[count // 144 % 12])
-        stamp = [pb.KeyValue(key=key, value=value) for key, value in zip(keys, values, strict=True)]
-        if count % 2:
-            stamp.append(pb.KeyValue(key=LINK_START, value="true"))
+        place = f"{POSITIONS[count // 12 % 12]} {POSITIONS[count // 144 % 12]}"
         head = metadata(
-            replicated_from=(target.place.peer, "nobody", target.place.cluster, "")[count % 4], properties=stamp
+            replicated_from=(target.place.peer, "nobody", target.place.cluster, "")[count % 4],
+            properties=[pb.KeyValue(key=SOURCE_POSITION, value=POSITIONS[count % 12])],
+            link_place=f"{place} start" if count % 2 else place,
         )
         with connect(target) as connection:
             connection.send(
@@ -221,8 +218,10 @@ def large_progress(target: Target) -> int:
     policies=REPLICATED,
 )
 def large_metadata(target: Target) -> int:
-    stamp = [pb.KeyValue(key=SOURCE_POSITION, value="1:0"), pb.KeyValue(key=PREVIOUS_POSITION, value="-1:-1")]
-    end = pb.MessageMetadata(replicated_from=target.place.peer, properties=stamp).SerializePartialToString()
+    source = pb.KeyValue(key=SOURCE_POSITION, value="1:0")
+    end = pb.MessageMetadata(
+        replicated_from=target.place.peer, properties=[source], link_place="-1:-1"
+    ).SerializePartialToString()
     marked = metadata(marker_type=markers.PROGRESS)
     frames = []
     for head, element, scale in itertools.product(

@@ -8,7 +8,6 @@ from hypothesis import strategies as st
 
 from magnetar.base.errors import RemoteProtocolError, RequestError, ServerError
 from magnetar.base.position import EARLIEST, Position
-from magnetar.wire.entries import origin as wire_origin
 from magnetar.wire.entries.entry import (
     assemble,
     build_entry,
@@ -17,7 +16,15 @@ from magnetar.wire.entries.entry import (
     parse_metadata,
     payload_of,
 )
-from magnetar.wire.entries.origin import Origin, origin_of, read_origin, stamp, stamp_again
+from magnetar.wire.entries.origin import (
+    SOURCE_POSITION,
+    Origin,
+    origin_of,
+    own_properties,
+    read_origin,
+    stamp,
+    stamp_again,
+)
 from magnetar.wire.proto import pulsar_api_pb2 as pb
 
 ORIGIN = Origin("ewr", Position(7, 8), Position(7, 6))
@@ -27,11 +34,8 @@ origins = st.builds(Origin, st.text(min_size=1, max_size=5), positions, position
 properties = st.lists(
     st.builds(
         pb.KeyValue,
-        key=st.one_of(
-            st.text(max_size=5),
-            st.sampled_from([wire_origin.PREVIOUS_POSITION, wire_origin.FLOOR_POSITION, wire_origin.LINK_START]),
-        ),
-        value=st.one_of(st.text(max_size=5), st.just("true"), st.just("1:1")),
+        key=st.one_of(st.text(max_size=5), st.just(SOURCE_POSITION)),
+        value=st.one_of(st.text(max_size=5), st.just("1:1")),
     ),
     max_size=3,
 )
@@ -42,15 +46,18 @@ metadatas = st.builds(
     publish_time=st.integers(1, 2**63),
     properties=properties,
     num_messages_in_batch=st.one_of(st.none(), st.integers(1, 10)),
+    link_place=st.one_of(st.none(), st.just("1:1"), st.just("1:1 2:2 start"), st.text(max_size=5)),
 )
 # Field 900 is in no version of the protocol: a varint, and bytes.
 unknown_fields = st.sampled_from([b"", b"\xa0\x38\x05", b"\xa2\x38\x03abc"])
 
 
-def metadata(**fields: str) -> pb.MessageMetadata:
-    built = pb.MessageMetadata(producer_name="p", sequence_id=1, publish_time=1, replicated_from="ewr")
-    for key, value in fields.items():
-        built.properties.add(key=getattr(wire_origin, key), value=value)
+def metadata(source: str | None, link_place: str | None = None) -> pb.MessageMetadata:
+    built = pb.MessageMetadata(
+        producer_name="p", sequence_id=1, publish_time=1, replicated_from="ewr", link_place=link_place
+    )
+    if source is not None:
+        built.properties.add(key=SOURCE_POSITION, value=source)
     return built
 
 
@@ -63,6 +70,7 @@ def test_a_stamp_reads_back_and_keeps_every_byte(
     assert checksum_matches(stamped)
     assert read_origin(stamped) == origin
     assert metadata_bytes(stamped).startswith(metadata_bytes(entry))
+    assert list(own_properties(parse_metadata(stamped))) == list(published.properties)
     assert payload_of(stamped) == payload
     assert unknown in parse_metadata(stamped).SerializeToString()
 
@@ -72,8 +80,16 @@ def test_a_stamp_is_what_protobuf_writes(origin: Origin) -> None:
     entry = build_entry(pb.MessageMetadata(producer_name="p", sequence_id=1, publish_time=1), b"")
     appended = metadata_bytes(stamp(entry, origin))[len(metadata_bytes(entry)) :]
     cluster = pb.MessageMetadata(replicated_from=origin.cluster).SerializePartialToString()
-    properties = pb.MessageMetadata(properties=pb.MessageMetadata.FromString(appended).properties)
-    assert appended == cluster + properties.SerializePartialToString()
+    read = pb.MessageMetadata.FromString(appended)
+    added = pb.MessageMetadata(properties=read.properties, link_place=read.link_place)
+    assert appended == cluster + added.SerializePartialToString()
+
+
+def test_an_application_sees_no_property_that_apache_pulsar_would_not_add() -> None:
+    published = pb.MessageMetadata(producer_name="p", sequence_id=1, publish_time=1)
+    published.properties.add(key="color", value="blue")
+    stamped = parse_metadata(stamp(build_entry(published, b""), ORIGIN._replace(floor=Position(7, 7), link_start=True)))
+    assert [each.key for each in stamped.properties] == ["color", SOURCE_POSITION]
 
 
 def test_an_entry_without_checksum_gets_one() -> None:
@@ -141,42 +157,45 @@ def test_an_entry_produced_here_has_no_stamp() -> None:
 
 
 def test_a_stamp_of_apache_pulsar_says_nothing_of_what_came_before() -> None:
-    assert origin_of(metadata(SOURCE_POSITION="3:4")) == Origin("ewr", Position(3, 4), EARLIEST, EARLIEST)
+    assert origin_of(metadata("3:4")) == Origin("ewr", Position(3, 4), EARLIEST, EARLIEST)
 
 
 def test_the_floor_is_the_previous_position_unless_it_is_named() -> None:
-    read = origin_of(metadata(SOURCE_POSITION="3:4", PREVIOUS_POSITION="3:2"))
+    read = origin_of(metadata("3:4", "3:2"))
     assert read == Origin("ewr", Position(3, 4), Position(3, 2), Position(3, 2))
-    read = origin_of(metadata(SOURCE_POSITION="3:4", PREVIOUS_POSITION="3:1", FLOOR_POSITION="3:3"))
+    read = origin_of(metadata("3:4", "3:1 3:3"))
     assert read == Origin("ewr", Position(3, 4), Position(3, 1), Position(3, 3))
 
 
 def test_a_producer_cannot_forge_a_link_start() -> None:
     published = pb.MessageMetadata(producer_name="p", sequence_id=1, publish_time=1)
-    published.properties.add(key=wire_origin.SOURCE_POSITION, value="9:9")
-    published.properties.add(key=wire_origin.LINK_START, value="true")
+    published.properties.add(key=SOURCE_POSITION, value="9:9")
+    published.link_place = "9:8 9:8 start"
     read = read_origin(stamp(build_entry(published, b""), ORIGIN))
     assert read == ORIGIN
 
 
 @pytest.mark.parametrize(
-    ("fields", "reason"),
+    ("source", "link_place", "reason"),
     [
-        ({}, "has no __MSG_PROP_REPL_SOURCE_POSITION"),
-        ({"SOURCE_POSITION": "٣:4"}, "__MSG_PROP_REPL_SOURCE_POSITION: not a position"),
-        ({"SOURCE_POSITION": "34"}, "__MSG_PROP_REPL_SOURCE_POSITION: not a position"),
-        ({"SOURCE_POSITION": "3:4", "PREVIOUS_POSITION": "x:y"}, "__MAGNETAR_PREVIOUS_POSITION: not a position"),
+        (None, None, "has no __MSG_PROP_REPL_SOURCE_POSITION"),
+        ("٣:4", None, "__MSG_PROP_REPL_SOURCE_POSITION: not a position"),
+        ("34", None, "__MSG_PROP_REPL_SOURCE_POSITION: not a position"),
+        ("3:4", "x:y", "link_place: not a position"),
+        ("3:4", "3:2 x:y start", "link_place: not a position"),
     ],
 )
-def test_a_broken_stamp_is_refused_as_pulsar_refuses_it(fields: dict[str, str], reason: str) -> None:
+def test_a_broken_stamp_is_refused_as_pulsar_refuses_it(
+    source: str | None, link_place: str | None, reason: str
+) -> None:
     with pytest.raises(RequestError, match=reason) as caught:
-        origin_of(metadata(**fields))
+        origin_of(metadata(source, link_place))
     assert caught.value.code == ServerError.PersistenceError
 
 
 def test_a_position_that_is_no_text_is_refused() -> None:
     published = pb.MessageMetadata(replicated_from="jfk", producer_name="p", sequence_id=0, publish_time=1)
-    published.properties.add(key=wire_origin.SOURCE_POSITION, value="@@")
+    published.properties.add(key=SOURCE_POSITION, value="@@")
     forged = pb.MessageMetadata.FromString(published.SerializeToString().replace(b"@@", b"\xff\xfe"))
     with pytest.raises(RequestError, match="__MSG_PROP_REPL_SOURCE_POSITION: not a position"):
         origin_of(forged)

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from magnetar.broker.publish.interfaces import Producer, SendHead
     from magnetar.wire.proto import pulsar_api_pb2 as pb
 
-_OF_CLUSTERS: Final = ("replicated_from", "marker_type")
+_OF_CLUSTERS: Final = ("replicated_from", "marker_type", "link_place")
 """Fields of MessageMetadata that a client must not set."""
 
 _REMEDY: Final = "Put large values into the payload"

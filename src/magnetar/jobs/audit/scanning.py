@@ -13,7 +13,7 @@ from magnetar.jobs.audit.runs import Read, runs_of
 from magnetar.jobs.audit.tables import ENTRIES
 from magnetar.jobs.content import digest, exact_digest
 from magnetar.jobs.pieces import chunks
-from magnetar.wire.entries.origin import LINK_START, SOURCE_POSITION
+from magnetar.wire.entries.origin import SOURCE_POSITION, is_link_start
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -85,14 +85,12 @@ def _read(piece: Piece, chunk: Sequence[Stored], digest_of: Callable[[bytes], in
 
 def _stamp(piece: Piece, position: Position, metadata: pb.MessageMetadata) -> tuple[Position, bool]:
     """Return the position at the origin, and whether the link starts with the entry."""
-    is_start = False
     for prop in reversed(metadata.properties):
         if prop.key == SOURCE_POSITION:
             try:
-                return Position.parse(prop.value), is_start
+                return Position.parse(prop.value), is_link_start(metadata)
             except ValueError:
                 break
-        is_start = is_start or (prop.key == LINK_START and prop.value == "true")
     message = (
         f"{piece.topic} in {piece.cluster}: the entry {position} was replicated from {metadata.replicated_from} "
         "without its position there\nhint: an audit needs the stamps of Magnetar's pipeline or of Apache Pulsar 4.0.2"

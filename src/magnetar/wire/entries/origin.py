@@ -1,16 +1,17 @@
 """The origin stamp of an entry: the cluster where it was produced, and its position there.
 
-A replicated entry has ``replicated_from`` in its metadata and, after its producer's own properties:
+A replicated entry has in its metadata, after those of its producer:
 
-* ``__MSG_PROP_REPL_SOURCE_POSITION``, ``ledger:entry`` at the origin; Apache Pulsar writes this one too;
-* ``__MAGNETAR_PREVIOUS_POSITION``, the origin position of the entry sent before it on the same link;
-* ``__MAGNETAR_FLOOR_POSITION``, if it differs from the previous position: between it and the entry the origin produced
-  nothing, for this link or any other;
-* ``__MAGNETAR_LINK_START``, ``true`` on the first entry of a link that starts after entries it will never carry.
+* ``replicated_from``, and the property ``__MSG_PROP_REPL_SOURCE_POSITION``, ``ledger:entry`` at the origin. Apache
+  Pulsar writes these two as well, and applications can read them.
+* ``link_place``, words with a space between them: the origin position of the entry sent before it on the same link; the
+  floor, if it differs from the previous position: between it and the entry the origin produced nothing, for this link
+  or any other; ``start`` on the first entry of a link that starts after entries it will never carry. No other client
+  knows this field, so it does not reach applications.
 
 The stamp is appended to the serialized metadata. Protobuf merges concatenated messages, so every byte of the producer
-is kept, including fields unknown here. Properties before the source position belong to the producer and are never read
-as a stamp.
+is kept, including fields unknown here. Of a field that is not repeated the last value counts, whole. So a producer
+cannot set any part of a stamp.
 
 Only the schema version is replaced, by that of the same schema in the target: it is a number of the source's registry,
 and means another schema, or none, in the target.
@@ -31,9 +32,10 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 SOURCE_POSITION: Final = "__MSG_PROP_REPL_SOURCE_POSITION"
-PREVIOUS_POSITION: Final = "__MAGNETAR_PREVIOUS_POSITION"
-FLOOR_POSITION: Final = "__MAGNETAR_FLOOR_POSITION"
-LINK_START: Final = "__MAGNETAR_LINK_START"
+LINK_PLACE_KEY: Final = b"\xc2\x3e"
+"""The key of the field ``link_place`` in serialized metadata."""
+
+_LINK_START: Final = "start"
 
 
 class Origin(NamedTuple):
@@ -99,7 +101,7 @@ def _intact_parts(entry: bytes, origin: Origin) -> tuple[bytes, bytes]:
 
 def _with_stamp(metadata: bytes, origin: Origin) -> bytes:
     """Return serialized metadata with ``origin`` at its end."""
-    return metadata + replicated_from(origin.cluster) + properties_of(origin)
+    return metadata + replicated_from(origin.cluster) + place_of(origin)
 
 
 @lru_cache
@@ -121,22 +123,32 @@ def origin_of(metadata: pb.MessageMetadata) -> Origin | None:
     """
     if not metadata.HasField("replicated_from"):
         return None
-    stamped: dict[str, str] = {}
-    for prop in reversed(metadata.properties):
-        stamped.setdefault(prop.key, prop.value)
-        if prop.key == SOURCE_POSITION:
-            break
-    else:
+    source = next((each.value for each in reversed(metadata.properties) if each.key == SOURCE_POSITION), None)
+    if source is None:
         message = f"entry replicated from {metadata.replicated_from} has no {SOURCE_POSITION}"
         raise RequestError(ServerError.PersistenceError, message)
-    previous = _position(stamped, PREVIOUS_POSITION, EARLIEST)
+    place, is_start = _place_in(metadata)
+    previous = _position("link_place", place[0]) if place else EARLIEST
     return Origin(
         cluster=metadata.replicated_from,
-        position=_position(stamped, SOURCE_POSITION, EARLIEST),
+        position=_position(SOURCE_POSITION, source),
         previous=previous,
-        floor=_position(stamped, FLOOR_POSITION, previous),
-        link_start=stamped.get(LINK_START) == "true",
+        floor=_position("link_place", place[1]) if len(place) > 1 else previous,
+        link_start=is_start,
     )
+
+
+def is_link_start(metadata: pb.MessageMetadata) -> bool:
+    """Whether a link starts with the entry; see ``origin_of``."""
+    return _place_in(metadata)[1]
+
+
+def _place_in(metadata: pb.MessageMetadata) -> tuple[list[str], bool]:
+    """Return the texts of the previous position and the floor, as far as stated, and whether the link starts."""
+    text: object = metadata.link_place  # protobuf returns a string that is not UTF-8 as bytes
+    place = text.split() if isinstance(text, str) else [repr(text)]
+    is_start = bool(place) and place[-1] == _LINK_START
+    return place[:-1] if is_start else place, is_start
 
 
 def own_properties(metadata: pb.MessageMetadata) -> Sequence[pb.KeyValue]:
@@ -149,23 +161,19 @@ def own_properties(metadata: pb.MessageMetadata) -> Sequence[pb.KeyValue]:
 
 
 def is_stamped(metadata: pb.MessageMetadata) -> bool:
-    """Whether a Magnetar pipeline replicated the entry: Apache Pulsar's replicator writes no previous position."""
-    for prop in reversed(metadata.properties):
-        if prop.key == PREVIOUS_POSITION:
-            return True
-        if prop.key == SOURCE_POSITION:
-            break
-    return False
+    """Whether a Magnetar pipeline replicated the entry: Apache Pulsar's replicator does not write ``link_place``."""
+    return metadata.HasField("link_place")
 
 
-def properties_of(origin: Origin) -> bytes:
-    """Return the serialized properties of a stamp, the source position first."""
-    properties = _property(SOURCE_POSITION, str(origin.position)) + _property(PREVIOUS_POSITION, str(origin.previous))
+def place_of(origin: Origin) -> bytes:
+    """Return the serialized fields of a stamp after ``replicated_from``: the source position, and the link's place."""
+    place = str(origin.previous)
     if origin.floor != origin.previous:
-        properties += _property(FLOOR_POSITION, str(origin.floor))
+        place += f" {origin.floor}"
     if origin.link_start:
-        properties += _property(LINK_START, "true")
-    return properties
+        place += f" {_LINK_START}"
+    source = str(origin.position)
+    return b"%b%b%c%b" % (_property(SOURCE_POSITION, source), LINK_PLACE_KEY, len(place), place.encode())
 
 
 def _property(key: str, value: str) -> bytes:
@@ -177,11 +185,8 @@ def _property(key: str, value: str) -> bytes:
     return b"\x22%c%b" % (len(pair), pair)
 
 
-def _position(stamped: dict[str, str], key: str, default: Position) -> Position:
-    """Return the position under ``key``, or ``default`` if there is none."""
-    text = stamped.get(key)
-    if text is None:
-        return default
+def _position(key: str, text: object) -> Position:
+    """Return the position that ``text``, the value of ``key``, states."""
     try:
         if not isinstance(text, str):  # protobuf returns a string that is not UTF-8 as bytes
             text = repr(text)

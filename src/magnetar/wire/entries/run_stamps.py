@@ -14,12 +14,7 @@ from magnetar.wire.entries.entry import (
     pack_size,
     read_head,
 )
-from magnetar.wire.entries.origin import (
-    PREVIOUS_POSITION,
-    SOURCE_POSITION,
-    properties_of,
-    replicated_from,
-)
+from magnetar.wire.entries.origin import LINK_PLACE_KEY, SOURCE_POSITION, place_of, replicated_from
 from magnetar.wire.entries.plain_metadata import is_plain_with_version, messages_of
 
 if TYPE_CHECKING:
@@ -28,16 +23,11 @@ if TYPE_CHECKING:
     from magnetar.wire.entries.origin import Origin
 
 
-def _pattern(key: str) -> tuple[bytes, int]:
-    """Return a property as a pattern for the length of the pair, the length of the value and the value.
-
-    The second part is the length of the pair without the value.
-    """
-    return b"\x22%%c\x0a%c%b\x12%%c%%b" % (len(key), key.encode()), len(key) + 4
-
-
-_SOURCE, _SOURCE_LENGTH = _pattern(SOURCE_POSITION)
-_PREVIOUS, _PREVIOUS_LENGTH = _pattern(PREVIOUS_POSITION)
+_PLACE = b"\x22%%c\x0a%c%b\x12%%c%%b%b%%c%%b" % (len(SOURCE_POSITION), SOURCE_POSITION.encode(), LINK_PLACE_KEY)
+"""The fields of ``place_of``: the lengths of the pair and of its value, the value, the length of the place, the place.
+"""
+_PAIR_LENGTH = len(SOURCE_POSITION) + 4
+"""The length of the pair without its value."""
 _ONE_BYTE_LENGTH_MAX = 127
 _SCHEMA_VERSION = SCHEMA_VERSION_KEY + b"%c%b"
 
@@ -54,7 +44,7 @@ def stamp_plain(entries: Sequence[bytes], first: Origin, schema_version: bytes =
         return None
     stamped, messages, crc32c = [], 0, google_crc32c.value
     version = _SCHEMA_VERSION % (len(schema_version), schema_version) if schema_version else b""
-    (ledger_id, entry_id), position_bytes = first.position, properties_of(first)
+    (ledger_id, entry_id), place = first.position, place_of(first)
     opening, before = replicated_from(first.cluster), b""
     for entry in entries:
         if len(entry) < METADATA_START:
@@ -77,10 +67,9 @@ def stamp_plain(entries: Sequence[bytes], first: Origin, schema_version: bytes =
         messages += messages_of(batch)
         position = b"%d:%d" % (ledger_id, entry_id)
         if before:
-            position_bytes = _SOURCE % (len(position) + _SOURCE_LENGTH, len(position), position)
-            position_bytes += _PREVIOUS % (len(before) + _PREVIOUS_LENGTH, len(before), before)
-        size = len(metadata) + len(opening) + len(position_bytes)
-        sized, payload = b"".join((pack_size(size), metadata, opening, position_bytes)), entry[end:]
+            place = _PLACE % (len(position) + _PAIR_LENGTH, len(position), position, len(before), before)
+        size = len(metadata) + len(opening) + len(place)
+        sized, payload = b"".join((pack_size(size), metadata, opening, place)), entry[end:]
         stamped.append(b"".join((MAGIC, pack_size(google_crc32c.extend(crc32c(sized), payload)), sized, payload)))
         before, entry_id = position, entry_id + 1
     return stamped, messages

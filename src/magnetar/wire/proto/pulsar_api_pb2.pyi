@@ -431,6 +431,7 @@ class MessageMetadata(_message.Message):
     NULL_PARTITION_KEY_FIELD_NUMBER: _builtins.int
     COMPACTED_BATCH_INDEXES_FIELD_NUMBER: _builtins.int
     SCHEMA_ID_FIELD_NUMBER: _builtins.int
+    LINK_PLACE_FIELD_NUMBER: _builtins.int
     producer_name: _builtins.str
     sequence_id: _builtins.int
     publish_time: _builtins.int
@@ -459,6 +460,8 @@ class MessageMetadata(_message.Message):
     chunk_id: _builtins.int
     null_partition_key: _builtins.bool
     schema_id: _builtins.bytes
+    link_place: _builtins.str
+    """The place of a replicated entry on its link, see wire/entries/origin.py."""
     @_builtins.property
     def properties(self) -> _containers.RepeatedCompositeFieldContainer[Global___KeyValue]: ...
     @_builtins.property
@@ -500,10 +503,11 @@ class MessageMetadata(_message.Message):
         null_partition_key: _builtins.bool | None = ...,
         compacted_batch_indexes: _abc.Iterable[_builtins.int] | None = ...,
         schema_id: _builtins.bytes | None = ...,
+        link_place: _builtins.str | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["chunk_id", b"chunk_id", "compression", b"compression", "deliver_at_time", b"deliver_at_time", "encryption_algo", b"encryption_algo", "encryption_param", b"encryption_param", "event_time", b"event_time", "highest_sequence_id", b"highest_sequence_id", "marker_type", b"marker_type", "null_partition_key", b"null_partition_key", "null_value", b"null_value", "num_chunks_from_msg", b"num_chunks_from_msg", "num_messages_in_batch", b"num_messages_in_batch", "ordering_key", b"ordering_key", "partition_key", b"partition_key", "partition_key_b64_encoded", b"partition_key_b64_encoded", "producer_name", b"producer_name", "publish_time", b"publish_time", "replicated_from", b"replicated_from", "schema_id", b"schema_id", "schema_version", b"schema_version", "sequence_id", b"sequence_id", "total_chunk_msg_size", b"total_chunk_msg_size", "txnid_least_bits", b"txnid_least_bits", "txnid_most_bits", b"txnid_most_bits", "uncompressed_size", b"uncompressed_size", "uuid", b"uuid"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["chunk_id", b"chunk_id", "compression", b"compression", "deliver_at_time", b"deliver_at_time", "encryption_algo", b"encryption_algo", "encryption_param", b"encryption_param", "event_time", b"event_time", "highest_sequence_id", b"highest_sequence_id", "link_place", b"link_place", "marker_type", b"marker_type", "null_partition_key", b"null_partition_key", "null_value", b"null_value", "num_chunks_from_msg", b"num_chunks_from_msg", "num_messages_in_batch", b"num_messages_in_batch", "ordering_key", b"ordering_key", "partition_key", b"partition_key", "partition_key_b64_encoded", b"partition_key_b64_encoded", "producer_name", b"producer_name", "publish_time", b"publish_time", "replicated_from", b"replicated_from", "schema_id", b"schema_id", "schema_version", b"schema_version", "sequence_id", b"sequence_id", "total_chunk_msg_size", b"total_chunk_msg_size", "txnid_least_bits", b"txnid_least_bits", "txnid_most_bits", b"txnid_most_bits", "uncompressed_size", b"uncompressed_size", "uuid", b"uuid"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["chunk_id", b"chunk_id", "compacted_batch_indexes", b"compacted_batch_indexes", "compression", b"compression", "deliver_at_time", b"deliver_at_time", "encryption_algo", b"encryption_algo", "encryption_keys", b"encryption_keys", "encryption_param", b"encryption_param", "event_time", b"event_time", "highest_sequence_id", b"highest_sequence_id", "marker_type", b"marker_type", "null_partition_key", b"null_partition_key", "null_value", b"null_value", "num_chunks_from_msg", b"num_chunks_from_msg", "num_messages_in_batch", b"num_messages_in_batch", "ordering_key", b"ordering_key", "partition_key", b"partition_key", "partition_key_b64_encoded", b"partition_key_b64_encoded", "producer_name", b"producer_name", "properties", b"properties", "publish_time", b"publish_time", "replicate_to", b"replicate_to", "replicated_from", b"replicated_from", "schema_id", b"schema_id", "schema_version", b"schema_version", "sequence_id", b"sequence_id", "total_chunk_msg_size", b"total_chunk_msg_size", "txnid_least_bits", b"txnid_least_bits", "txnid_most_bits", b"txnid_most_bits", "uncompressed_size", b"uncompressed_size", "uuid", b"uuid"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["chunk_id", b"chunk_id", "compacted_batch_indexes", b"compacted_batch_indexes", "compression", b"compression", "deliver_at_time", b"deliver_at_time", "encryption_algo", b"encryption_algo", "encryption_keys", b"encryption_keys", "encryption_param", b"encryption_param", "event_time", b"event_time", "highest_sequence_id", b"highest_sequence_id", "link_place", b"link_place", "marker_type", b"marker_type", "null_partition_key", b"null_partition_key", "null_value", b"null_value", "num_chunks_from_msg", b"num_chunks_from_msg", "num_messages_in_batch", b"num_messages_in_batch", "ordering_key", b"ordering_key", "partition_key", b"partition_key", "partition_key_b64_encoded", b"partition_key_b64_encoded", "producer_name", b"producer_name", "properties", b"properties", "publish_time", b"publish_time", "replicate_to", b"replicate_to", "replicated_from", b"replicated_from", "schema_id", b"schema_id", "schema_version", b"schema_version", "sequence_id", b"sequence_id", "total_chunk_msg_size", b"total_chunk_msg_size", "txnid_least_bits", b"txnid_least_bits", "txnid_most_bits", b"txnid_most_bits", "uncompressed_size", b"uncompressed_size", "uuid", b"uuid"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -17,14 +17,16 @@ from magnetar.sim.pipe import Pipe
 from magnetar.wire import commands
 from magnetar.wire.entries import markers
 from magnetar.wire.entries.entry import assemble
-from magnetar.wire.entries.origin import PREVIOUS_POSITION, SOURCE_POSITION
+from magnetar.wire.entries.origin import SOURCE_POSITION
 from magnetar.wire.links import LIFE_METADATA
 from magnetar.wire.proto import pulsar_api_pb2 as pb
 
 RESERVED = ["pulsar.repl.jfk", "pulsar.repl.lga", "pulsar.repl", "pulsar.dedup"]
 
 
-@pytest.mark.parametrize("fields", [{"replicated_from": "jfk"}, {"replicated_from": ""}, {"marker_type": 10}])
+@pytest.mark.parametrize(
+    "fields", [{"replicated_from": "jfk"}, {"replicated_from": ""}, {"marker_type": 10}, {"link_place": "1:1"}]
+)
 @pytest.mark.parametrize("deduplication", [False, True])
 def test_a_producer_cannot_pass_for_a_replicator(fields: dict[str, Any], *, deduplication: bool) -> None:
     source = Cluster(targets=["jfk"], settings={"brokerDeduplicationEnabled": deduplication})
@@ -114,14 +116,15 @@ def test_a_life_that_no_cluster_has_is_refused(name: str, life: str) -> None:
     assert cluster.loop.problems == []
 
 
-@pytest.mark.parametrize("field", [SOURCE_POSITION, PREVIOUS_POSITION])
-def test_a_stamp_that_is_no_text_is_refused(field: str) -> None:
+@pytest.mark.parametrize(("source", "link_place"), [("@@", "-1:-1"), ("1:0", "@@")])
+def test_a_stamp_that_is_no_text_is_refused(source: str, link_place: str) -> None:
     cluster = Cluster(targets=["jfk"])
     client = cluster.client()
     client.produce(name="pulsar.repl.jfk-->ewr")
-    metadata = pb.MessageMetadata(producer_name="p", sequence_id=0, publish_time=1, replicated_from="jfk")
-    for key, value in ({SOURCE_POSITION: "1:0", PREVIOUS_POSITION: "-1:-1"} | {field: "@@"}).items():
-        metadata.properties.add(key=key, value=value)
+    metadata = pb.MessageMetadata(
+        producer_name="p", sequence_id=0, publish_time=1, replicated_from="jfk", link_place=link_place
+    )
+    metadata.properties.add(key=SOURCE_POSITION, value=source)
     forged = assemble(metadata.SerializeToString().replace(b"@@", b"\xff\xfe"), b"")
     client.say(commands.send(producer_id=1, sequence_id=0, entry=forged))
     assert [error.error for error in client.take("SEND_ERROR")] == [ServerError.PersistenceError]
