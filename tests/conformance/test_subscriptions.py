@@ -171,6 +171,28 @@ def test_unsubscribe_forgets_the_subscription(broker: Broker, client: pulsar.Cli
     assert nothing_comes(again)
 
 
+def test_messages_in_batches_state_where_they_were_published(client: pulsar.Client, topic: str) -> None:
+    producer = client.create_producer(
+        topic, batching_enabled=True, batching_max_publish_delay_ms=10, compression_type=pulsar.CompressionType.ZLib
+    )
+    for text in numbered(2):
+        producer.send_async(text, None, properties={"n": text.decode()})
+    producer.flush()
+    consumer = client.subscribe(
+        topic,
+        "s",
+        initial_position=InitialPosition.Earliest,
+        properties={"magnetar.originalClusterPosition": "true"},
+    )
+    messages = receive(consumer, 2)
+    place = messages[0].message_id()
+    value = f"standalone:{place.ledger_id()}:{place.entry_id()}"
+    assert [each.properties() for each in messages] == [
+        {"n": text.decode(), "originalClusterPosition": value} for text in numbered(2)
+    ]
+    assert [each.message_id().batch_index() for each in messages] == [0, 1]
+
+
 def test_unsubscribe_beside_others_is_refused(client: pulsar.Client, topic: str) -> None:
     consumers = [client.subscribe(topic, "s", ConsumerType.Shared) for _ in range(2)]
     with pytest.raises(pulsar.PulsarException):

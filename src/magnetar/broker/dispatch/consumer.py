@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from magnetar.base.errors import StorageError
     from magnetar.base.names import TopicName
     from magnetar.broker.loop.under_way import UnderWay
+    from magnetar.wire.entries.original_position import OriginalPositions
 
 
 _BREAKS_AT_END = "Pulsar-CPP"
@@ -53,6 +54,8 @@ class ConsumerOptions:
     metadata: dict[str, str] = field(default_factory=dict)
     is_auto_consume: bool = False
     """Whether it takes the schema of the topic, whatever it is."""
+    original_positions: OriginalPositions | None = None
+    """Adds the property that states where a message was published; None unless the consumer asks for it."""
 
 
 class Delivery(NamedTuple):
@@ -175,6 +178,7 @@ class Consumer:
         self.priority_level = options.priority_level
         self.metadata = options.metadata
         self.is_auto_consume = options.is_auto_consume
+        self._original_positions = options.original_positions
         self.connected_at = now
         self.permits = 0
         self.epoch: int | None = None
@@ -221,6 +225,9 @@ class Consumer:
 
     def send(self, ledger_id: int, run: Sequence[Delivery], now: float, epoch: int | None = None) -> None:
         """Write a MESSAGE for each entry (at least one), with ``epoch`` unless it is None, and use their permits."""
+        if self._original_positions is not None:
+            added = self._original_positions.added
+            run = [each._replace(entry=added(Position(ledger_id, each.entry_id), each.entry)) for each in run]
         entry_ids, entries, messages, redelivery_counts, remainders = zip(*run, strict=True)
         sent = sum(messages)
         self.permits -= sent

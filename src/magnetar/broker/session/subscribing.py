@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from magnetar.base.errors import RequestError, ServerError
-from magnetar.base.names import TopicName, check_length
+from magnetar.base.names import PERSISTENT, TopicName, check_length
 from magnetar.broker.dispatch.consumer import Consumer, ConsumerOptions, KeySharedPolicy
 from magnetar.broker.dispatch.selectors import check_number_of_ranges, check_ranges
 from magnetar.broker.replication.outbound.replicator import Replicator
@@ -13,6 +13,7 @@ from magnetar.broker.session.requests import attempt, check_room, start_after
 from magnetar.broker.session.schemas import awaited_by_consumer, is_auto_consume
 from magnetar.broker.settings.properties import LINK_METADATA_SIZE_MAX, consumer_metadata
 from magnetar.wire import commands
+from magnetar.wire.entries.original_position import ORIGINAL_POSITION_METADATA, OriginalPositions
 from magnetar.wire.links import LEASE_METADATA, REPLICATOR_PREFIX
 from magnetar.wire.proto import pulsar_api_pb2 as pb
 
@@ -100,7 +101,22 @@ def _options(session: Session, command: pb.CommandSubscribe) -> ConsumerOptions:
         hash_ranges=hash_ranges,
         metadata=consumer_metadata(command.metadata, session.environment.config, is_link=_is_link(command)),
         is_auto_consume=is_auto_consume(command),
+        original_positions=_original_positions(session, command),
     )
+
+
+def _original_positions(session: Session, command: pb.CommandSubscribe) -> OriginalPositions | None:
+    """Return what adds the property that a consumer asks for, None if it does not; raises RequestError."""
+    asked = next((each.value for each in command.metadata if each.key == ORIGINAL_POSITION_METADATA), "false")
+    if asked == "false":
+        return None
+    if asked != "true":
+        message = f"{ORIGINAL_POSITION_METADATA} is {asked!r}\nhint: it is true or false"
+        raise RequestError(ServerError.MetadataError, message)
+    if TopicName.parse(command.topic).domain != PERSISTENT:
+        message = f"{ORIGINAL_POSITION_METADATA}: messages of non-persistent topics have no positions"
+        raise RequestError(ServerError.NotAllowedError, message)
+    return OriginalPositions(session.environment.cluster, session.environment.config.maxMessageSize)
 
 
 def _subscribe_after(session: Session, command: pb.CommandSubscribe, event: Awaitable[object]) -> None:

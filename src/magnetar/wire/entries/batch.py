@@ -101,6 +101,34 @@ def members_of(metadata: pb.MessageMetadata, data: bytes) -> Iterator[Member]:
     _check_end(metadata, data, offset)
 
 
+def with_property(metadata: pb.MessageMetadata, data: bytes, added: pb.KeyValue) -> bytes:
+    """Return a decompressed batch with a property of each message, in place of one of its name.
+
+    Raises RemoteProtocolError when the payload contradicts its metadata.
+    """
+    key, appended = added.key.encode(), pb.SingleMessageMetadata(properties=[added]).SerializePartialToString()
+    parts: list[bytes] = []
+    offset = 0
+    for _ in range(metadata.num_messages_in_batch):
+        _, payload, end = _parse_message(partial.MessageInBatch.FromString, data, offset)
+        serialized = data[offset + _SIZE_LENGTH : payload]
+        if key in serialized:
+            serialized = _without_property(serialized, added.key)
+        parts += (_pack_size(len(serialized) + len(appended)), serialized, appended, data[payload:end])
+        offset = end
+    _check_end(metadata, data, offset)
+    return b"".join(parts)
+
+
+def _without_property(serialized: bytes, key: str) -> bytes:
+    """Return the serialized metadata of a message without the properties of a name."""
+    metadata = pb.SingleMessageMetadata.FromString(serialized)
+    kept = [each for each in metadata.properties if each.key != key]
+    del metadata.properties[:]
+    metadata.properties.extend(kept)
+    return metadata.SerializePartialToString()
+
+
 def last_sequence_id(metadata: pb.MessageMetadata, payload: bytes | memoryview) -> int | None:
     """Return the sequence id of the last message of a batch; None when the message has none of its own.
 
