@@ -106,7 +106,7 @@ class Slices(Protocol):
 class _LinksToTarget:
     """The links of all loaded topics to one target."""
 
-    __slots__ = ("awake", "carriers", "resting", "target", "timer")
+    __slots__ = ("awake", "carriers", "held", "resting", "target", "timer")
 
     def __init__(self, target: str) -> None:
         self.target = target
@@ -116,6 +116,8 @@ class _LinksToTarget:
         """The next look for links that may rest."""
         self.awake: dict[TopicName, RestingLink] = {}
         """Links that have a holder, or are due."""
+        self.held: dict[TopicName, RestingLink] = {}
+        """Those of them that have a holder, or had one at the last look."""
         self.resting: dict[TopicName, RestingLink] = {}
 
     @property
@@ -164,7 +166,7 @@ class RestingLinks:
     def remove(self, link: RestingLink) -> None:
         """Remove a link that has ended; a newer one of the same topic stays."""
         links = self._to(link.target)
-        for each in (links.awake, links.resting):
+        for each in (links.awake, links.held, links.resting):
             if each.get(link.topic_name) is link:
                 del each[link.topic_name]
         self._tidy(links)
@@ -175,6 +177,7 @@ class RestingLinks:
         if not links.target_state(link.bucket) or links.awake.get(link.topic_name) is not link:
             return False
         del links.awake[link.topic_name]
+        links.held.pop(link.topic_name, None)
         links.resting[link.topic_name] = link
         self.rested += 1
         return True
@@ -184,6 +187,14 @@ class RestingLinks:
         links = self._to(link.target)
         if links.resting.pop(link.topic_name, None) is not None:
             links.awake[link.topic_name] = link
+        if links.awake.get(link.topic_name) is link:
+            links.held[link.topic_name] = link
+
+    def left(self, link: RestingLink) -> None:
+        """Note that a link, which does not rest, has no holder."""
+        links = self._to(link.target)
+        if links.held.get(link.topic_name) is link:
+            del links.held[link.topic_name]
 
     def wake(self, link: RestingLink) -> None:
         """Make a link due, which may rest and has no holder."""
@@ -245,14 +256,18 @@ class RestingLinks:
         self._slices.start(("links due", carrier), links.awake_in(carrier.buckets), report)
 
     def _check(self, links: _LinksToTarget) -> None:
-        """Let idle links rest, and look again later, while there is a carrier."""
+        """Let idle links rest, and look again later, while there is a carrier.
+
+        Links without a holder are left out: while many wait for their first one, looking at all of them would take much
+        of the time in which they could get it.
+        """
         links.timer = None
         if not links.has_carrier:
             return
         idle_s = self._idle_s()
         if idle_s and any(map(links.target_state, range(LINK_BUCKETS))):
-            awake = tuple(links.awake.values())
-            self._slices.start(("idle links", links.target), awake, lambda link: link.check(idle_s))
+            held = tuple(links.held.values())
+            self._slices.start(("idle links", links.target), held, lambda link: link.check(idle_s))
         links.timer = self._loop.call_later(idle_s / CHECKS or CHECK_INTERVAL_S, self._check, links)
 
     def end(self, carrier: Carrier) -> None:

@@ -11,6 +11,7 @@ from magnetar.base.names import TopicName
 from magnetar.base.position import EARLIEST
 from magnetar.broker.admin.stats import topic_stats
 from magnetar.broker.replication.outbound.marker_queue import QueuedMarker
+from magnetar.broker.replication.outbound.rest import LinkRest
 from magnetar.broker.replication.reports import REPORT_INTERVAL_S, REPORTED_AT_ONCE
 from magnetar.broker.settings.config import BrokerConfig
 from magnetar.geo import losses
@@ -24,6 +25,8 @@ from magnetar.wire.proto import pulsar_api_pb2 as pb
 
 if TYPE_CHECKING:
     from collections.abc import Collection
+
+    import pytest
 
 NAME = str(TOPIC)
 
@@ -180,6 +183,29 @@ def test_a_link_rests_after_a_time_without_entries() -> None:
         scenario.carry()
         assert not scenario.is_resting
     assert scenario.rest()
+
+
+def test_only_links_with_a_holder_are_looked_at(monkeypatch: pytest.MonkeyPatch) -> None:
+    scenario = RestingScenario()
+    for number in range(3):
+        name = TopicName("persistent", TOPIC.tenant, TOPIC.namespace, f"t{number}")
+        scenario.source.do(lambda name=name: scenario.source.topics.create(name))  # type: ignore[misc]
+    looked_at: set[str] = set()
+    check = LinkRest.check
+
+    def checked(rest: LinkRest, idle_s: float) -> None:
+        looked_at.add(str(rest.topic_name))
+        check(rest, idle_s)
+
+    monkeypatch.setattr(LinkRest, "check", checked)
+    scenario.attach()
+    scenario.pass_time(REST_S * 0.5)
+    assert looked_at == {NAME}
+    scenario.pipe.reader.leave()
+    scenario.pass_time(REST_S * 0.5)
+    looked_at.clear()
+    scenario.pass_time(REST_S * 0.5)
+    assert not looked_at
 
 
 def test_links_do_not_rest_if_the_broker_is_configured_so() -> None:

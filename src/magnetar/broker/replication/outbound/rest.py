@@ -142,7 +142,9 @@ class LinkRest:
         """
         link, now = self._link, self._link.topic.environment.clock.monotonic()
         sent = link.own.sent
-        if link.consumer is None or sent != self._sent or self._has_work:
+        if link.consumer is None:
+            self._links.left(self)
+        elif sent != self._sent or self._has_work:
             self._sent, self._idle_since = sent, now
         elif now - self._idle_since >= self._patience_s(idle_s) and self._links.rest(self):
             self.is_active = self.is_left = True
