@@ -40,26 +40,24 @@ class LinkLag:
     @property
     def unconfirmed(self) -> int:
         """Number of own entries after the cursor, not sent or not confirmed yet."""
-        return self._topic.log.index.count_own(
-            self._environment.cluster, self._cursor.state.mark_delete_position, self._ledger.last_confirmed_entry
-        )
+        confirmed, last = self._cursor.state.mark_delete_position, self._ledger.last_confirmed_entry
+        return self._topic.log.index.count_own(self._environment.cluster, confirmed, last) if confirmed < last else 0
 
     @property
     def oldest_unconfirmed(self) -> Position | None:
         """First own entry that the target has not confirmed."""
-        for extent in self._topic.log.index.own_extents(
-            self._cursor.state.mark_delete_position, self._ledger.last_confirmed_entry, self._environment.cluster
-        ):
-            return extent.local_first
-        return None
+        confirmed, last = self._cursor.state.mark_delete_position, self._ledger.last_confirmed_entry
+        if confirmed >= last:
+            return None
+        extents = self._topic.log.index.own_extents(confirmed, last, self._environment.cluster)
+        return next((extent.local_first for extent in extents), None)
 
     def delay_s(self) -> int | None:
         """Age of the oldest unconfirmed entry in seconds, 0 if there is none, None if it is unknown."""
         if not self._target_position.is_known:
             return None
-        if self.oldest_unconfirmed is None:
-            return 0
-        age_s = self.oldest_age_s()
+        position = self.oldest_unconfirmed
+        age_s = 0.0 if position is None else self._age_s(position)
         return None if age_s is None else int(age_s)
 
     def oldest_age_s(self) -> float | None:
@@ -68,7 +66,10 @@ class LinkLag:
         None if there is none, and for an entry from before a crash, whose append time was not recorded.
         """
         position = self.oldest_unconfirmed
-        return self._ledger.age_of(position) if position is not None and self._ledger.has_recorded(position) else None
+        return None if position is None else self._age_s(position)
+
+    def _age_s(self, position: Position) -> float | None:
+        return self._ledger.age_of(position) if self._ledger.has_recorded(position) else None
 
     @property
     def is_oldest_age_exact(self) -> bool:
