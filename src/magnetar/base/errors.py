@@ -149,6 +149,10 @@ class ClusterUnreachableError(MagnetarError):
     """The admin URL of a cluster does not answer; the text names the URL."""
 
 
+class AuthenticationFailedError(MagnetarError):
+    """A client has not proved a role. The text is for the log; it contains nothing that the client sent."""
+
+
 class ConfigurationError(MagnetarError):
     """An invalid setting; the text names the key and the fix."""
 

@@ -1,0 +1,1 @@
+"""Authentication of clients: one module for each provider of Pulsar, and the choice among them."""
