@@ -23,6 +23,9 @@ if TYPE_CHECKING:
 STAMP = struct.Struct(">Qq")
 """The number of the message and its send time in nanoseconds of the monotonic clock."""
 
+MARK = b"magnetar bench"
+"""Follows the stamp in each message, so that it can be found in a packet."""
+
 DRAIN_TIMEOUT_S = 30.0
 """Time limit in seconds for the next message, after which the others count as missing."""
 
@@ -52,7 +55,7 @@ def produce(url: str, load: Load, results: multiprocessing.Queue[Samples]) -> No
     client = connect(url)
     producer = client.create_producer(load.topic, block_if_queue_full=True)
     receipts = array("d")
-    padding = bytes(load.size - STAMP.size)
+    padding = MARK.ljust(load.size - STAMP.size, b"\0")
     started = time.monotonic_ns()
     for number in range(load.total):
         due = started + int(number * 1e9 / load.rate)
@@ -74,7 +77,7 @@ def consume(name: str, url: str, load: Load, ready: Event, results: multiprocess
     client = connect(url)
     consumer = client.subscribe(load.topic, f"received-in-{name}-{load.rate:g}", pulsar.ConsumerType.Shared)
     ready.set()
-    latencies = array("d")
+    latencies, numbers = array("d"), array("Q")
     seen: set[int] = set()
     repeated = 0
     timeout_ms = int(DRAIN_TIMEOUT_S * 1000)
@@ -85,8 +88,10 @@ def consume(name: str, url: str, load: Load, ready: Event, results: multiprocess
             break
         number, sent = STAMP.unpack_from(message.data())
         latencies.append((time.monotonic_ns() - sent) / 1e6)
+        numbers.append(number)
         repeated += number in seen
         seen.add(number)
         consumer.acknowledge(message)
     client.close()
-    results.put({"role": name, "missing": load.total - len(seen), "repeated": repeated, "ms": latencies})
+    missing = load.total - len(seen)
+    results.put({"role": name, "missing": missing, "repeated": repeated, "ms": latencies, "numbers": numbers})

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Collection
+    from collections.abc import Collection, Sequence
 
 _TICKS_PER_SECOND = os.sysconf("SC_CLK_TCK")
 _STATE, _PARENT, _CPU, _OWN_CPU = 0, 1, slice(11, 15), slice(11, 13)
@@ -60,14 +60,23 @@ def find(below: int, *words: str) -> list[int]:
 
 def connected_ports(pid: int) -> set[int]:
     """Return the remote ports of the TCP connections (IPv4) of ``pid``; none if it does not exist."""
+    return _ports(pid, ("tcp",), _REMOTE)
+
+
+def local_ports(pid: int) -> set[int]:
+    """Return the local ports of the TCP connections (IPv4 and IPv6) of ``pid``; none if it does not exist."""
+    return _ports(pid, ("tcp", "tcp6"), _LOCAL)
+
+
+def _ports(pid: int, tables: Sequence[str], column: int) -> set[int]:
     try:
         inodes = _socket_inodes(pid)
-        lines = Path(f"/proc/{pid}/net/tcp").read_text(encoding="utf-8").splitlines()[1:]
+        texts = [Path(f"/proc/{pid}/net/{table}").read_text(encoding="utf-8") for table in tables]
     except (FileNotFoundError, ProcessLookupError):
         return set()
-    rows = [line.split() for line in lines]
+    rows = [line.split() for text in texts for line in text.splitlines()[1:]]
     return {
-        int(row[_REMOTE].rpartition(":")[2], 16)
+        int(row[column].rpartition(":")[2], 16)
         for row in rows
         if row[_INODE] in inodes and row[_CONNECTION] == _ESTABLISHED
     }
