@@ -8,12 +8,16 @@ producer's name, sequence id and publish time, the number of messages, the place
 
 from __future__ import annotations
 
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import mmh3
 
+from magnetar.wire.entries.earlier_stamps import PROPERTIES
 from magnetar.wire.entries.entry import SCHEMA_VERSION_KEY, metadata_span, parse_metadata, payload_of
 from magnetar.wire.entries.origin import SOURCE_POSITION
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 _SOURCE: Final = SOURCE_POSITION.encode()
 _SOURCE_OFFSET: Final = 4
@@ -46,8 +50,11 @@ def exact_digest(entry: bytes) -> int:
 def identity(entry: bytes) -> tuple[int, int]:
     """Return 128 bits that identify the content, with the metadata in canonical form, as two signed numbers."""
     metadata = parse_metadata(entry)
-    while metadata.properties and metadata.properties[-1].key == SOURCE_POSITION:
-        del metadata.properties[-1]
+    properties = list(metadata.properties)
+    while (stamp := _last_stamp([each.key for each in properties])) is not None:
+        del properties[stamp:]
+    del metadata.properties[:]
+    metadata.properties.extend(properties)
     metadata.ClearField("replicated_from")
     metadata.ClearField("link_place")
     metadata.ClearField("schema_version")
@@ -71,6 +78,14 @@ def _start_of_stamp(entry: bytes, start: int, source: int, end: int) -> int | No
         if place >= 0 and entry[place + 1] == properties - place - 2:
             return place
     return None
+
+
+def _last_stamp(keys: Sequence[str]) -> int | None:
+    """Return the index of the first property of the stamp at the end of the properties; None if there is none."""
+    index = len(keys) - 1
+    while index >= 0 and keys[index] in PROPERTIES:
+        index -= 1
+    return index if index >= 0 and keys[index] == SOURCE_POSITION else None
 
 
 def _hash(content: bytes, metadata_size: int) -> tuple[int, int]:

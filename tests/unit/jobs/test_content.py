@@ -46,6 +46,7 @@ ENTRIES = [
 @pytest.mark.parametrize("original", ENTRIES)
 def test_a_stamp_and_the_schema_version_do_not_count(of: Digest, origin: Origin, original: bytes) -> None:
     assert of(stamp(original, origin)) == of(original)
+    assert of(stamp(original, origin, as_properties=True)) == of(original)
     assert of(stamp(original, origin, b"\0\0\0\0\0\0\0\5")) == of(original)
     assert of(stamp_again(stamp(original, origin), origin)) in (of(original), exact_digest(original))
 

@@ -92,6 +92,8 @@ class HandBroker:
     """Whether the broker supports links that rest."""
     takes_runs = False
     """Whether the broker takes runs of entries."""
+    reads_place = True
+    """Whether the broker reads the place of an entry on its link from the field."""
 
     hangs_up = False
     """Whether the broker closes the next connection right after it has accepted it."""
@@ -261,6 +263,7 @@ class HandBroker:
                 body.feature_flags.supports_resting_links = self.rests_links
                 body.feature_flags.supports_link_buckets = self.divides_links
                 body.feature_flags.supports_link_runs = self.takes_runs
+                body.feature_flags.supports_link_place = self.reads_place
                 self.say(commands.encode(body))
                 if self.hangs_up and self.connection is not None:
                     self.hangs_up = False

@@ -16,9 +16,10 @@ from magnetar.schema.info import version_to_bytes
 from magnetar.sim.cluster import entry
 from magnetar.wire import commands
 from magnetar.wire.entries import markers
+from magnetar.wire.entries.earlier_stamps import PREVIOUS_POSITION
 from magnetar.wire.entries.entry import parse_metadata
 from magnetar.wire.entries.markers import marker_type
-from magnetar.wire.entries.origin import origin_of
+from magnetar.wire.entries.origin import SOURCE_POSITION, origin_of
 from magnetar.wire.links import RUN_ENTRIES_MAX
 from magnetar.wire.message_id import Link, position_of
 from magnetar.wire.proto import pulsar_api_pb2 as pb
@@ -40,9 +41,10 @@ class Writer:
         max_message_size: int = LIMIT,
         version: str = "Magnetar",
         takes_runs: bool = False,
+        reads_place: bool = True,
     ) -> None:
         self.broker = HandBroker("pulsar://jfk:6650", max_message_size)
-        self.broker.version, self.broker.takes_runs = version, takes_runs
+        self.broker.version, self.broker.takes_runs, self.broker.reads_place = version, takes_runs, reads_place
         self.loop = HandLoop(self.broker, *sources)
         self.reports: list[Report] = []
         rng = random.Random(1)
@@ -109,6 +111,20 @@ def test_the_entries_of_a_run_are_sent_one_by_one_to_a_foreign_target() -> None:
     writer = Writer(version="Apache Pulsar")
     writer.send(run_of(ORDERS, 1, 0, 1, 2))
     assert writer.broker.runs == []
+
+
+@pytest.mark.parametrize(
+    ("version", "reads_place", "has_properties"),
+    [("Magnetar", True, False), ("Magnetar", False, True), ("Apache Pulsar", False, False)],
+)
+def test_a_broker_of_an_earlier_release_gets_the_place_as_properties(
+    *, version: str, reads_place: bool, has_properties: bool
+) -> None:
+    writer = Writer(version=version, reads_place=reads_place)
+    writer.send(carried(ORDERS, 1, 0))
+    metadata = parse_metadata(writer.broker.entries[1][-1])
+    assert [each.key for each in metadata.properties] == [SOURCE_POSITION, *[PREVIOUS_POSITION] * has_properties]
+    assert metadata.HasField("link_place") is not has_properties
 
 
 def test_the_entries_of_a_run_after_a_refused_one_are_dropped() -> None:

@@ -19,6 +19,8 @@ from magnetar.wire.entries.entry import (
 from magnetar.wire.entries.origin import (
     SOURCE_POSITION,
     Origin,
+    is_link_start,
+    is_stamped,
     origin_of,
     own_properties,
     read_origin,
@@ -61,12 +63,14 @@ def metadata(source: str | None, link_place: str | None = None) -> pb.MessageMet
     return built
 
 
-@given(metadatas, unknown_fields, st.binary(max_size=20), origins)
+@given(metadatas, unknown_fields, st.binary(max_size=20), origins, st.booleans())
 def test_a_stamp_reads_back_and_keeps_every_byte(
-    published: pb.MessageMetadata, unknown: bytes, payload: bytes, origin: Origin
+    published: pb.MessageMetadata, unknown: bytes, payload: bytes, origin: Origin, as_properties: bool
 ) -> None:
     entry = assemble(published.SerializeToString() + unknown, payload)
-    stamped = stamp(entry, origin)
+    stamped = stamp(entry, origin, as_properties=as_properties)
+    assert is_stamped(parse_metadata(stamped))
+    assert is_link_start(parse_metadata(stamped)) is origin.link_start
     assert checksum_matches(stamped)
     assert read_origin(stamped) == origin
     assert metadata_bytes(stamped).startswith(metadata_bytes(entry))
@@ -83,6 +87,20 @@ def test_a_stamp_is_what_protobuf_writes(origin: Origin) -> None:
     read = pb.MessageMetadata.FromString(appended)
     added = pb.MessageMetadata(properties=read.properties, link_place=read.link_place)
     assert appended == cluster + added.SerializePartialToString()
+
+
+def test_a_stamp_of_an_earlier_release_is_read() -> None:
+    published = pb.MessageMetadata(producer_name="p", sequence_id=1, publish_time=1, replicated_from="ewr")
+    for key, value in (
+        ("__MSG_PROP_REPL_SOURCE_POSITION", "7:8"),
+        ("__MAGNETAR_PREVIOUS_POSITION", "7:5"),
+        ("__MAGNETAR_FLOOR_POSITION", "7:6"),
+        ("__MAGNETAR_LINK_START", "true"),
+    ):
+        published.properties.add(key=key, value=value)
+    assert origin_of(published) == Origin("ewr", Position(7, 8), Position(7, 5), Position(7, 6), link_start=True)
+    stamped = stamp(build_entry(published, b""), ORIGIN, as_properties=True)
+    assert metadata_bytes(stamped) == published.SerializeToString()
 
 
 def test_an_application_sees_no_property_that_apache_pulsar_would_not_add() -> None:

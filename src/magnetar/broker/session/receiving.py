@@ -38,6 +38,7 @@ _FEATURES_FOR_MAGNETAR = pb.FeatureFlags(
     supports_resting_links=True,
     supports_link_buckets=True,
     supports_link_runs=True,
+    supports_link_place=True,
 )
 """Features for clients of Magnetar. Other clients get what Apache Pulsar sends."""
 

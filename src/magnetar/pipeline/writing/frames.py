@@ -34,8 +34,17 @@ def takes_run(broker: PulsarConnection, carried: Carried) -> bool:
     return broker.peer_features.supports_link_runs and is_small
 
 
-def send_frame(carried: Carried, producer_id: int, sequence_id: int, version: bytes) -> bytes:
+def needs_properties(broker: PulsarConnection) -> bool:
+    """Return whether a broker of an earlier release reads the place of an entry from properties."""
+    return broker.peer_is_magnetar and not broker.peer_features.supports_link_place
+
+
+def send_frame(
+    carried: Carried, producer_id: int, sequence_id: int, version: bytes, *, as_properties: bool = False
+) -> bytes:
     """Return SEND of an entry or a run, with the ``version`` of the schema at the target, empty for none.
+
+    ``as_properties``: see ``stamp``.
 
     Raises RemoteProtocolError for an entry that is damaged, which would be lost if it was skipped. The target detects
     damage in a run.
@@ -45,7 +54,7 @@ def send_frame(carried: Carried, producer_id: int, sequence_id: int, version: by
         run = LinkRun(position, link, carried.sizes, version, carried.entry)
         return commands.send_run(producer_id=producer_id, sequence_id=sequence_id, run=run)
     origin = Origin(carried.attachment.source, position, link.previous, link.floor, link.link_start)
-    entry, messages = stamp_and_count(carried.entry, origin, version)
+    entry, messages = stamp_and_count(carried.entry, origin, version, as_properties=as_properties)
     return commands.send(
         producer_id=producer_id,
         sequence_id=sequence_id,

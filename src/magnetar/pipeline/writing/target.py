@@ -13,7 +13,7 @@ from magnetar.geo.receiving import Verdict
 from magnetar.pipeline.connections.cluster import ClusterSession
 from magnetar.pipeline.connections.reports import Receipts, Report, TargetDown
 from magnetar.pipeline.writing.foreign_link import ForeignLink, Route
-from magnetar.pipeline.writing.frames import check_size, send_frame, source_version, takes_run
+from magnetar.pipeline.writing.frames import check_size, needs_properties, send_frame, source_version, takes_run
 from magnetar.pipeline.writing.losses import TargetLosses
 from magnetar.pipeline.writing.schemas import NO_VERSION, SchemaVersions
 from magnetar.pipeline.writing.target_link import Action, TargetLink
@@ -222,8 +222,9 @@ class Target:
     def _send(self, producer: Producer, carried: Carried) -> None:
         assert producer.broker is not None
         sequence_id, version = producer.target_link.next_sequence_id, self._version(carried) or NO_VERSION
+        as_properties = needs_properties(producer.broker)
         try:
-            frame = send_frame(carried, producer.number, sequence_id, version)
+            frame = send_frame(carried, producer.number, sequence_id, version, as_properties=as_properties)
             check_size(frame, self._name, producer.broker.frame_size_max)
         except MagnetarError as error:
             # Skipping the entry would lose it: the link stops until the source's log is repaired.

@@ -11,7 +11,7 @@ A replicated entry has in its metadata, after those of its producer:
 
 The stamp is appended to the serialized metadata. Protobuf merges concatenated messages, so every byte of the producer
 is kept, including fields unknown here. Of a field that is not repeated the last value counts, whole. So a producer
-cannot set any part of a stamp.
+cannot set any part of a stamp. Earlier releases wrote properties instead of ``link_place`` (``earlier_stamps.py``).
 
 Only the schema version is replaced, by that of the same schema in the target: it is a number of the source's registry,
 and means another schema, or none, in the target.
@@ -24,6 +24,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from magnetar.base.errors import ChecksumMismatchError, RemoteProtocolError, RequestError, ServerError
 from magnetar.base.position import EARLIEST, Position
+from magnetar.wire.entries.earlier_stamps import place_in, properties_of
 from magnetar.wire.entries.entry import SCHEMA_VERSION_KEY, assemble, intact_parts, parse_metadata
 from magnetar.wire.entries.plain_metadata import is_plain, messages_of
 from magnetar.wire.proto import pulsar_api_pb2 as pb
@@ -52,24 +53,26 @@ class Origin(NamedTuple):
     link_start: bool = False
 
 
-def stamp(entry: bytes, origin: Origin, schema_version: bytes = b"") -> bytes:
+def stamp(entry: bytes, origin: Origin, schema_version: bytes = b"", *, as_properties: bool = False) -> bytes:
     """Return the entry with ``origin`` and the ``schema_version`` of the target in its metadata, and a new checksum.
 
     Without ``schema_version``, the entry gets none. All other bytes are unchanged. An entry that its source has stamped
-    already gets no further stamp. Raises RemoteProtocolError if the checksum does not match: a new one would hide the
-    damage.
+    already gets no further stamp. ``as_properties`` writes the place on the link in the form of earlier releases.
+    Raises RemoteProtocolError if the checksum does not match: a new one would hide the damage.
     """
-    return stamp_and_count(entry, origin, schema_version)[0]
+    return stamp_and_count(entry, origin, schema_version, as_properties=as_properties)[0]
 
 
-def stamp_and_count(entry: bytes, origin: Origin, schema_version: bytes = b"") -> tuple[bytes, int]:
+def stamp_and_count(
+    entry: bytes, origin: Origin, schema_version: bytes = b"", *, as_properties: bool = False
+) -> tuple[bytes, int]:
     """Return the result of ``stamp``, and the number of messages if the metadata is plain, otherwise 0."""
     serialized, payload = _intact_parts(entry, origin)
     plain = is_plain(serialized, 0, len(serialized))
     messages = 0 if plain is None else messages_of(plain[1])
     if not schema_version and plain is not None and SCHEMA_VERSION_KEY not in serialized:
         # The usual form, without a stamp and without a schema: protobuf needs more time than everything else here.
-        return assemble(_with_stamp(serialized, origin), payload), messages
+        return assemble(_with_stamp(serialized, origin, as_properties=as_properties), payload), messages
     metadata = parse_metadata(entry)
     if metadata.schema_version != schema_version or metadata.HasField("schema_version") > bool(schema_version):
         metadata.ClearField("schema_version")
@@ -77,7 +80,7 @@ def stamp_and_count(entry: bytes, origin: Origin, schema_version: bytes = b"") -
             metadata.schema_version = schema_version
         serialized = metadata.SerializePartialToString()
     if not metadata.HasField("replicated_from"):
-        serialized = _with_stamp(serialized, origin)
+        serialized = _with_stamp(serialized, origin, as_properties=as_properties)
     return assemble(serialized, payload), messages
 
 
@@ -99,9 +102,9 @@ def _intact_parts(entry: bytes, origin: Origin) -> tuple[bytes, bytes]:
         raise RemoteProtocolError(message) from None
 
 
-def _with_stamp(metadata: bytes, origin: Origin) -> bytes:
+def _with_stamp(metadata: bytes, origin: Origin, *, as_properties: bool = False) -> bytes:
     """Return serialized metadata with ``origin`` at its end."""
-    return metadata + replicated_from(origin.cluster) + place_of(origin)
+    return metadata + replicated_from(origin.cluster) + (_earlier_place_of if as_properties else place_of)(origin)
 
 
 @lru_cache
@@ -123,11 +126,11 @@ def origin_of(metadata: pb.MessageMetadata) -> Origin | None:
     """
     if not metadata.HasField("replicated_from"):
         return None
-    source = next((each.value for each in reversed(metadata.properties) if each.key == SOURCE_POSITION), None)
+    source, stated = _stated_in(metadata)
     if source is None:
         message = f"entry replicated from {metadata.replicated_from} has no {SOURCE_POSITION}"
         raise RequestError(ServerError.PersistenceError, message)
-    place, is_start = _place_in(metadata)
+    place, is_start = _place_in(stated)
     previous = _position("link_place", place[0]) if place else EARLIEST
     return Origin(
         cluster=metadata.replicated_from,
@@ -140,12 +143,25 @@ def origin_of(metadata: pb.MessageMetadata) -> Origin | None:
 
 def is_link_start(metadata: pb.MessageMetadata) -> bool:
     """Whether a link starts with the entry; see ``origin_of``."""
-    return _place_in(metadata)[1]
+    return _place_in(_stated_in(metadata)[1])[1]
 
 
-def _place_in(metadata: pb.MessageMetadata) -> tuple[list[str], bool]:
+def _stated_in(metadata: pb.MessageMetadata) -> tuple[object, object]:
+    """Return the texts of the source position, None if there is none, and of the place on the link.
+
+    Both are strings, or bytes that are not UTF-8, which protobuf returns as they are. Properties after the source
+    position are those of a stamp of an earlier release, and no producer can set them.
+    """
+    stamped: dict[str, str] = {}
+    for prop in reversed(metadata.properties):
+        if prop.key == SOURCE_POSITION:
+            return prop.value, place_in(stamped, _LINK_START) if stamped else metadata.link_place
+        stamped.setdefault(prop.key, prop.value)
+    return None, metadata.link_place
+
+
+def _place_in(text: object) -> tuple[list[str], bool]:
     """Return the texts of the previous position and the floor, as far as stated, and whether the link starts."""
-    text: object = metadata.link_place  # protobuf returns a string that is not UTF-8 as bytes
     place = text.split() if isinstance(text, str) else [repr(text)]
     is_start = bool(place) and place[-1] == _LINK_START
     return place[:-1] if is_start else place, is_start
@@ -161,8 +177,8 @@ def own_properties(metadata: pb.MessageMetadata) -> Sequence[pb.KeyValue]:
 
 
 def is_stamped(metadata: pb.MessageMetadata) -> bool:
-    """Whether a Magnetar pipeline replicated the entry: Apache Pulsar's replicator does not write ``link_place``."""
-    return metadata.HasField("link_place")
+    """Whether a Magnetar pipeline replicated the entry: Apache Pulsar's replicator does not state the place."""
+    return bool(_stated_in(metadata)[1])
 
 
 def place_of(origin: Origin) -> bytes:
@@ -174,6 +190,12 @@ def place_of(origin: Origin) -> bytes:
         place += f" {_LINK_START}"
     source = str(origin.position)
     return b"%b%b%c%b" % (_property(SOURCE_POSITION, source), LINK_PLACE_KEY, len(place), place.encode())
+
+
+def _earlier_place_of(origin: Origin) -> bytes:
+    """Return the fields of ``place_of`` in the form of earlier releases."""
+    pairs = (SOURCE_POSITION, str(origin.position)), *properties_of(origin)
+    return b"".join(_property(key, value) for key, value in pairs)
 
 
 def _property(key: str, value: str) -> bytes:

@@ -599,6 +599,7 @@ class FeatureFlags(_message.Message):
     SUPPORTS_RESTING_LINKS_FIELD_NUMBER: _builtins.int
     SUPPORTS_LINK_BUCKETS_FIELD_NUMBER: _builtins.int
     SUPPORTS_LINK_RUNS_FIELD_NUMBER: _builtins.int
+    SUPPORTS_LINK_PLACE_FIELD_NUMBER: _builtins.int
     supports_auth_refresh: _builtins.bool
     supports_broker_entry_metadata: _builtins.bool
     supports_partial_producer: _builtins.bool
@@ -616,6 +617,8 @@ class FeatureFlags(_message.Message):
     """The broker supports the buckets in CARRY_LINKS."""
     supports_link_runs: _builtins.bool
     """The broker takes runs of entries from the producers of links."""
+    supports_link_place: _builtins.bool
+    """The broker reads MessageMetadata.link_place."""
     def __init__(
         self,
         *,
@@ -632,10 +635,11 @@ class FeatureFlags(_message.Message):
         supports_resting_links: _builtins.bool | None = ...,
         supports_link_buckets: _builtins.bool | None = ...,
         supports_link_runs: _builtins.bool | None = ...,
+        supports_link_place: _builtins.bool | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["supports_auth_refresh", b"supports_auth_refresh", "supports_broker_entry_metadata", b"supports_broker_entry_metadata", "supports_get_partitioned_metadata_without_auto_creation", b"supports_get_partitioned_metadata_without_auto_creation", "supports_link_buckets", b"supports_link_buckets", "supports_link_runs", b"supports_link_runs", "supports_link_watches", b"supports_link_watches", "supports_partial_producer", b"supports_partial_producer", "supports_repl_dedup_by_lid_and_eid", b"supports_repl_dedup_by_lid_and_eid", "supports_resting_links", b"supports_resting_links", "supports_scalable_topics", b"supports_scalable_topics", "supports_tc_metadata_discovery", b"supports_tc_metadata_discovery", "supports_topic_watcher_reconcile", b"supports_topic_watcher_reconcile", "supports_topic_watchers", b"supports_topic_watchers"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["supports_auth_refresh", b"supports_auth_refresh", "supports_broker_entry_metadata", b"supports_broker_entry_metadata", "supports_get_partitioned_metadata_without_auto_creation", b"supports_get_partitioned_metadata_without_auto_creation", "supports_link_buckets", b"supports_link_buckets", "supports_link_place", b"supports_link_place", "supports_link_runs", b"supports_link_runs", "supports_link_watches", b"supports_link_watches", "supports_partial_producer", b"supports_partial_producer", "supports_repl_dedup_by_lid_and_eid", b"supports_repl_dedup_by_lid_and_eid", "supports_resting_links", b"supports_resting_links", "supports_scalable_topics", b"supports_scalable_topics", "supports_tc_metadata_discovery", b"supports_tc_metadata_discovery", "supports_topic_watcher_reconcile", b"supports_topic_watcher_reconcile", "supports_topic_watchers", b"supports_topic_watchers"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["supports_auth_refresh", b"supports_auth_refresh", "supports_broker_entry_metadata", b"supports_broker_entry_metadata", "supports_get_partitioned_metadata_without_auto_creation", b"supports_get_partitioned_metadata_without_auto_creation", "supports_link_buckets", b"supports_link_buckets", "supports_link_runs", b"supports_link_runs", "supports_link_watches", b"supports_link_watches", "supports_partial_producer", b"supports_partial_producer", "supports_repl_dedup_by_lid_and_eid", b"supports_repl_dedup_by_lid_and_eid", "supports_resting_links", b"supports_resting_links", "supports_scalable_topics", b"supports_scalable_topics", "supports_tc_metadata_discovery", b"supports_tc_metadata_discovery", "supports_topic_watcher_reconcile", b"supports_topic_watcher_reconcile", "supports_topic_watchers", b"supports_topic_watchers"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["supports_auth_refresh", b"supports_auth_refresh", "supports_broker_entry_metadata", b"supports_broker_entry_metadata", "supports_get_partitioned_metadata_without_auto_creation", b"supports_get_partitioned_metadata_without_auto_creation", "supports_link_buckets", b"supports_link_buckets", "supports_link_place", b"supports_link_place", "supports_link_runs", b"supports_link_runs", "supports_link_watches", b"supports_link_watches", "supports_partial_producer", b"supports_partial_producer", "supports_repl_dedup_by_lid_and_eid", b"supports_repl_dedup_by_lid_and_eid", "supports_resting_links", b"supports_resting_links", "supports_scalable_topics", b"supports_scalable_topics", "supports_tc_metadata_discovery", b"supports_tc_metadata_discovery", "supports_topic_watcher_reconcile", b"supports_topic_watcher_reconcile", "supports_topic_watchers", b"supports_topic_watchers"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -1,0 +1,34 @@
+"""The place of a replicated entry on its link in the form of earlier releases: properties after the source position.
+
+Entries that these releases stored have it, and their brokers understand no other form. Applications see the properties.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from magnetar.wire.entries.origin import Origin
+
+PREVIOUS_POSITION: Final = "__MAGNETAR_PREVIOUS_POSITION"
+_FLOOR_POSITION: Final = "__MAGNETAR_FLOOR_POSITION"
+_LINK_START: Final = "__MAGNETAR_LINK_START"
+
+PROPERTIES: Final = frozenset({PREVIOUS_POSITION, _FLOOR_POSITION, _LINK_START})
+
+
+def place_in(properties: Mapping[str, str], start: str) -> str:
+    """Return the place that ``properties`` after the source position state, as text of ``link_place``."""
+    words = [properties[key] for key in (PREVIOUS_POSITION, _FLOOR_POSITION) if key in properties]
+    return " ".join([*words, start] if properties.get(_LINK_START) == "true" else words)
+
+
+def properties_of(origin: Origin) -> Iterator[tuple[str, str]]:
+    """Yield the properties that state the place of an entry."""
+    yield PREVIOUS_POSITION, str(origin.previous)
+    if origin.floor != origin.previous:
+        yield _FLOOR_POSITION, str(origin.floor)
+    if origin.link_start:
+        yield _LINK_START, "true"
