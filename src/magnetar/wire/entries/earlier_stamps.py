@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from magnetar.wire.entries.origin import Origin
+    from magnetar.base.position import Position
 
 PREVIOUS_POSITION: Final = "__MAGNETAR_PREVIOUS_POSITION"
 _FLOOR_POSITION: Final = "__MAGNETAR_FLOOR_POSITION"
@@ -25,10 +25,10 @@ def place_in(properties: Mapping[str, str], start: str) -> str:
     return " ".join([*words, start] if properties.get(_LINK_START) == "true" else words)
 
 
-def properties_of(origin: Origin) -> Iterator[tuple[str, str]]:
-    """Yield the properties that state the place of an entry."""
-    yield PREVIOUS_POSITION, str(origin.previous)
-    if origin.floor != origin.previous:
-        yield _FLOOR_POSITION, str(origin.floor)
-    if origin.link_start:
+def properties_of(previous: Position, floor: Position, *, link_start: bool) -> Iterator[tuple[str, str]]:
+    """Yield the properties that state the place of an entry; see ``Origin``."""
+    yield PREVIOUS_POSITION, str(previous)
+    if floor != previous:
+        yield _FLOOR_POSITION, str(floor)
+    if link_start:
         yield _LINK_START, "true"

@@ -194,8 +194,8 @@ def place_of(origin: Origin) -> bytes:
 
 def _earlier_place_of(origin: Origin) -> bytes:
     """Return the fields of ``place_of`` in the form of earlier releases."""
-    pairs = (SOURCE_POSITION, str(origin.position)), *properties_of(origin)
-    return b"".join(_property(key, value) for key, value in pairs)
+    place = properties_of(origin.previous, origin.floor, link_start=origin.link_start)
+    return b"".join(_property(key, value) for key, value in ((SOURCE_POSITION, str(origin.position)), *place))
 
 
 def _property(key: str, value: str) -> bytes:
