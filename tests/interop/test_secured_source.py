@@ -1,4 +1,4 @@
-"""The data source of Spark reads and writes an Apache Pulsar with TLS and tokens."""
+"""The data source of Spark, the pipeline and the jobs use an Apache Pulsar with TLS and tokens."""
 
 from __future__ import annotations
 
@@ -7,8 +7,10 @@ import base64
 import hashlib
 import hmac
 import json
+import subprocess
 import time
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING
 
 import pulsar
@@ -25,9 +27,12 @@ from magnetar.base.errors import RequestError, ServerError
 from magnetar.client.client import PulsarClient
 from magnetar.client.options import ClientOptions
 from magnetar.security.client_conf import read_client_conf
-from tests.kit.child import LOOPBACK, free_ports
+from tests.kit.child import LOOPBACK, ChildProcess, free_ports
+from tests.kit.clusters import MAGNETAR, UP_TIMEOUT_S, LocalClusters
 from tests.kit.messages import connect, numbered, publish, read_log
+from tests.kit.processes import find
 from tests.kit.pulsar import PulsarStandalone
+from tests.kit.wait import wait_until
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterator
@@ -35,11 +40,12 @@ if TYPE_CHECKING:
 
     from pyspark.sql import SparkSession
 
-pytestmark = [pytest.mark.interop, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.interop, pytest.mark.timeout(600)]
 
 KEY = b"a secret of at least 32 bytes, for this test"
 PACKAGE = "org.apache.pulsar.client.impl.auth"
 REFRESH_S = 1
+COMMAND_TIMEOUT_S = 180.0
 
 
 def token(expires_in_s: float = 3600) -> str:
@@ -63,6 +69,7 @@ def pkcs8(pem: bytes) -> bytes:
 class Secured:
     """A secured cluster, and the options for it."""
 
+    apache: PulsarStandalone
     client: pulsar.Client
     urls: dict[str, str]
     conf: Path
@@ -104,7 +111,7 @@ def secured(peer: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Se
         apache.rest.post("namespaces/public/default/deduplication", body=True)
         client = connect(apache.service_url, authentication=pulsar.AuthenticationToken(token()))
         urls = {"service.url": f"pulsar+ssl://{LOOPBACK}:{binary}", "admin.url": f"https://{LOOPBACK}:{web}"}
-        yield Secured(client, urls, conf, held)
+        yield Secured(apache, client, urls, conf, held)
         client.close()
 
 
@@ -133,6 +140,59 @@ def test_credentials_are_required_and_are_no_options(spark: SparkSession, secure
         reader.load().count()
     with pytest.raises(Exception, match=r"option authparams: credentials are no options.*\n.*client\.conf"):
         reader.option("authParams", "token:abc").load().count()
+
+
+def test_the_pipeline_uses_the_credentials_of_each_cluster(secured: Secured, tmp_path: Path) -> None:
+    namespace, one = "interop/secured", b"of ewr"
+    topic = f"persistent://{namespace}/t"
+    with LocalClusters(tmp_path, ("ewr",)) as clusters:
+        record = {"serviceUrlTls": secured.urls["admin.url"], "brokerServiceUrlTls": secured.urls["service.url"]}
+        clusters.rest("ewr").ensure("clusters/apache", record)
+        for rest in (clusters.rest("ewr"), secured.apache.rest):
+            rest.ensure("clusters/ewr", {"serviceUrl": clusters.members["ewr"].admin_url})
+            rest.ensure("tenants/interop", {"adminRoles": [], "allowedClusters": ["ewr", "apache"]})
+            rest.ensure(f"namespaces/{namespace}", {})
+        clusters.rest("ewr").post(f"namespaces/{namespace}/replication", ["apache", "ewr"])
+        urls = f"ewr={clusters.members['ewr'].admin_url},apache={secured.urls['admin.url']}"
+        command = [*MAGNETAR, "pipeline", "replicate", "--clusters", urls, "--client-conf", f"apache={secured.conf}"]
+        pipeline = ChildProcess(command, tmp_path, "pipeline")
+        try:
+            logs = {"ewr": clusters.client("ewr"), "apache": secured.client}
+            for client in logs.values():
+                client.subscribe(topic, "keeps the log").close()
+            publish(logs["ewr"], topic, [one])
+            publish(logs["apache"], topic, [two := b"of apache"])
+            for name, client in logs.items():
+                has_both = partial(_has, client, topic, {one, two})
+                wait_until(has_both, UP_TIMEOUT_S, what=f"both messages in {name}", interval_s=0.5)
+            assert not find(pipeline.pid, secured.token.read_text()), "arguments of processes have no secrets"
+        finally:
+            pipeline.stop()
+        assert secured.token.read_text() not in pipeline.output.read_text()
+
+
+def _has(client: pulsar.Client, topic: str, wanted: set[bytes]) -> bool:
+    return {each.data() for each in read_log(client, topic)} == wanted
+
+
+def test_jobs_use_the_credentials(secured: Secured, tmp_path: Path) -> None:
+    topic, copy = "persistent://public/default/archived", "persistent://public/default/restored"
+    for each in (topic, copy):
+        secured.client.subscribe(each, "keeps the log").close()
+    publish(secured.client, topic, numbered(10))
+    cluster = ("--cluster", f"apache={secured.urls['admin.url']}", "--directory", str(tmp_path / "archive"))
+    conf = ("--client-conf", str(secured.conf))
+    refused = _run("archive", *cluster, "--topics", topic)
+    assert "certificate verify failed" in refused.stderr
+    for arguments in (("archive", "--topics", topic), ("restore", "--to", copy)):
+        done = _run(*arguments, *cluster, *conf)
+        assert done.returncode == 0, done.stderr
+    assert [each.data() for each in read_log(secured.client, copy)] == numbered(10)
+
+
+def _run(*arguments: str) -> subprocess.CompletedProcess[str]:
+    command = [*MAGNETAR, "pipeline", *arguments]
+    return subprocess.run(command, capture_output=True, text=True, check=False, timeout=COMMAND_TIMEOUT_S)
 
 
 def use(secured: Secured, conf: Path, what: Callable[[PulsarClient], Awaitable[None]]) -> None:

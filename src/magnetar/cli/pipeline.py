@@ -26,6 +26,7 @@ from magnetar.cli.pipeline_restore import restore
 from magnetar.cli.pipeline_translate import translate
 from magnetar.cli.session import names
 from magnetar.cli.spark_options import (
+    ClientConf,
     Clusters,
     Package,
     SparkConf,
@@ -73,6 +74,7 @@ def replicate(
     spark_log: SparkLog = None,
     conf: SparkConf = None,
     package: Package = None,
+    client_conf: ClientConf = None,
     namespaces: Annotated[
         str,
         typer.Option(
@@ -92,7 +94,7 @@ def replicate(
 
     always = tuple(str(NamespaceName.parse(name)) for name in names(namespaces))
     spark = spark_settings(master, work_dir, spark_log, conf, package)
-    settings = Settings(addresses_of(clusters), lease_seconds, spark, parallelism, always)
+    settings = Settings(addresses_of(clusters, client_conf), lease_seconds, spark, parallelism, always)
     stop = stop_of_signals()
     metrics = ReplicationMetrics()
     if metrics_port is not None:

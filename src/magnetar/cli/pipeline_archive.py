@@ -14,6 +14,7 @@ from magnetar.cli.output import Output, say, show_json, show_table
 from magnetar.cli.progress import progress
 from magnetar.cli.session import names
 from magnetar.cli.spark_options import (
+    ClientConf,
     Package,
     SparkConf,
     SparkLog,
@@ -62,6 +63,7 @@ def archive(
     spark_log: SparkLog = None,
     conf: SparkConf = None,
     package: Package = None,
+    client_conf: ClientConf = None,
     output: OutputForm = Output.TEXT,
 ) -> None:
     """Write the messages of topics to Parquet, partitioned by topic and day.
@@ -78,7 +80,7 @@ def archive(
     from magnetar.jobs.archive.writing import archive as write  # noqa: PLC0415
 
     settings = ArchiveSettings(
-        cluster=address_of(cluster),
+        cluster=address_of(cluster, client_conf),
         directory=directory.absolute(),
         topics=tuple(names(topics)),
         topics_pattern=topics_pattern,

@@ -15,6 +15,7 @@ from magnetar.cli.output import Output, say, show_json, show_table
 from magnetar.cli.progress import progress
 from magnetar.cli.session import names
 from magnetar.cli.spark_options import (
+    ClientConf,
     Clusters,
     Package,
     SparkConf,
@@ -62,6 +63,7 @@ def audit(
     spark_log: SparkLog = None,
     conf: SparkConf = None,
     package: Package = None,
+    client_conf: ClientConf = None,
     output: OutputForm = Output.TEXT,
 ) -> int:
     """Compare the entries and the acknowledgement state of topics in two or more clusters.
@@ -76,7 +78,7 @@ def audit(
     from magnetar.jobs.audit.settings import Settings  # noqa: PLC0415
 
     settings = Settings(
-        clusters=addresses_of(clusters),
+        clusters=addresses_of(clusters, client_conf),
         topics=tuple(names(topics)),
         namespaces=tuple(names(namespaces)),
         state=state,

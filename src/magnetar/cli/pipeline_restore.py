@@ -15,6 +15,7 @@ from magnetar.cli.output import Output, say, show_json, show_table
 from magnetar.cli.progress import progress
 from magnetar.cli.session import names
 from magnetar.cli.spark_options import (
+    ClientConf,
     Package,
     SparkConf,
     SparkLog,
@@ -53,6 +54,7 @@ def restore(
     spark_log: SparkLog = None,
     conf: SparkConf = None,
     package: Package = None,
+    client_conf: ClientConf = None,
     output: OutputForm = Output.TEXT,
 ) -> None:
     """Publish the messages of an archive, with their keys, times and properties, in the order of their topics.
@@ -66,7 +68,7 @@ def restore(
     from magnetar.jobs.archive.settings import RestoreSettings  # noqa: PLC0415
 
     settings = RestoreSettings(
-        cluster=address_of(cluster),
+        cluster=address_of(cluster, client_conf),
         directory=directory.absolute(),
         topics=tuple(names(topics)),
         to=to,

@@ -13,6 +13,7 @@ from magnetar.cli.output import Output, say, show_json, show_table
 from magnetar.cli.progress import progress
 from magnetar.cli.session import names
 from magnetar.cli.spark_options import (
+    ClientConf,
     Package,
     SparkConf,
     SparkLog,
@@ -69,6 +70,7 @@ def translate(
     spark_log: SparkLog = None,
     conf: SparkConf = None,
     package: Package = None,
+    client_conf: ClientConf = None,
     output: OutputForm = Output.TEXT,
 ) -> int:
     """Translate acknowledgement states into positions of another cluster whose entries have no origin positions.
@@ -82,7 +84,7 @@ def translate(
     from magnetar.jobs.translate.driver import translate as run  # noqa: PLC0415
     from magnetar.jobs.translate.settings import Settings  # noqa: PLC0415
 
-    clusters = addresses_of(f"{source},{target}", "--from and --to")
+    clusters = addresses_of(f"{source},{target}", client_conf, "--from and --to")
     settings = Settings(
         source=clusters[0],
         target=clusters[-1],

@@ -14,12 +14,12 @@ from magnetar.base.errors import ConfigurationError
 from magnetar.cli.failures import ExitCode, FailedError, Failure
 from magnetar.cli.profile_store import Profiles, load_profiles
 from magnetar.cli.session import names
-from magnetar.pipeline.addresses import addresses
+from magnetar.pipeline.addresses import addresses, is_for_all
 from magnetar.pipeline.driver.settings import SparkSettings, parse_conf
 from magnetar.security.credentials import NONE
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from magnetar.pipeline.options import ClusterAddress
 
@@ -39,6 +39,15 @@ Package = Annotated[
     Path | None,
     typer.Option(help="Package for executors without Magnetar, from 'magnetar pipeline package'.", dir_okay=False),
 ]
+ClientConf = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--client-conf",
+        metavar="[NAME=]PATH",
+        help="client.conf of Pulsar with the credentials for the cluster NAME, or for all others; repeatable. It is "
+        "read on the driver and on executors. Default: that of PULSAR_CLIENT_CONF.",
+    ),
+]
 SparkLog = Annotated[Path | None, typer.Option(help="File of Spark's own output, which is rotated; default: stderr.")]
 
 
@@ -54,17 +63,20 @@ def spark_settings(
     return settings
 
 
-def addresses_of(clusters: str, option: str = "--clusters") -> tuple[ClusterAddress, ...]:
+def addresses_of(
+    clusters: str, client_confs: list[str] | None, option: str = "--clusters"
+) -> tuple[ClusterAddress, ...]:
     """Return the addresses of the clusters in an option; raises as ``with_urls`` and ``addresses``."""
-    return addresses(with_urls(clusters), option)
+    given = client_confs or []
+    return addresses(with_urls(clusters, given), option, given)
 
 
-def address_of(cluster: str) -> ClusterAddress:
+def address_of(cluster: str, client_confs: list[str] | None) -> ClusterAddress:
     """Return the addresses of ``--cluster``; raises as ``addresses_of``, and ConfigurationError for several."""
     if len(names(cluster)) != 1:
         message = f"--cluster: {cluster!r} is not one cluster"
         raise ConfigurationError(message)
-    return addresses(with_urls(cluster), "--cluster")[0]
+    return addresses_of(cluster, client_confs, "--cluster")[0]
 
 
 def stop_of_signals() -> threading.Event:
@@ -75,20 +87,25 @@ def stop_of_signals() -> threading.Event:
     return stop
 
 
-def with_urls(clusters: str) -> str:
+def with_urls(clusters: str, client_confs: Sequence[str]) -> str:
     """Return ``clusters`` with the admin URL of each name that is given alone, from its profile.
 
-    Raises ConfigurationError if there is no such profile, or if it has credentials, which the pipeline does not send.
+    Raises ConfigurationError if there is no such profile, or if it has credentials and no client.conf replaces them:
+    executors have no profiles.
     """
     parts = names(clusters)
     profiles = load_profiles() if any("=" not in part for part in parts) else Profiles()
-    return ",".join(part if "=" in part else f"{part}={_url_of(part, profiles)}" for part in parts)
+    return ",".join(part if "=" in part else f"{part}={_url_of(part, profiles, client_confs)}" for part in parts)
 
 
-def _url_of(name: str, profiles: Profiles) -> str:
+def _url_of(name: str, profiles: Profiles, client_confs: Sequence[str]) -> str:
     profile = profiles.named(name)
-    if profile.credentials != NONE:
-        message = f"the profile {name} has credentials, and the pipeline sends none\nhint: give NAME=URL instead"
+    is_replaced = any(is_for_all(text) or text.startswith(f"{name}=") for text in client_confs)
+    if profile.credentials != NONE and not is_replaced:
+        message = (
+            f"the profile {name} has credentials, but tasks read them from a client.conf"
+            f"\nhint: write them to one, and give --client-conf {name}=PATH"
+        )
         raise ConfigurationError(message)
     return profile.admin_url
 

@@ -9,11 +9,11 @@ from pyspark.sql import functions as f
 
 from magnetar.base.errors import ConfigurationError, DataLossError
 from magnetar.base.position import EARLIEST, Position
+from magnetar.jobs.connecting import options_of
 from magnetar.jobs.pieces import pieces, tasks
 from magnetar.jobs.scans import Plan
 from magnetar.jobs.session import stoppable
 from magnetar.pipeline.work_files import spark_path
-from magnetar.spark.options import Options
 
 if TYPE_CHECKING:
     import threading
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from magnetar.jobs.scans import Ends, Records, Scan
     from magnetar.jobs.survey import Bounds
     from magnetar.pipeline.options import ClusterAddress
+    from magnetar.spark.options import Options
 
     Read = Callable[[Sequence[Piece]], Iterator[pa.RecordBatch]]
     """Yields the rows of pieces."""
@@ -38,7 +39,7 @@ _TASKS_PER_PART = 16
 
 def urls_of(clusters: Iterable[ClusterAddress]) -> dict[str, Options]:
     """Return the addresses of clusters by name, as tasks need them."""
-    return {each.name: Options(service_url=each.broker_url, admin_url=each.admin_url) for each in clusters}
+    return {each.name: options_of(each) for each in clusters}
 
 
 def written_for(option: str, place: Path | None) -> list[Path]:

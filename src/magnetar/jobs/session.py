@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from py4j.protocol import Py4JJavaError
@@ -13,6 +14,7 @@ from magnetar.base.errors import MagnetarError
 from magnetar.pipeline.driver.executors import Demands, check_executors
 from magnetar.pipeline.driver.launch import start_spark
 from magnetar.pipeline.driver.settings import CommandSettings
+from magnetar.pipeline.options import client_confs
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -22,6 +24,7 @@ if TYPE_CHECKING:
     from pyspark.sql.streaming.query import StreamingQuery
 
     from magnetar.pipeline.driver.settings import SparkSettings
+    from magnetar.pipeline.options import ClusterAddress
 
 _POLL_SECONDS = 0.5
 """Seconds between two looks at the progress of a job."""
@@ -51,6 +54,21 @@ MODULES = (
 """Modules that tasks of all jobs import."""
 
 
+@dataclass(frozen=True, slots=True)
+class Needs:
+    """What the tasks of a job need."""
+
+    clusters: Sequence[ClusterAddress] = ()
+    """Clusters that they connect to."""
+    read: Sequence[Path] = ()
+    """Files of the driver that they read."""
+    written: Sequence[Path] = ()
+    """Directories that they and the driver write."""
+
+
+NOTHING = Needs()
+
+
 class InterruptedJobError(MagnetarError):
     """A job was stopped before its end."""
 
@@ -69,19 +87,21 @@ def batch_session(
     spark: SparkSettings,
     work_dir: Path,
     stop: threading.Event | None = None,
-    *,
-    read: Sequence[Path] = (),
-    written: Sequence[Path] = (),
+    needs: Needs = NOTHING,
 ) -> Iterator[SparkSession]:
     """Start Spark, or connect to it, for the block; its files are in ``work_dir``. Raises as ``start_spark``.
 
-    Tasks read the files ``read`` of the driver, and driver and tasks write to the directories ``written``. Raises
-    ConfigurationError if executors of a cluster cannot do it.
+    Raises ConfigurationError if executors of a Spark cluster have not what tasks need.
     """
     session = start_spark(name, spark, work_dir, _SETTINGS)
     try:
         if not spark.is_local:
-            demands = Demands(MODULES, files=tuple(read), directories=tuple(written))
+            demands = Demands(
+                MODULES,
+                files=tuple(needs.read),
+                directories=tuple(needs.written),
+                client_confs=client_confs(needs.clusters),
+            )
             check_executors(session, demands, stop or threading.Event())
         yield session
     finally:

@@ -7,16 +7,18 @@ from functools import partial
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Any, NamedTuple, Self, TypeVar
 
-from magnetar.admin.client import AdminClient
 from magnetar.base.errors import AdminError, ConfigurationError, InvalidTopicNameError
 from magnetar.base.names import NamespaceName, TopicName
 from magnetar.base.position import EARLIEST, Position
+from magnetar.jobs.connecting import options_of
+from magnetar.spark.connecting import admin_client
 from magnetar.spark.read.cluster import ledgers_in
 from magnetar.wire.links import FOREIGN_LINK_PREFIX, REPLICATOR_PREFIX, TARGET_PROPERTY
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
+    from magnetar.admin.client import AdminClient
     from magnetar.pipeline.options import ClusterAddress
     from magnetar.spark.read.ranges import Ledger
 
@@ -62,12 +64,15 @@ class Survey:
     """The admin APIs of all clusters; each has a thread of its own. Methods raise as AdminClient."""
 
     def __init__(self, clusters: Sequence[ClusterAddress]) -> None:
-        """Create the clients; nothing is sent yet. Raises ConfigurationError for fewer than two clusters."""
+        """Create the clients; nothing is sent yet.
+
+        Raises ConfigurationError for fewer than two clusters, or if credentials cannot be read.
+        """
         names = [cluster.name for cluster in clusters]
         if len(set(names)) != len(names) or len(names) < _CLUSTERS_MIN:
             message = f"expected at least two clusters with different names, got {', '.join(names)}"
             raise ConfigurationError(message)
-        self._clients = {cluster.name: AdminClient(cluster.admin_url) for cluster in clusters}
+        self._clients = {each.name: admin_client(options_of(each)) for each in clusters}
         self._threads = ThreadPoolExecutor(len(names), thread_name_prefix="survey")
 
     def __enter__(self) -> Self:

@@ -81,7 +81,7 @@ class NamespaceWatch:
         target: str,
         options: ReplicationOptions,
         on_change: Callable[[tuple[NamespaceName, ...] | None, str], None],
-        client_of: Callable[[str], AdminClient] = admin_client,
+        client_of: Callable[[ClusterAddress], AdminClient] = admin_client,
     ) -> None:
         """Call ``on_change``, in the watch's thread, with the namespaces and the reason if they may be outdated.
 
@@ -90,9 +90,9 @@ class NamespaceWatch:
         self._source = source
         self._target = target
         self._on_change = on_change
-        self._own = Policies(client_of(source.admin_url))
+        self._own = Policies(client_of(source))
         self._client_of = client_of
-        self._other_urls = [cluster.admin_url for cluster in options.clusters if cluster != source]
+        self._other_clusters = [cluster for cluster in options.clusters if cluster != source]
         self._others: list[Policies] = []
         """Created only for a foreign source, because a client takes some 20 ms."""
         self._always = frozenset(map(NamespaceName.parse, options.namespaces))
@@ -119,7 +119,7 @@ class NamespaceWatch:
         if self._own.is_magnetar:
             return tuple(sorted(own)), ""
         if not self._others:
-            self._others = [Policies(self._client_of(url)) for url in self._other_urls]
+            self._others = [Policies(self._client_of(each)) for each in self._other_clusters]
         reasons = [policies.poll() for policies in self._others]
         wanted = self._always.union(
             *(each.between(self._source.name, self._target) for each in self._others if each.is_magnetar)

@@ -11,7 +11,7 @@ from magnetar.pipeline import limits
 from magnetar.wire.links import LINK_BUCKETS
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,6 +21,13 @@ class ClusterAddress:
     name: str
     broker_url: str
     admin_url: str
+    client_conf: str = ""
+    """Path of a client.conf of Pulsar with credentials, which each process reads; empty: as ``credentials_in``."""
+
+
+def client_confs(clusters: Iterable[ClusterAddress]) -> tuple[str, ...]:
+    """Return the files with the credentials for clusters, each once."""
+    return tuple(dict.fromkeys(cluster.client_conf for cluster in clusters))
 
 
 @dataclass(frozen=True, slots=True)

@@ -122,6 +122,8 @@ class Opening:
     """Broker URL of the target cluster."""
     source_urls: dict[str, str] = field(default_factory=dict)
     """Broker URLs of the source clusters, by name."""
+    client_confs: dict[str, str] = field(default_factory=dict)
+    """Paths of the files with the credentials for clusters, by name; see ClusterAddress."""
 
 
 def row(body: bytes, *, is_last: bool) -> pa.RecordBatch:

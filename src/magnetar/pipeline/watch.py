@@ -8,14 +8,21 @@ from typing import TYPE_CHECKING
 
 from magnetar.admin.client import AdminClient
 from magnetar.pipeline import limits
+from magnetar.security.client_conf import credentials_in
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from magnetar.pipeline.options import ClusterAddress
 
-def admin_client(url: str) -> AdminClient:
-    """Return a client for the admin URL of a cluster, with the pipeline's time-out."""
-    return AdminClient(url, timeout_s=limits.ADMIN_TIMEOUT_SECONDS)
+
+def admin_client(cluster: ClusterAddress) -> AdminClient:
+    """Return a client for the admin API of a cluster, with its credentials and the pipeline's time-out.
+
+    Raises ConfigurationError if the credentials cannot be read.
+    """
+    credentials = credentials_in(cluster.client_conf)
+    return AdminClient(cluster.admin_url, timeout_s=limits.ADMIN_TIMEOUT_SECONDS, credentials=credentials)
 
 
 class Watch(ABC):

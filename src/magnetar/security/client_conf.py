@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass
 from typing import Final
 
 from magnetar.base.errors import ConfigurationError
 from magnetar.base.java_properties import parse_properties
-from magnetar.security.credentials import Credentials
+from magnetar.security.credentials import NONE, Credentials
 from magnetar.security.files import read_text
 
 VARIABLE: Final = "PULSAR_CLIENT_CONF"
@@ -25,6 +26,22 @@ class ClientConf:
     admin_url: str
     """``webServiceUrl``; empty if it is not set."""
     credentials: Credentials
+
+
+def credentials_in(path: str) -> Credentials:
+    """Return the credentials in a file, or without a path in that of VARIABLE; without both, none.
+
+    Each process reads them on its own machine, so that they are never passed on. Raises as ``read_client_conf``.
+    """
+    path = path or os.environ.get(VARIABLE, "")
+    return read_client_conf(path).credentials if path else NONE
+
+
+def check_credentials(path: str) -> None:
+    """Read the credentials and all files that they name; raises ConfigurationError if one cannot be used."""
+    found = credentials_in(path)
+    found.authentication.data()
+    found.tls()
 
 
 def read_client_conf(path: str) -> ClientConf:

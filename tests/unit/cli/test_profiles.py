@@ -199,10 +199,13 @@ def test_the_form_of_a_token_is_checked_without_telling_it(capsys: pytest.Captur
     assert "file:///path" in error
 
 
-def test_the_pipeline_refuses_a_profile_with_credentials(capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_credentials_of_a_profile_do_not_reach_executors(capsys: pytest.CaptureFixture[str]) -> None:
     as_json("profiles set ewr --admin-url http://a --auth-params token:secret", capsys)
-    with pytest.raises(ConfigurationError, match="the profile ewr has credentials"):
-        with_urls("ewr,jfk=http://b")
+    for confs in ([], ["jfk=/a"]):
+        with pytest.raises(ConfigurationError, match=r"the profile ewr has credentials.*\n.*--client-conf ewr=PATH"):
+            with_urls("ewr,jfk=http://b", confs)
+    for confs in (["/a"], ["ewr=/a"]):
+        assert with_urls("ewr,jfk=http://b", confs) == "ewr=http://a,jfk=http://b"
 
 
 @pytest.mark.parametrize(
@@ -257,6 +260,6 @@ def test_a_shell_completes_names(
 
 def test_the_pipeline_finds_clusters_by_their_profiles(capsys: pytest.CaptureFixture[str]) -> None:
     as_json("profiles set ewr --admin-url http://ewr:8080", capsys)
-    assert with_urls("ewr,legacy=http://pulsar:8080") == "ewr=http://ewr:8080,legacy=http://pulsar:8080"
+    assert with_urls("ewr,legacy=http://pulsar:8080", []) == "ewr=http://ewr:8080,legacy=http://pulsar:8080"
     with pytest.raises(ConfigurationError, match="no profile has the name jfk; there are ewr"):
-        with_urls("ewr,jfk")
+        with_urls("ewr,jfk", [])

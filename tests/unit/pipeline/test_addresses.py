@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import httpx
@@ -19,7 +20,13 @@ Records = dict[str, dict[str, Any]]
 
 
 @pytest.fixture
-def records(monkeypatch: pytest.MonkeyPatch) -> Records:
+def sent() -> dict[str, str | None]:
+    """By asked cluster, the credentials of the last request."""
+    return {}
+
+
+@pytest.fixture
+def records(monkeypatch: pytest.MonkeyPatch, sent: dict[str, str | None]) -> Records:
     """By answering cluster, its records of the others."""
     found: Records = {}
 
@@ -27,6 +34,9 @@ def records(monkeypatch: pytest.MonkeyPatch) -> Records:
         if request.url.host not in found:
             message = "refused"
             raise httpx.ConnectError(message)
+        sent[request.url.host] = request.headers.get("Authorization")
+        if request.url.host == "refusing":
+            return httpx.Response(401, text="no credentials")
         record = found[request.url.host].get(request.url.path.rpartition("/")[2])
         return httpx.Response(200, json=record) if record is not None else httpx.Response(404, json={"reason": "none"})
 
@@ -34,6 +44,11 @@ def records(monkeypatch: pytest.MonkeyPatch) -> Records:
         "magnetar.pipeline.watch.AdminClient", partial(AdminClient, transport=httpx.MockTransport(answer))
     )
     return found
+
+
+@pytest.fixture(autouse=True)
+def _anonymous(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("PULSAR_CLIENT_CONF", raising=False)
 
 
 def record(url: str) -> dict[str, str]:
@@ -70,6 +85,51 @@ def test_a_cluster_without_broker_url_is_named(records: Records) -> None:
     records["jfk"] = {"jfk": record("")}
     with pytest.raises(ConfigurationError, match="brokerServiceUrl of jfk"):
         addresses.addresses(CLUSTERS)
+
+
+def test_each_cluster_has_its_own_credentials(
+    records: Records, sent: dict[str, str | None], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    for name in ("a=b", "others"):
+        Path(f"{name}.conf").write_text(f"authParams=token:t-{name}\n")
+    records.update(
+        {name: {each: record(f"pulsar://{each}") for each in ("a=b", "jfk", "lga")} for name in ("ewr", "jfk", "lga")}
+    )
+    confs = ["a=b=a=b.conf", "./others.conf"]
+    found = addresses.addresses("a=b=http://ewr:1,jfk=http://jfk:1,lga=http://lga:1", client_confs=confs)
+    assert [each.client_conf for each in found] == [str(tmp_path / f"{name}.conf") for name in ("a=b", *2 * ["others"])]
+    assert sent == {"ewr": "Bearer t-a=b", "jfk": "Bearer t-others", "lga": "Bearer t-others"}
+
+
+def test_without_a_file_the_credentials_are_those_of_the_environment(
+    records: Records, sent: dict[str, str | None], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "client.conf").write_text("authParams=token:abc\n")
+    monkeypatch.setenv("PULSAR_CLIENT_CONF", str(tmp_path / "client.conf"))
+    records["ewr"] = {"ewr": record("pulsar://ewr")}
+    assert addresses.addresses("ewr=http://ewr:1")[0].client_conf == ""
+    assert sent == {"ewr": "Bearer abc"}
+
+
+@pytest.mark.parametrize("given", [["x=/a"], ["ewr=/a", "ewr=/b"], ["/a", "/b"], ["ewr="], [""]])
+def test_a_wrong_file_of_credentials_is_refused(given: list[str]) -> None:
+    with pytest.raises(ConfigurationError, match=f"--client-conf: .*{given[-1].partition('=')[0]}"):
+        addresses.client_confs_of(given, ["ewr", "jfk"])
+
+
+def test_the_url_for_tls_belongs_to_an_admin_url_of_tls(records: Records) -> None:
+    both = record("pulsar://ewr") | {"brokerServiceUrlTls": "pulsar+ssl://ewr"}
+    records["ewr"] = {"ewr": both, "jfk": record("pulsar://jfk")}
+    assert addresses.addresses("ewr=https://ewr:1")[0].broker_url == "pulsar+ssl://ewr"
+    with pytest.raises(ConfigurationError, match="no cluster knows the brokerServiceUrlTls of jfk\nhint: "):
+        addresses.addresses("jfk=https://ewr:1")
+
+
+def test_a_cluster_that_refuses_the_credentials_is_named(records: Records) -> None:
+    records["refusing"] = {}
+    with pytest.raises(ConfigurationError, match=r"^--clusters: ewr at http://refusing:1 refuses access.*\n.*-conf$"):
+        addresses.addresses("ewr=http://refusing:1")
 
 
 def test_another_form_is_refused(records: Records) -> None:

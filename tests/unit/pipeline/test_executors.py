@@ -58,7 +58,7 @@ def test_executors_see_what_the_driver_writes_and_it_sees_what_they_write(tmp_pa
     file = tmp_path / "file"
     file.write_text("x")
     with _mark(tmp_path) as mark:
-        (answer,) = probe(["json"], {str(file): _digest(file), str(mark): _digest(mark)}, [3])
+        (answer,) = probe(["json"], {str(file): _digest(file), str(mark): _digest(mark)}, [], [3])
         assert answer.unseen == ()
         assert [path.name for path in _answers(mark)] == [f"{mark.name}-3"]
     assert list(tmp_path.iterdir()) == [file], "the check leaves nothing"
@@ -67,12 +67,23 @@ def test_executors_see_what_the_driver_writes_and_it_sees_what_they_write(tmp_pa
 def test_a_file_that_is_not_shared_is_named(tmp_path: Path) -> None:
     other = tmp_path / "other"
     other.write_text("y")
-    (answer,) = probe([], {str(tmp_path / "none"): "1", str(other): "1"}, [0])
+    (answer,) = probe([], {str(tmp_path / "none"): "1", str(other): "1"}, [], [0])
     assert answer.unseen == (str(tmp_path / "none"), str(other))
     with pytest.raises(ConfigurationError, match=rf"does not see {tmp_path / 'none'} of the driver\nhint: name a dir"):
         check_answers([answer], [])
     with pytest.raises(ConfigurationError, match="the driver does not see in /x what executors write there"):
         check_answers([], [Path("/x")])
+
+
+def test_an_executor_that_cannot_use_its_credentials_is_named(tmp_path: Path) -> None:
+    conf, token = tmp_path / "client.conf", tmp_path / "token"
+    conf.write_text(f"authParams={token.as_uri()}\n")
+    (answer,) = probe([], {}, [str(conf)], [0])
+    with pytest.raises(ConfigurationError, match=f"the executor on .* cannot use its credentials: .*{token}"):
+        check_answers([answer], [])
+    token.write_text("abc")
+    (answer,) = probe([], {}, ["", str(conf)], [0])
+    check_answers([answer], [])
 
 
 def test_a_wrong_clock_is_named() -> None:

@@ -28,8 +28,8 @@ class Admins:
         self.policies: dict[str, dict[str, list[str]]] = {name: {} for name in ("ewr", "jfk", "apache", "other")}
         self.silent: set[str] = set()
 
-    def client(self, url: str) -> AdminClient:
-        return AdminClient(url, transport=httpx.MockTransport(self._answer))
+    def client(self, cluster: ClusterAddress) -> AdminClient:
+        return AdminClient(cluster.admin_url, transport=httpx.MockTransport(self._answer))
 
     def _answer(self, request: httpx.Request) -> httpx.Response:
         name = request.url.host

@@ -16,7 +16,7 @@ from magnetar.jobs.archive.report import Restored, RestoreReport
 from magnetar.jobs.archive.rows import ARCHIVED, ORDER
 from magnetar.jobs.archive.schemas import registered
 from magnetar.jobs.archive.selection import Selection, targets_of
-from magnetar.jobs.session import batch_session, stoppable
+from magnetar.jobs.session import Needs, batch_session, stoppable
 from magnetar.pipeline.work_files import WorkDirectory, spark_path
 from magnetar.spark import columns
 from magnetar.spark.connecting import admin_client
@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from magnetar.jobs.archive.contents import Definitions
     from magnetar.jobs.archive.settings import RestoreSettings
     from magnetar.jobs.archive.writing import Tell
+    from magnetar.pipeline.options import ClusterAddress
 
     Versions = Mapping[tuple[str, bytes | None], bytes | None]
     """By topic or partition of the archive, and version there; None for no version."""
@@ -70,16 +71,19 @@ def restore(settings: RestoreSettings, tell: Tell, stop: threading.Event) -> Res
     found = contents(settings.directory)
     targets = targets_of(found, settings.topics, settings.to)
     selection = Selection(found.archive_id, targets, settings.start_time, settings.end_time)
+    cluster = settings.cluster
     options = WriteOptions(
-        service_url=settings.cluster.broker_url,
-        admin_url=settings.cluster.admin_url,
+        service_url=cluster.broker_url,
+        admin_url=cluster.admin_url,
+        client_conf=cluster.client_conf,
         compression_type=settings.compression,
     )
+    needs = Needs([cluster], read=[identity(settings.directory)])
     paths = [spark_path(one.path) for one in selection.files(found.files)]
     with (
         WorkDirectory(settings.spark.work_dir) as work,
         admin_client(options) as admin,
-        batch_session("restore", settings.spark, work.path, stop, read=[identity(settings.directory)]) as session,
+        batch_session("restore", settings.spark, work.path, stop, needs) as session,
     ):
         for key, value in _SETTINGS.items():
             session.conf.set(key, value)
@@ -96,7 +100,7 @@ def restore(settings: RestoreSettings, tell: Tell, stop: threading.Event) -> Res
         checked.check_partitions()
         before = publication.published()
         checked.check_state(before, is_append=settings.is_append)
-        versions = _versions(options.service_url, by_version, places, found.schemas)
+        versions = _versions(cluster, by_version, places, found.schemas)
         total, done = sum(counts.values()), sum(before.values())
 
         def look(_completed: int) -> None:
@@ -135,12 +139,15 @@ def _counts(messages: DataFrame) -> dict[tuple[str, bytes | None], int]:
 
 
 def _versions(
-    url: str, archived: Iterable[tuple[str, bytes | None]], places: Mapping[str, str], schemas: Definitions
+    cluster: ClusterAddress,
+    archived: Iterable[tuple[str, bytes | None]],
+    places: Mapping[str, str],
+    schemas: Definitions,
 ) -> Versions:
     """Return the versions at the targets of archived versions; raises as ``registered``."""
     pairs = list(archived)
     definitions = {places[topic]: schemas.get(without_partition(topic), {}) for topic, _ in pairs}
-    new = registered(url, [(places[topic], version) for topic, version in pairs], definitions)
+    new = registered(cluster, [(places[topic], version) for topic, version in pairs], definitions)
     return {(topic, version): new.get((places[topic], version or b"")) for topic, version in pairs}
 
 

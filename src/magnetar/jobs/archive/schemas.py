@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING
 import pyarrow.parquet as pq
 
 from magnetar.base.errors import RequestError, ServerError
-from magnetar.client.client import PulsarClient
 from magnetar.jobs.archive.contents import partition_of
+from magnetar.jobs.connecting import options_of
 from magnetar.spark import columns
+from magnetar.spark.connecting import pulsar_client
 from magnetar.wire import commands
 from magnetar.wire.proto import pulsar_api_pb2 as pb
 
@@ -19,7 +20,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
     from pathlib import Path
 
+    from magnetar.client.client import PulsarClient
     from magnetar.jobs.archive.contents import Definitions
+    from magnetar.pipeline.options import ClusterAddress
 
 _EXTERNAL = b"\xff" * 8
 """The version in messages whose schema is in a registry outside of Pulsar (PIP-420)."""
@@ -45,17 +48,17 @@ def versions_in(files: Iterable[Path]) -> dict[str, set[bytes]]:
     return {topic: versions for topic, versions in found.items() if versions}
 
 
-def fetched(url: str, wanted: Mapping[str, Iterable[bytes]]) -> Definitions:
+def fetched(cluster: ClusterAddress, wanted: Mapping[str, Iterable[bytes]]) -> Definitions:
     """Return the schemas by topic and version, as Pulsar's protocol carries them; empty for one that is unknown.
 
-    Raises as PulsarClient.
+    Raises as PulsarClient, and ConfigurationError if the credentials cannot be read.
     """
-    return asyncio.run(_fetched(url, wanted)) if wanted else {}
+    return asyncio.run(_fetched(cluster, wanted)) if wanted else {}
 
 
-async def _fetched(url: str, wanted: Mapping[str, Iterable[bytes]]) -> Definitions:
+async def _fetched(cluster: ClusterAddress, wanted: Mapping[str, Iterable[bytes]]) -> Definitions:
     found: dict[str, dict[bytes, bytes]] = {}
-    async with PulsarClient(url) as client:
+    async with pulsar_client(options_of(cluster)) as client:
         for topic, versions in wanted.items():
             for version in sorted(versions):
                 found.setdefault(topic, {})[version] = await _definition(client, topic, version)
@@ -76,7 +79,9 @@ async def _definition(client: PulsarClient, topic: str, version: bytes) -> bytes
 
 
 def registered(
-    url: str, wanted: Iterable[tuple[str, bytes | None]], definitions: Mapping[str, Mapping[bytes, bytes]]
+    cluster: ClusterAddress,
+    wanted: Iterable[tuple[str, bytes | None]],
+    definitions: Mapping[str, Mapping[bytes, bytes]],
 ) -> dict[tuple[str, bytes], bytes]:
     """Register the schemas of archived messages; return their versions at the targets.
 
@@ -90,12 +95,14 @@ def registered(
         for target, version in known
         if definitions.get(target, {}).get(version)
     }
-    return found | (asyncio.run(_registered(url, missing)) if missing else {})
+    return found | (asyncio.run(_registered(cluster, missing)) if missing else {})
 
 
-async def _registered(url: str, missing: Mapping[tuple[str, bytes], bytes]) -> dict[tuple[str, bytes], bytes]:
+async def _registered(
+    cluster: ClusterAddress, missing: Mapping[tuple[str, bytes], bytes]
+) -> dict[tuple[str, bytes], bytes]:
     found = {}
-    async with PulsarClient(url) as client:
+    async with pulsar_client(options_of(cluster)) as client:
         for (target, version), definition in sorted(missing.items()):
             request = partial(_get_or_create, topic=target, schema=pb.Schema.FromString(definition))
             answer = await (await client.owner(target)).request(request)

@@ -25,6 +25,8 @@ def options_of(settings: ArchiveSettings) -> dict[str, str]:
         "admin.url": settings.cluster.admin_url,
         "failOnDataLoss": str(settings.fail_on_data_loss),
     }
+    if settings.cluster.client_conf:
+        given["client.conf"] = settings.cluster.client_conf
     if settings.topics:
         given["topics"] = ",".join(settings.topics)
     if settings.topics_pattern:

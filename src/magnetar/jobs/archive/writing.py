@@ -12,7 +12,7 @@ from magnetar.jobs.archive.report import ArchiveReport
 from magnetar.jobs.archive.rows import DAY, MESSAGES, TOPIC, with_partitions
 from magnetar.jobs.archive.schemas import fetched, versions_in
 from magnetar.jobs.archive.source import in_terms_of_command, options_of
-from magnetar.jobs.session import JobFailedError, batch_session, followed
+from magnetar.jobs.session import JobFailedError, Needs, batch_session, followed
 from magnetar.pipeline.work_files import WorkDirectory, spark_path
 from magnetar.spark import MagnetarDataSource
 from magnetar.spark.read.cluster import Cluster
@@ -60,7 +60,9 @@ def _archived(settings: ArchiveSettings, tell: Tell, stop: threading.Event) -> A
     with (
         Archive(settings.directory, settings.cluster.name) as target,
         WorkDirectory(settings.spark.work_dir) as work,
-        batch_session("archive", settings.spark, work.path, stop, written=[target.own]) as session,
+        batch_session(
+            "archive", settings.spark, work.path, stop, Needs([settings.cluster], written=[target.own])
+        ) as session,
     ):
         ends = target.ends()
         _check_growth(ends, logs)
@@ -88,7 +90,7 @@ def _started(
         rows = with_partitions(messages).write.option("compression", _COMPRESSION)
         rows.partitionBy(TOPIC, DAY).parquet(spark_path(target.stage()))
         if unknown := target.unknown(versions_in(target.staged())):
-            target.keep_schemas(fetched(settings.cluster.broker_url, unknown))
+            target.keep_schemas(fetched(settings.cluster, unknown))
         target.commit(batch)
 
     messages = session.readStream.format("magnetar").options(**given).schema(MESSAGES).load()

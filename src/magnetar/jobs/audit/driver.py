@@ -13,7 +13,7 @@ from magnetar.jobs.audit.outcome import Conclusion, Step
 from magnetar.jobs.audit.scanning import read_runs
 from magnetar.jobs.reading import plan_of, read_parts, urls_of, written_for
 from magnetar.jobs.scans import Records
-from magnetar.jobs.session import batch_session
+from magnetar.jobs.session import Needs, batch_session
 from magnetar.jobs.survey import Survey
 from magnetar.pipeline.work_files import WorkDirectory
 
@@ -37,9 +37,10 @@ def audit(settings: Settings, tell: Tell, stop: threading.Event) -> Report:
         chosen = survey.topics(settings.topics, settings.namespaces)
         selection = {"clusters": names, "topics": settings.topics, "namespaces": settings.namespaces}
         state = settings.state or work.path / "state"
+        needs = Needs(settings.clusters, written=[state, work.path, *findings])
         with (
             Records(state, "audit", selection) as records,
-            batch_session("audit", settings.spark, work.path, stop, written=[state, work.path, *findings]) as session,
+            batch_session("audit", settings.spark, work.path, stop, needs) as session,
         ):
             scan = records.unfinished or records.begin(_plan(survey, chosen, records))
             read_parts(session, scan, partial(read_runs, urls), frames.RUNS_TYPE, partial(tell, Step.READING), stop)

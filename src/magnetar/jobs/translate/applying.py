@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Any
 from magnetar.base.errors import RequestError, ServerError
 from magnetar.base.names import TopicName
 from magnetar.base.position import EARLIEST, Position
-from magnetar.client.client import PulsarClient
+from magnetar.jobs.connecting import options_of
 from magnetar.jobs.survey import unless_missing
+from magnetar.spark.connecting import pulsar_client
 from magnetar.wire.entries.ack_set import int_to_words
 from magnetar.wire.message_id import message_id
 from magnetar.wire.proto import pulsar_api_pb2 as pb
@@ -20,12 +21,13 @@ if TYPE_CHECKING:
 
     from magnetar.admin.client import AdminClient
     from magnetar.jobs.translate.outcome import Translation
+    from magnetar.pipeline.options import ClusterAddress
 
 IDS_MAX = 1_000
 """Messages in one command."""
 
 
-def apply(wanted: Translation, broker_url: str, admin: AdminClient) -> None:
+def apply(wanted: Translation, cluster: ClusterAddress, admin: AdminClient) -> None:
     """Set the state of a subscription, which is created if it does not exist, and note the result in ``wanted``.
 
     Only acknowledgements are added, so a state that was set in part is completed by the next attempt. Raises OSError
@@ -34,7 +36,7 @@ def apply(wanted: Translation, broker_url: str, admin: AdminClient) -> None:
     stats = unless_missing(admin.topics.stats, TopicName.parse(wanted.topic))
     wanted.refusal = refusal(wanted, stats)
     if not wanted.refusal:
-        wanted.refusal = asyncio.run(_apply(wanted, broker_url))
+        wanted.refusal = asyncio.run(_apply(wanted, cluster))
     wanted.applied = not wanted.refusal
 
 
@@ -53,7 +55,7 @@ def refusal(wanted: Translation, stats: Mapping[str, Any] | None) -> str:
     return ""
 
 
-async def _apply(wanted: Translation, broker_url: str) -> str:
+async def _apply(wanted: Translation, cluster: ClusterAddress) -> str:
     """Set the state; return why the broker refused it, or nothing."""
     asked = pb.CommandSubscribe(
         topic=wanted.topic,
@@ -62,7 +64,7 @@ async def _apply(wanted: Translation, broker_url: str) -> str:
         initialPosition=pb.CommandSubscribe.Earliest,
         force_topic_creation=False,
     )
-    async with PulsarClient(broker_url) as client:
+    async with pulsar_client(options_of(cluster)) as client:
         try:
             consumer = await (await client.owner(wanted.topic)).create_consumer(asked, 1)
         except RequestError as error:

@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 from magnetar.jobs.acknowledgements import stored_states, write_states
 from magnetar.jobs.reading import all_read, of_topics, plan_of, read_parts, urls_of, written_for
 from magnetar.jobs.scans import Records
-from magnetar.jobs.session import InterruptedJobError, batch_session, stoppable
+from magnetar.jobs.session import InterruptedJobError, Needs, batch_session, stoppable
 from magnetar.jobs.survey import Survey
 from magnetar.jobs.translate import frames
 from magnetar.jobs.translate.applying import apply
@@ -60,11 +60,10 @@ def translate(settings: Settings, tell: Tell, stop: threading.Event) -> Report:
         topics = names if settings.mapping is not None else sorted(subscriptions)
         selection = {"from": [source], "to": [target], "topics": settings.topics, "namespaces": settings.namespaces}
         state = settings.state or work.path / "state"
+        needs = Needs((settings.source, settings.target), written=[state, work.path, *mapping])
         with (
             Records(state, "translation", selection) as records,
-            batch_session(
-                "translate", settings.spark, work.path, stop, written=[state, work.path, *mapping]
-            ) as session,
+            batch_session("translate", settings.spark, work.path, stop, needs) as session,
         ):
             entries_read = 0
             for scan in _scans(survey, settings, records, topics):
@@ -173,5 +172,5 @@ def _apply(
         if stop.is_set():
             raise InterruptedJobError
         tell(number, len(translations))
-        apply(each, settings.target.broker_url, admin)
+        apply(each, settings.target, admin)
     tell(len(translations), len(translations))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
 from typing import TYPE_CHECKING, Protocol
 
 from magnetar.base.errors import MagnetarError
@@ -11,6 +12,7 @@ from magnetar.client.client import PulsarClient
 from magnetar.client.options import ClientOptions
 from magnetar.pipeline import limits
 from magnetar.pipeline.connections.flow import Backoff
+from magnetar.security.client_conf import credentials_in
 
 if TYPE_CHECKING:
     from random import Random
@@ -23,7 +25,12 @@ OPTIONS = ClientOptions(
     request_timeout_s=limits.REQUEST_TIMEOUT_SECONDS,
     replicator=True,
 )
-"""Options of all connections of the pipeline to brokers."""
+"""Options of all connections of the pipeline to brokers, without credentials."""
+
+
+def client_of(url: str, client_conf: str) -> PulsarClient:
+    """Return a client of a cluster; raises ConfigurationError if its credentials cannot be read."""
+    return PulsarClient(url, replace(OPTIONS, credentials=credentials_in(client_conf)))
 
 
 class Listener(Protocol):
@@ -41,9 +48,11 @@ class Listener(Protocol):
 class ClusterSession:
     """Keeps the connection to a cluster's URL open."""
 
-    def __init__(self, loop: asyncio.AbstractEventLoop, url: str, listener: Listener, rng: Random) -> None:
-        """Create a session with the broker URL ``url``; `start` connects."""
-        self.client = PulsarClient(url, OPTIONS)
+    def __init__(
+        self, loop: asyncio.AbstractEventLoop, url: str, listener: Listener, rng: Random, client_conf: str = ""
+    ) -> None:
+        """Create a session with the broker URL ``url``; `start` connects. Raises as ``client_of``."""
+        self.client = client_of(url, client_conf)
         self._loop = loop
         self._listener = listener
         self._rng = rng

@@ -14,6 +14,7 @@ import time
 import uuid
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -24,9 +25,10 @@ from magnetar import __version__
 from magnetar.base.errors import ConfigurationError
 from magnetar.pipeline import limits
 from magnetar.pipeline.driver.slots import ANY, Need, SlotWait, shortage, slots_of
+from magnetar.security.client_conf import check_credentials
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from pyspark.sql import SparkSession
 
@@ -46,6 +48,8 @@ class Demands:
     """Files that executors read."""
     directories: tuple[Path, ...] = ()
     """Directories that the driver and executors write."""
+    client_confs: tuple[str, ...] = ()
+    """Files with credentials, as in ``credentials_in``, that each executor has."""
 
 
 @dataclass(frozen=True)
@@ -59,6 +63,8 @@ class Executor:
     """Seconds since the epoch, by the clock of the machine."""
     unseen: tuple[str, ...] = ()
     """Files and directories that the machine does not share with the driver."""
+    problem: str = ""
+    """Why it cannot use its credentials."""
 
 
 def check_executors(session: SparkSession, demands: Demands, stop: threading.Event) -> list[str]:
@@ -71,16 +77,17 @@ def check_executors(session: SparkSession, demands: Demands, stop: threading.Eve
         seen = {str(path): _digest(path) for path in demands.files}
         marks = [stack.enter_context(_mark(directory)) for directory in demands.directories]
         number = max(1, slots)
-        found = _ask(session, demands.modules, {**seen, **{str(mark): _digest(mark) for mark in marks}}, number)
+        files = {**seen, **{str(mark): _digest(mark) for mark in marks}}
+        found = _ask(session, partial(probe, demands.modules, files, demands.client_confs), number)
         unwritten = [mark.parent for mark in marks if not _answers(mark)]
     check_answers(found, unwritten)
     before = time.time()
-    clocks = _ask(session, (), {}, number)
+    clocks = _ask(session, partial(probe, (), {}, ()), number)
     return skews(clocks, before, time.time())
 
 
 def check_answers(found: Sequence[Executor], unwritten: Sequence[Path]) -> None:
-    """Raise ConfigurationError for an executor with another version, or without the files of the driver.
+    """Raise ConfigurationError for an executor with another version, or without the files that it needs.
 
     ``unwritten`` are directories in which the driver does not see the files of executors.
     """
@@ -91,6 +98,9 @@ def check_answers(found: Sequence[Executor], unwritten: Sequence[Path]) -> None:
         if each.unseen:
             message = f"the executor on {each.host} does not see {each.unseen[0]} of the driver"
             raise _unsuitable(message, _SHARED_HINT)
+        if each.problem:
+            message = f"the executor on {each.host} cannot use its credentials: {each.problem}"
+            raise ConfigurationError(message)
     if unwritten:
         message = f"the driver does not see in {unwritten[0]} what executors write there"
         raise _unsuitable(message, _SHARED_HINT)
@@ -129,13 +139,16 @@ _PACKAGE_HINT = "magnetar pipeline package FILE builds the package that --packag
 _SHARED_HINT = "name a directory of storage that the driver and all executors share at the same path"
 
 
-def probe(modules: Sequence[str], files: Mapping[str, str], numbers: Iterable[int]) -> Iterator[Executor]:
-    """Answer in a task: import ``modules``, and compare ``files``, given with their digests.
+def probe(
+    modules: Sequence[str], files: Mapping[str, str], client_confs: Iterable[str], numbers: Iterable[int]
+) -> Iterator[Executor]:
+    """Answer in a task: import ``modules``, compare ``files``, given with their digests, and check credentials.
 
     Beside each file whose name is a mark, it leaves an answer.
     """
     for module in modules:
         importlib.import_module(module)
+    problem = next(filter(None, map(_problem_of, client_confs)), "")
     for number in numbers:
         unseen = []
         for name, wanted in files.items():
@@ -147,7 +160,15 @@ def probe(modules: Sequence[str], files: Mapping[str, str], numbers: Iterable[in
                     path.with_name(f"{path.name}-{number}").touch()
             except OSError:
                 unseen.append(name)
-        yield Executor(socket.gethostname(), __version__, time.time(), tuple(unseen))
+        yield Executor(socket.gethostname(), __version__, time.time(), tuple(unseen), problem)
+
+
+def _problem_of(client_conf: str) -> str:
+    try:
+        check_credentials(client_conf)
+    except ConfigurationError as error:
+        return str(error)
+    return ""
 
 
 _MARK = ".magnetar-shared-"
@@ -199,7 +220,7 @@ def _awaited(session: SparkSession, need: Need, stop: threading.Event) -> int:
     return slots
 
 
-def _ask(session: SparkSession, modules: Sequence[str], files: Mapping[str, str], number: int) -> list[Executor]:
+def _ask(session: SparkSession, answer: Callable[[Iterable[int]], Iterator[Executor]], number: int) -> list[Executor]:
     """Run ``number`` tasks, which Spark spreads over all executors; raises ConfigurationError for a failed one."""
     context = session.sparkContext
     tag = f"magnetar-check-{uuid.uuid4().hex}"
@@ -207,9 +228,6 @@ def _ask(session: SparkSession, modules: Sequence[str], files: Mapping[str, str]
     timer = threading.Timer(limits.EXECUTORS_ANSWER_SECONDS, context.cancelJobsWithTag, (tag,))
     timer.daemon = True
     timer.start()
-
-    def answer(numbers: Iterable[int]) -> Iterator[Executor]:
-        return probe(modules, files, numbers)
 
     try:
         return context.parallelize(range(number), number).mapPartitions(answer).collect()

@@ -83,7 +83,7 @@ class ProgressWatch(Watch):
         super().__init__(
             "progress",
             limits.PROGRESS_SECONDS,
-            {cluster.name: admin_client(cluster.admin_url) for cluster in clusters},
+            {cluster.name: admin_client(cluster) for cluster in clusters},
         )
         self._policies = {name: Policies(client, polls_per_policy=1) for name, client in self._clients.items()}
         self._clock = clock

@@ -18,7 +18,7 @@ from magnetar.pipeline.addresses import AddressWatch
 from magnetar.pipeline.connections.flow import Backoff
 from magnetar.pipeline.driver.division import Division, write_division
 from magnetar.pipeline.driver.progress import LinkProgress, ProgressWatch
-from magnetar.pipeline.driver.session import build_session, check_cluster, start_query, status_receiver
+from magnetar.pipeline.driver.session import build_session, check_cluster, demands_of, start_query, status_receiver
 from magnetar.pipeline.driver.settings import IN_THIS_PROCESS, SparkSettings
 from magnetar.pipeline.driver.slots import Need, SlotWatch, parallelism_of, slots_of
 from magnetar.pipeline.driver.tasks import TaskStatuses
@@ -201,8 +201,9 @@ class Replication:
             self._division_file = directory.path / DIVISION_FILE
             session = build_session(self._settings.spark, self._tasks_of_a_lease, directory.path)
             self._tell(SparkStarted())
+            demands = demands_of(self._settings.clusters, self._need)
             try:
-                for text in check_cluster(session, self._settings.spark, self._need, stop):
+                for text in check_cluster(session, self._settings.spark, demands, stop):
                     self._tell(Warned(text))
                 self._divide(slots_of(session))
                 self._supervise(session, directory.path, stop)

@@ -11,6 +11,7 @@ from magnetar.pipeline.driver.launch import start_spark
 from magnetar.pipeline.driver.settings import JAVA_OPTIONS, CommandSettings
 from magnetar.pipeline.driver.source import source_named
 from magnetar.pipeline.leases import TURNS
+from magnetar.pipeline.options import client_confs
 from magnetar.pipeline.rows import SCHEMA_DDL
 from magnetar.pipeline.status import StatusReceiver
 from magnetar.pipeline.work_files import spark_path
@@ -18,6 +19,7 @@ from magnetar.pipeline.writing.writer import write
 
 if TYPE_CHECKING:
     import threading
+    from collections.abc import Iterable
     from pathlib import Path
 
     from pyspark.sql import SparkSession
@@ -25,7 +27,7 @@ if TYPE_CHECKING:
 
     from magnetar.pipeline.driver.settings import SparkSettings
     from magnetar.pipeline.driver.slots import Need
-    from magnetar.pipeline.options import ReplicationOptions
+    from magnetar.pipeline.options import ClusterAddress, ReplicationOptions
 
 TASK_ATTEMPTS = 8
 """Number of attempts of a task before its query ends; an ended query is restarted."""
@@ -85,11 +87,14 @@ def _settings(options: SparkSettings) -> CommandSettings:
     return replace(SETTINGS, required=_REQUIRED | _WITH_DAEMON)
 
 
-def check_cluster(session: SparkSession, options: SparkSettings, need: Need, stop: threading.Event) -> list[str]:
+def check_cluster(session: SparkSession, options: SparkSettings, demands: Demands, stop: threading.Event) -> list[str]:
     """Return warnings about the executors of a cluster; raises as ``check_executors``."""
-    if options.is_local:
-        return []
-    return check_executors(session, Demands(worker_daemon.MODULES, need), stop)
+    return [] if options.is_local else check_executors(session, demands, stop)
+
+
+def demands_of(clusters: Iterable[ClusterAddress], need: Need) -> Demands:
+    """Return what links between the clusters need of executors."""
+    return Demands(worker_daemon.MODULES, need, client_confs=client_confs(clusters))
 
 
 def status_receiver(session: SparkSession) -> tuple[str, StatusReceiver]:

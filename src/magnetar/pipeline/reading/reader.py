@@ -50,6 +50,7 @@ class LeaseReader(CarryingTask):
         """Create a reader for the links of ``assignment``; `rows` runs it."""
         self._runner = asyncio.Runner(loop_factory=asyncio.SelectorEventLoop)
         self._addresses = addresses = {cluster.name: cluster for cluster in options.clusters}
+        self._client_confs = {name: address.client_conf for name, address in addresses.items()}
         self._target_url = addresses.pop(assignment.target).broker_url
         self._source_urls = {name: address.broker_url for name, address in addresses.items()}
         rng = random.Random(os.urandom(16))  # noqa: S311 - jitter, not secrets
@@ -127,7 +128,8 @@ class LeaseReader(CarryingTask):
     def rows(self) -> Iterator[pa.RecordBatch]:
         """Yield rows until the lease is over; raises TaskFailedError if the writer has ended."""
         tune()
-        opening = Opening(self.target, self.lease, self._channel.path, self._target_url, self._source_urls)
+        urls, path = (self._target_url, self._source_urls), self._channel.path
+        opening = Opening(self.target, self.lease, path, *urls, self._client_confs)
         yield row(encode_opening(opening), is_last=True)
         self._warm_up()
         last_burst = 0.0

@@ -46,7 +46,7 @@ class SourceCluster:
         self.down_reason = "not connected yet"
         """Why the source is not connected; empty if it is."""
         self._task = task
-        self._session = ClusterSession(task.loop, source.broker_url, self, task.rng)
+        self._session = ClusterSession(task.loop, source.broker_url, self, task.rng, source.client_conf)
         self._topics = TopicWatch(task.loop, self._session.client, self._named, self._served)
         self.due = DueLinks(task, self._session.client, self._became_due)
         self._source_links: dict[str, SourceLink] = {}

@@ -6,16 +6,14 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from magnetar.base.errors import RequestError, ServerError
-from magnetar.client.client import PulsarClient
-from magnetar.pipeline.connections.cluster import OPTIONS
+from magnetar.pipeline.connections.cluster import client_of
 from magnetar.wire import commands
 from magnetar.wire.links import link_producer
 from magnetar.wire.proto import pulsar_api_pb2 as pb
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from magnetar.pipeline.rows import Attachment
+    from magnetar.client.client import PulsarClient
+    from magnetar.pipeline.rows import Attachment, Opening
 
 NO_VERSION = b""
 """The version of an entry whose schema the source does not have any more."""
@@ -36,11 +34,10 @@ _UNKNOWN_TO_SOURCE = (ServerError.TopicNotFound, ServerError.IncompatibleSchema)
 class SchemaVersions:
     """Registers schemas at the target, each before the first entry that needs it; remembers their versions."""
 
-    def __init__(self, name: str, target: PulsarClient, source_urls: Mapping[str, str]) -> None:
-        """Register schemas in the cluster ``name`` by ``target``; the sources are connected as needed."""
-        self._name = name
+    def __init__(self, opening: Opening, target: PulsarClient) -> None:
+        """Register schemas in the target of ``opening`` by its client; the sources are connected as needed."""
+        self._opening = opening
         self._target = target
-        self._source_urls = source_urls
         self._sources: dict[str, PulsarClient] = {}
         self._known: dict[tuple[int, bytes], bytes] = {}
         """By attachment and version at the source.
@@ -73,10 +70,11 @@ class SchemaVersions:
 
     async def _version_of(self, schema: pb.Schema, source: str, topic: str) -> bytes:
         """Register a schema at the target; return its version there."""
-        request = partial(_get_or_create, topic=topic, schema=schema, producer_name=link_producer(source, self._name))
+        name = link_producer(source, self._opening.target)
+        request = partial(_get_or_create, topic=topic, schema=schema, producer_name=name)
         # Apache Pulsar closes the connection on a type that it does not know. Other topics must not notice.
         is_known = schema.type != pb.Schema.External
-        target = self._target if is_known else PulsarClient(self._target.url, OPTIONS)
+        target = self._target if is_known else self._client(self._opening.target, self._target.url)
         try:
             answer = await (await target.owner(topic)).request(request)
         finally:
@@ -87,7 +85,7 @@ class SchemaVersions:
     async def _schema(self, source: str, topic: str, version: bytes) -> pb.Schema | None:
         client = self._sources.get(source)
         if client is None:
-            client = self._sources[source] = PulsarClient(self._source_urls[source], OPTIONS)
+            client = self._sources[source] = self._client(source, self._opening.source_urls[source])
         broker = await client.owner(topic)
         try:
             answer = await broker.request(partial(_get, topic=topic, schema_version=version))
@@ -96,6 +94,9 @@ class SchemaVersions:
                 return None
             raise
         return answer.getSchemaResponse.schema
+
+    def _client(self, cluster: str, url: str) -> PulsarClient:
+        return client_of(url, self._opening.client_confs.get(cluster, ""))
 
 
 def _get(request_id: int, *, topic: str, schema_version: bytes) -> bytes:

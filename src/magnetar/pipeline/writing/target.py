@@ -89,9 +89,11 @@ class Target:
         self._name = opening.target
         self._lease = opening.lease
         self._report = report
-        self._session = ClusterSession(loop, opening.target_url, self, rng)
+        self._session = ClusterSession(
+            loop, opening.target_url, self, rng, opening.client_confs.get(opening.target, "")
+        )
         self._losses = TargetLosses(loop, self._session.client, report)
-        self._versions = SchemaVersions(opening.target, self._session.client, opening.source_urls)
+        self._versions = SchemaVersions(opening, self._session.client)
         self._producer_ids = itertools.count(1)
         self._target_links: dict[tuple[str, str], TargetLink] = {}
         self._serving: dict[TargetLink, Producer] = {}

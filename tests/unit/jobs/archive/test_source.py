@@ -15,7 +15,7 @@ from magnetar.spark.read.options import ReadOptions
 from magnetar.spark.read.planning import check_start
 from magnetar.spark.read.ranges import Log
 
-CLUSTER = ClusterAddress("ewr", "pulsar://b:6650", "http://b:8080")
+CLUSTER = ClusterAddress("ewr", "pulsar://b:6650", "http://b:8080", "/client.conf")
 
 
 def test_the_options_are_those_of_the_command() -> None:
