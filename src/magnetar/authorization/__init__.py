@@ -1,0 +1,4 @@
+"""Authorization: what each command and each request requires, and whether a role may do it. Pure.
+
+Names of operations and texts of refusals are Pulsar's.
+"""
