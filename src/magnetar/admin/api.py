@@ -12,6 +12,7 @@ from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
 from starlette.requests import ClientDisconnect
 
+from magnetar.admin.access import check_request
 from magnetar.admin.exchange import AdminRoute, Context, refusal
 from magnetar.admin.handlers import (
     backlog_quotas,
@@ -46,14 +47,12 @@ from magnetar.base.errors import AdminError, BadVersionError, MagnetarError
 from magnetar.metasync.local.scope import LOCAL, SCOPE, local_changes
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from starlette.requests import Request
     from starlette.responses import Response
-    from starlette.routing import BaseRoute
     from starlette.types import ASGIApp, Receive, Scope, Send
 
     from magnetar.admin.service import AdminService
+    from magnetar.authorization.access import Access
     from magnetar.metadata.resources import Resources
 
 NOUNS = (
@@ -98,15 +97,16 @@ def all_routes(context: Context) -> list[AdminRoute]:
     return [*served, *unsupported.routes(context, served)]
 
 
-def build_app(service: AdminService, resources: Resources, extra_routes: Sequence[BaseRoute] = ()) -> Starlette:
-    """Return Pulsar's REST API for ``service`` and ``resources``, then ``extra_routes``. Run it on the broker's loop.
+def build_app(service: AdminService, resources: Resources, access: Access | None = None) -> Starlette:
+    """Return Pulsar's REST API for ``service`` and ``resources``. Run it on the broker's loop.
 
-    Every refusal is a status and ``{"reason": text}``, also for unknown routes and malformed requests.
+    ``access`` decides about requests; None: each client may make all of them. Every refusal is a status and
+    ``{"reason": text}``, also for unknown routes and malformed requests.
     """
     context = Context(service, resources)
     routes = sorted(all_routes(context), key=lambda each: specificity(each.path))
     app = Starlette(
-        routes=[*routes, *extra_routes],
+        routes=routes,
         middleware=[Middleware(_RawPath), Middleware(_Scope, service)],
         exception_handlers={
             AdminError: partial(_refused, service),
@@ -118,6 +118,7 @@ def build_app(service: AdminService, resources: Resources, extra_routes: Sequenc
         },
     )
     app.state.bodies = service.bodies
+    app.state.access, app.state.check = access, check_request
     app.router.redirect_slashes = False
     return app
 

@@ -371,6 +371,7 @@ def route(methods: str, path: str, handler: Callable[[Request], Any], **descript
     """
 
     async def endpoint(request: Request) -> Response:
+        request.app.state.check(request, request.scope[_ROUTE])
         result = handler(request)
         if isawaitable(result):
             result = await result

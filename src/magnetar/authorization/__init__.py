@@ -1,4 +1,4 @@
-"""Authorization: what each command and each request requires, and whether a role may do it. Pure.
+"""Authorization: what each command and each request requires, and whether a role may do it.
 
 Names of operations and texts of refusals are Pulsar's.
 """

@@ -40,6 +40,7 @@ _LINKS: Final = "Client is no replicator of this cluster (replicatorRoles)"
 COMMANDS: Final[Mapping[int, tuple[Row, ...]]] = MappingProxyType(
     {
         pb.BaseCommand.CONNECT: _ANYONE,
+        pb.BaseCommand.AUTH_RESPONSE: _ANYONE,
         pb.BaseCommand.LOOKUP: (
             Row(
                 need=on_topic("LOOKUP", is_for_links=True), refusal="Client is not authorized to Lookup", topic="topic"
@@ -115,7 +116,7 @@ COMMANDS: Final[Mapping[int, tuple[Row, ...]]] = MappingProxyType(
         pb.BaseCommand.CLOSE_CONSUMER: _OWN,
     }
 )
-"""Rows by type. Commands of the connection itself (PING, PONG, AUTH_RESPONSE) are below the handlers."""
+"""Rows by type. PING and PONG never reach a handler."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -24,6 +24,7 @@ from magnetar.geo.snapshots.controller import SnapshotCounts
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    from magnetar.authorization.access import Access
     from magnetar.base.errors import StorageError
     from magnetar.base.names import NamespaceName, TopicName
     from magnetar.base.world import Clock
@@ -63,6 +64,8 @@ class Environment:
     """Ledger ids, ascending: confirmed entries in lower ledgers may be lost (see ``bring_to_agreement``)."""
     limit_hits: LimitHits = field(default_factory=LimitHits)
     connections: ConnectionCounts = field(default_factory=ConnectionCounts)
+    access: Access | None = None
+    """Permissions of roles; None if each client may do everything."""
     snapshots: SnapshotCounts = field(default_factory=SnapshotCounts)
     """Snapshots of all topics since the start, also of topics that are not loaded any more."""
     sliced: SlicedWork[object, Any] = field(init=False)

@@ -43,6 +43,7 @@ from magnetar.broker.resources.process import (
     resident_bytes,
     tune,
 )
+from magnetar.broker.session.permissions.revocation import Revocation
 from magnetar.broker.session.server import Server
 from magnetar.broker.settings.data_directory import LEDGERS, METADATA
 from magnetar.broker.settings.dynamic import with_values
@@ -63,6 +64,8 @@ from magnetar.metadata.sqlite_wal import write_wal_again
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+    from starlette.applications import Starlette
 
     from magnetar.base.life import Life
     from magnetar.base.logs.log_limit import LogLimit
@@ -172,6 +175,8 @@ class Broker:
         domains = Domains(self.topics)
         server = Server(environment, domains, connections)
         opened.push_async_callback(server.stop)
+        if environment.access is not None:
+            opened.callback(Revocation(environment, environment.access, server.sessions).stop)
         opened.push_async_callback(domains.stop)
         try:
             binary_port = await server.start(config.bindAddress, config.brokerServicePort)
@@ -190,9 +195,7 @@ class Broker:
         loaded = await self.topics.linked.load_all(lambda done, total: starting.report("topics", done, total))
         metadata_sync = await self._synchronize(opened, environment)
         administration = Administration(environment, domains, admin_url, metadata_sync)
-        bounded = BoundedMetadataStore(self._synchronized or environment.metadata, environment.objects)
-        # The names of topics are kept once: they are not documents of the admin API.
-        app = build_app(administration, replace(Resources.over(bounded), topics=environment.resources.topics))
+        app = self._app(environment, administration)
         options = _web_options(config, web_connections)
         web = WebServer(
             app,
@@ -228,6 +231,12 @@ class Broker:
             topics_loaded=loaded,
             topics_failed=len(self.topics.load_failures.reasons),
         )
+
+    def _app(self, environment: Environment, administration: Administration) -> Starlette:
+        bounded = BoundedMetadataStore(self._synchronized or environment.metadata, environment.objects)
+        # The names of topics are kept once: they are not documents of the admin API.
+        resources = replace(Resources.over(bounded), topics=environment.resources.topics)
+        return build_app(administration, resources, environment.access)
 
     async def _synchronize(self, opened: AsyncExitStack, environment: Environment) -> MetadataSync | None:
         """Start the metadata synchronizer and return it; None if it is off."""

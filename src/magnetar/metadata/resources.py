@@ -78,6 +78,16 @@ class Tenants(Documents[str, TenantInfo]):
         """Return the names, sorted."""
         return self._store.children(POLICIES)
 
+    def watch(self, callback: Callable[[str], None]) -> Callable[[], None]:
+        """Call ``callback`` with a tenant's name after each change; returns a function that ends the watch."""
+
+        def changed(change: Change) -> None:
+            tenant = change.path.removeprefix(f"{POLICIES}/")
+            if "/" not in tenant:
+                callback(tenant)
+
+        return self._store.watch(POLICIES, changed)
+
     def _path(self, key: str) -> str:
         return f"{POLICIES}/{key}"
 

@@ -125,12 +125,12 @@ def _refuse_ack(session: Session, command: pb.CommandAck, error: RequestError) -
 def redeliver(session: Session, command: pb.CommandRedeliverUnacknowledgedMessages) -> None:
     """REDELIVER_UNACKNOWLEDGED_MESSAGES."""
     consumer = session.consumers.get(command.consumer_id)
-    subscription = _subscription_of(consumer)
+    subscription = subscription_of(consumer)
     if consumer is not None and subscription is not None:
         subscription.requests.redeliver(consumer, command)
 
 
-def _subscription_of(consumer: Consumer | None) -> ClientSubscription | None:
+def subscription_of(consumer: Consumer | None) -> ClientSubscription | None:
     """Return the subscription of a consumer; None for a link, and for an unknown consumer."""
     if consumer is None or isinstance(consumer.subscription, Replicator):
         return None
@@ -143,7 +143,7 @@ def unsubscribe(session: Session, command: pb.CommandUnsubscribe) -> None:
     The answer follows when the deletion is durable. If it fails, the client subscribes again.
     """
     consumer = session.consumers.get(command.consumer_id)
-    subscription = _subscription_of(consumer)
+    subscription = subscription_of(consumer)
     if consumer is None or subscription is None:
         session.answer_error(command.request_id, RequestError(ServerError.MetadataError, "Consumer not found"))
         return
@@ -179,7 +179,7 @@ def seek(session: Session, command: pb.CommandSeek) -> None:
     if isinstance(consumer.subscription, Replicator):
         _seek_on_link(session, command, consumer, consumer.subscription)
         return
-    subscription = _subscription_of(consumer)
+    subscription = subscription_of(consumer)
     if subscription is None or not (command.HasField("message_id") or command.HasField("message_publish_time")):
         message = "Message id and message publish time were not present"
         session.answer_error(command.request_id, RequestError(ServerError.MetadataError, message))
@@ -215,7 +215,7 @@ async def _seek(session: Session, command: pb.CommandSeek, subscription: ClientS
 def get_last_message_id(session: Session, command: pb.CommandGetLastMessageId) -> None:
     """GET_LAST_MESSAGE_ID: the newest durable entry, and the mark-delete position of the subscription."""
     check_room(session)
-    subscription = _subscription_of(session.consumers.get(command.consumer_id))
+    subscription = subscription_of(session.consumers.get(command.consumer_id))
     if subscription is None:
         session.answer_error(command.request_id, RequestError(ServerError.MetadataError, "Consumer not found"))
         return
@@ -240,7 +240,7 @@ async def _last_message_id(session: Session, request_id: int, subscription: Clie
 def consumer_stats(session: Session, command: pb.CommandConsumerStats) -> None:
     """CONSUMER_STATS."""
     consumer = session.consumers.get(command.consumer_id)
-    subscription = _subscription_of(consumer)
+    subscription = subscription_of(consumer)
     if consumer is None or subscription is None:
         body = pb.CommandConsumerStatsResponse(
             request_id=command.request_id,
@@ -273,7 +273,7 @@ def close(session: Session, command: pb.CommandCloseConsumer) -> None:
     answer: Callable[[StorageError | None], None] = lambda _: session.write(  # noqa: E731 - one line, used once
         commands.success(request_id=command.request_id)
     )
-    subscription = _subscription_of(consumer)
+    subscription = subscription_of(consumer)
     if subscription is None:
         answer(None)
     else:

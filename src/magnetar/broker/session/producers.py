@@ -15,6 +15,7 @@ from magnetar.broker.publish.producer import answer_failed
 from magnetar.broker.replication.receiver import ReplicatedProducer
 from magnetar.broker.session.checks import check, checked
 from magnetar.broker.session.link_runs import send_run
+from magnetar.broker.session.permissions.checks import check as check_permission
 from magnetar.broker.session.requests import attempt, check_room, start, start_after
 from magnetar.broker.session.schemas import awaited_by_producer, producer_version
 from magnetar.broker.settings.properties import producer_metadata
@@ -71,6 +72,7 @@ def create(session: Session, command: pb.CommandProducer) -> None:
 
 
 def _create(session: Session, command: pb.CommandProducer) -> None:
+    check_permission(session, pb.BaseCommand.PRODUCER, command)
     topic_name, is_link = TopicName.parse(command.topic), _is_link(session, command.producer_name)
     absence = _absence(session, topic_name, is_link=is_link)
     if absence is not None:

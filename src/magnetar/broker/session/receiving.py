@@ -13,6 +13,7 @@ from magnetar.broker.session import links as session_links
 from magnetar.broker.session import lookup as session_lookup
 from magnetar.broker.session import producers as session_producers
 from magnetar.broker.session import schemas as session_schemas
+from magnetar.broker.session.permissions.checks import CHECKED, guarded
 from magnetar.broker.session.requests import attempt
 from magnetar.broker.session.subscribing import subscribe
 from magnetar.wire import commands
@@ -177,3 +178,4 @@ _HANDLERS: dict[int, Callable[[Session, pb.BaseCommand], None]] = {
     ),
     pb.BaseCommand.CLOSE_CONSUMER: lambda session, command: session_consumers.close(session, command.close_consumer),
 }
+_HANDLERS |= {kind: guarded(kind, _BODY_FIELDS[kind], _HANDLERS[kind]) for kind in sorted(CHECKED)}

@@ -318,6 +318,10 @@ class Server:
         if self._listener is not None:
             await self._listener.wait_closed()
 
+    def sessions(self) -> list[Session]:
+        """Return the sessions of all connections."""
+        return [protocol.session for protocol in self._protocols]
+
     @property
     def connections_limit(self) -> Limit:
         """Limit that determines the number of accepted connections."""

@@ -9,6 +9,7 @@ from magnetar.base.names import PERSISTENT, TopicName, check_length
 from magnetar.broker.dispatch.consumer import Consumer, ConsumerOptions, KeySharedPolicy
 from magnetar.broker.dispatch.selectors import check_number_of_ranges, check_ranges
 from magnetar.broker.replication.outbound.replicator import Replicator
+from magnetar.broker.session.permissions.checks import check as check_permission
 from magnetar.broker.session.requests import attempt, check_room, start_after
 from magnetar.broker.session.schemas import awaited_by_consumer, is_auto_consume
 from magnetar.broker.settings.properties import LINK_METADATA_SIZE_MAX, consumer_metadata
@@ -44,6 +45,7 @@ def subscribe(session: Session, command: pb.CommandSubscribe) -> None:
 
 
 def _subscribe(session: Session, command: pb.CommandSubscribe) -> None:
+    check_permission(session, pb.BaseCommand.SUBSCRIBE, command)
     name = TopicName.parse(command.topic)
     topics = session.topics.of(name)
     if topics.must_wait(name):

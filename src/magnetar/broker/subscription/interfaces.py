@@ -35,6 +35,11 @@ class ClientSubscription(ConsumedSubscription, Protocol):
     """A subscription, which is not a link."""
 
     @property
+    def name(self) -> str:
+        """The name of the subscription."""
+        ...
+
+    @property
     def topic(self) -> ClientTopic:
         """The topic."""
         ...

@@ -7,7 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic import BaseModel, TypeAdapter
 
+from magnetar.admin.access import check_permission
 from magnetar.admin.exchange import AdminRoute, Context, body, namespace_name, path_text, route
+from magnetar.authorization.needs import TENANT_ADMIN, Resource
 from magnetar.base.errors import AdminError, InvalidTopicNameError
 from magnetar.base.names import TopicName
 from magnetar.metadata.policies import AuthAction
@@ -137,11 +139,11 @@ class _Permissions:
 
     async def grant_for_topics(self, request: Request) -> None:
         for grant in await body(request, _GRANTS):
-            await self._set_for_topic(_named(grant), grant.role, grant.actions)
+            await self._set_for_topic(_permitted(request, grant), grant.role, grant.actions)
 
     async def revoke_for_topics(self, request: Request) -> None:
         for each in await body(request, _REVOCATIONS):
-            await self._set_for_topic(_named(each), each.role, None)
+            await self._set_for_topic(_permitted(request, each), each.role, None)
 
     async def _set_for_topic(self, topic: TopicName, role: str, actions: list[AuthAction] | None) -> None:
         """Permit actions to a role; None revokes its permissions for the topic."""
@@ -172,8 +174,11 @@ async def _actions(request: Request) -> list[AuthAction]:
     return sorted(set(actions))
 
 
-def _named(each: Revocation) -> TopicName:
+def _permitted(request: Request, each: Revocation) -> TopicName:
+    """Return the topic of a change; refuses it if the role of the request is no admin of the tenant."""
     try:
-        return TopicName.parse(each.topic)
+        topic = TopicName.parse(each.topic)
     except InvalidTopicNameError as error:
         raise AdminError(HTTPStatus.PRECONDITION_FAILED, str(error)) from None
+    check_permission(request, TENANT_ADMIN, Resource.of_topic(topic))
+    return topic
