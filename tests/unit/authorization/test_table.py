@@ -9,10 +9,14 @@ import pytest
 from magnetar.admin.api import served_routes
 from magnetar.admin.exchange import Context
 from magnetar.authorization.commands import COMMANDS, demands
-from magnetar.authorization.needs import SUPERUSER, Need, Resource, Scope
+from magnetar.authorization.decisions import Rules, State, refusal
+from magnetar.authorization.needs import SUPERUSER, Need, Resource, Scope, on_topic
 from magnetar.authorization.routes import ROUTES, need_of
 from magnetar.base.errors import InvalidTopicNameError
+from magnetar.base.names import TopicName
 from magnetar.broker.session.receiving import _HANDLERS
+from magnetar.metadata.policies import Policies, TenantInfo
+from magnetar.security.principal import Principal
 from magnetar.wire.proto import pulsar_api_pb2 as pb
 from reference.broker import administration
 
@@ -95,3 +99,40 @@ def test_parts_of_magnetar_need_a_replicator_of_the_cluster_that_they_name(
 def test_an_invalid_name_is_refused_as_such() -> None:
     with pytest.raises(InvalidTopicNameError):
         list(demands(pb.BaseCommand.LOOKUP, pb.CommandLookupTopic(topic="a://b")))
+
+
+LINK = "pulsar.repl.ewr-->jfk"
+OF_PIPELINE = [
+    (pb.BaseCommand.LOOKUP, pb.CommandLookupTopic(topic=TOPIC)),
+    (pb.BaseCommand.GET_TOPICS_OF_NAMESPACE, pb.CommandGetTopicsOfNamespace(namespace="shop/web")),
+    (pb.BaseCommand.GET_SCHEMA, pb.CommandGetSchema(topic=TOPIC)),
+    (pb.BaseCommand.GET_OR_CREATE_SCHEMA, pb.CommandGetOrCreateSchema(topic=TOPIC, producerName=LINK)),
+    (pb.BaseCommand.SUBSCRIBE, pb.CommandSubscribe(topic=TOPIC, subscription="pulsar.repl.jfk")),
+    (pb.BaseCommand.PRODUCER, pb.CommandProducer(topic=TOPIC, producer_name=LINK)),
+    (pb.BaseCommand.WATCH_LINKS, pb.CommandWatchLinks(target="jfk")),
+    (pb.BaseCommand.CARRY_LINKS, pb.CommandCarryLinks(target="jfk")),
+    (pb.BaseCommand.WATCH_LOSSES, pb.CommandWatchLosses()),
+]
+REQUESTS_OF_PIPELINE = [
+    "/admin/v2/clusters/{cluster}",
+    "/admin/v2/brokers/version",
+    "/admin/v2/tenants",
+    "/admin/v2/namespaces/{tenant}",
+    "/admin/v2/namespaces/{tenant}/{namespace}/replication",
+    "/admin/v2/persistent/{tenant}/{namespace}",
+    "/admin/v2/persistent/{tenant}/{namespace}/{topic}/stats",
+    "/admin/v2/broker-stats/replication",
+]
+
+
+@pytest.mark.parametrize(("role", "is_permitted"), [("pipeline", True), ("stranger", False)])
+def test_the_pipeline_needs_no_other_role_than_that_of_a_replicator(role: str, *, is_permitted: bool) -> None:
+    rules = Rules(replicators={"pipeline": frozenset({"*"})})
+    state, principal = State(TenantInfo(), Policies()), Principal(role, "token")
+    asked = [(each.need, each.resource) for kind, body in OF_PIPELINE for each in demands(kind, body)]
+    topic = Resource.of_topic(TopicName.parse(TOPIC))
+    asked += [(need_of("GET", path), topic) for path in REQUESTS_OF_PIPELINE]
+    refused = [need for need, resource in asked if refusal(need, resource, principal, state, rules) is not None]
+    assert len(refused) == (0 if is_permitted else len(asked) - 1), "anyone may ask for the version"
+    for operation in ("PRODUCE", "CONSUME"):
+        assert refusal(on_topic(operation), topic, principal, state, rules) is not None
