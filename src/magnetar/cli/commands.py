@@ -33,6 +33,7 @@ _NOUNS = {
     "schemas": "schemas",
     "brokers": "brokers",
     "metadata": "metadata",
+    "migrate": "migrate",
     "profiles": "profiles",
     "pipeline": "pipeline",
 }

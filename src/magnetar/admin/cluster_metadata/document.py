@@ -47,21 +47,35 @@ class OtherResource(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Selection:
-    """The tenants and namespaces whose metadata are read. An empty list selects everything."""
+    """The tenants, namespaces and topics whose metadata are read. Without any, everything is selected."""
 
     tenants: tuple[str, ...] = ()
     namespaces: tuple[NamespaceName, ...] = ()
+    topics: tuple[TopicName, ...] = ()
+    """Single topics, none of them a partition; their namespaces and tenants are read as well."""
 
     def has_tenant(self, tenant: str) -> bool:
-        """Return whether a tenant is selected, or one of its namespaces."""
-        if tenant == SYSTEM_TENANT or not (self.tenants or self.namespaces):
+        """Return whether a tenant is selected, or something in it."""
+        if tenant == SYSTEM_TENANT or self._is_everything:
             return tenant != SYSTEM_TENANT
-        return tenant in self.tenants or any(tenant == each.tenant for each in self.namespaces)
+        within: list[NamespaceName | TopicName] = [*self.namespaces, *self.topics]
+        return tenant in self.tenants or any(tenant == each.tenant for each in within)
 
     def has_namespace(self, namespace: NamespaceName) -> bool:
-        """Return whether a namespace is selected, or its tenant."""
-        if namespace.tenant == SYSTEM_TENANT or not (self.tenants or self.namespaces):
+        """Return whether a namespace is selected, its tenant, or one of its topics."""
+        if namespace.tenant == SYSTEM_TENANT or self._is_everything:
             return namespace.tenant != SYSTEM_TENANT
+        return self._is_whole(namespace) or any(namespace == each.namespace_name for each in self.topics)
+
+    def has_topic(self, topic: TopicName) -> bool:
+        """Return whether a topic of a selected namespace is selected."""
+        return self._is_everything or self._is_whole(topic.namespace_name) or topic in self.topics
+
+    @property
+    def _is_everything(self) -> bool:
+        return not (self.tenants or self.namespaces or self.topics)
+
+    def _is_whole(self, namespace: NamespaceName) -> bool:
         return namespace.tenant in self.tenants or namespace in self.namespaces
 
 

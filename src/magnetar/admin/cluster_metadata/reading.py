@@ -58,7 +58,7 @@ def read_metadata(
     found = ClusterMetadata(cluster, is_magnetar=client.brokers.is_magnetar())
     found.clusters |= {name: client.clusters.get(name) for name in sorted(client.clusters.names())}
     with ThreadPoolExecutor(REQUESTS_AT_ONCE) as pool:
-        _Reader(client, found, pool, report).read(selection)
+        _Reader(client, found, pool, report, selection).read()
     return found
 
 
@@ -73,14 +73,22 @@ def if_present(read: Callable[Arguments, Found], *arguments: Arguments.args, **f
 
 
 class _Reader:
-    def __init__(self, client: AdminClient, found: ClusterMetadata, pool: ThreadPoolExecutor, report: Report) -> None:
+    def __init__(
+        self,
+        client: AdminClient,
+        found: ClusterMetadata,
+        pool: ThreadPoolExecutor,
+        report: Report,
+        selection: Selection,
+    ) -> None:
+        self._selection = selection
         self._client = client
         self._found = found
         self._pool = pool
         self._report = report
 
-    def read(self, selection: Selection) -> None:
-        client = self._client
+    def read(self) -> None:
+        client, selection = self._client, self._selection
         namespaces: list[NamespaceName] = []
         for tenant in sorted(filter(selection.has_tenant, client.tenants.names())):
             info = if_present(client.tenants.get, tenant)
@@ -121,7 +129,7 @@ class _Reader:
         return [
             (topic, have_policies)
             for topic in sorted({*single, *partitioned, *not_stored})
-            if not topic.local_name.startswith(SYSTEM_TOPIC_PREFIX)
+            if not topic.local_name.startswith(SYSTEM_TOPIC_PREFIX) and self._selection.has_topic(topic)
         ]
 
     def _topic(self, item: tuple[TopicName, bool]) -> None:
