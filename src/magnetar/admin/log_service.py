@@ -10,7 +10,7 @@ from magnetar.base.errors import AdminError
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from magnetar.admin.models.logs import AnalyzedBacklog, ManagedLedgerInfo
+    from magnetar.admin.models.logs import AnalyzedBacklog, ManagedLedgerInfo, MessageLocation, MessageOrigin
     from magnetar.admin.models.topics import MessageId
     from magnetar.base.names import TopicName
     from magnetar.base.position import Position
@@ -61,6 +61,14 @@ class LogOperations(Protocol):
 
         Refuses with ``no_entries``.
         """
+        ...
+
+    async def location(self, topic: TopicName, cluster: str, position: Position) -> MessageLocation:
+        """Return the place here of the entry that ``cluster`` published at ``position``."""
+        ...
+
+    async def origin(self, topic: TopicName, position: Position) -> MessageOrigin:
+        """Return where the entry at ``position`` was published."""
         ...
 
     async def analyze(self, topic: TopicName, subscription: str, start: Position | None) -> AnalyzedBacklog:

@@ -30,6 +30,7 @@ _NOUNS = {
     "topics": "topic_subscriptions",
     "topicPolicies": "policies",
     "subscriptions": "subscriptions",
+    "messages": "messages",
     "schemas": "schemas",
     "brokers": "brokers",
     "metadata": "metadata",

@@ -16,7 +16,7 @@ from magnetar.admin.metrics.options import MetricsOptions
 from magnetar.admin.models.acknowledgements import AcknowledgementState
 from magnetar.admin.models.clients import ConsumerStats, PublisherStats
 from magnetar.admin.models.internal import CursorStats, LedgerInfo, PersistentTopicInternalStats
-from magnetar.admin.models.logs import AnalyzedBacklog, ManagedLedgerInfo
+from magnetar.admin.models.logs import AnalyzedBacklog, ManagedLedgerInfo, MessageLocation, MessageOrigin
 from magnetar.admin.models.protection import ClusterProtection, SubscriptionProtection
 from magnetar.admin.models.subscriptions import AckHole, SubscriptionStats
 from magnetar.admin.models.topics import MessageId, ReplicatorStats, SnapshotStats, TopicStats
@@ -52,6 +52,7 @@ from magnetar.metadata.schemas import StoredSchema
 from magnetar.schema.compatibility import check
 from magnetar.schema.parsing import parse
 from magnetar.schema.strategy import SchemaCompatibilityStrategy
+from magnetar.wire.entries.entry import replicate_to
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Generator, Iterator, Mapping, Sequence
@@ -88,6 +89,8 @@ class FakeTopic:
     snapshots: list[list[str]] = field(default_factory=list)
     properties: dict[str, str] = field(default_factory=dict)
     skipped: list[tuple[str, Position]] = field(default_factory=list)
+    locations: dict[tuple[str, Position], Position] = field(default_factory=dict)
+    """Positions of entries by their origins."""
 
 
 def histogram(*durations: float) -> Histogram:
@@ -398,6 +401,20 @@ class FakeLogOperations:
             raise no_entries()
         index = len(entries) - number if from_latest else number - 1
         return Position(3, index), entries[index]
+
+    async def location(self, topic: TopicName, cluster: str, position: Position) -> MessageLocation:
+        found = self._topics.of(topic)
+        local = found.locations.get((cluster, position))
+        if local is None:
+            return MessageLocation(state="notArrived")
+        clusters = list(replicate_to(found.entries[local.entry_id]))
+        return MessageLocation(state="present", position=local, replicate_to=clusters)
+
+    async def origin(self, topic: TopicName, position: Position) -> MessageOrigin:
+        for (cluster, origin), local in self._topics.of(topic).locations.items():
+            if local == position:
+                return MessageOrigin(state="present", cluster=cluster, position=origin)
+        return MessageOrigin(state="absent")
 
     async def analyze(self, topic: TopicName, subscription: str, start: Position | None) -> AnalyzedBacklog:
         entries = len(self._topics.of(topic).entries)

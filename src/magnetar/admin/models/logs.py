@@ -1,14 +1,11 @@
-"""Answers about the log of a topic: its list of ledgers, and the analysis of a backlog."""
+"""Answers about the log of a topic: its list of ledgers, the places of entries, and the analysis of a backlog."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
 from magnetar.admin.models.model import Model
-
-if TYPE_CHECKING:
-    from magnetar.base.position import Position
+from magnetar.base.position import Position
 
 
 def position_json(position: Position) -> dict[str, int]:
@@ -48,6 +45,30 @@ class ManagedLedgerInfo(Model):
     terminated_position: dict[str, int] | None = None
     cursors: dict[str, ListedCursor] = field(default_factory=dict)
     properties: dict[str, str] | None = None
+
+
+@dataclass(slots=True, kw_only=True)
+class MessageLocation(Model):
+    """Ours. The place of an entry in this cluster, found by its position at its origin."""
+
+    state: str
+    """``present``; ``trimmed``: it was here, or entries after it; ``notArrived``: no entry of the origin at or after it
+    is here; ``notForThisCluster``: later entries of the origin are here; ``absent``: nothing was published there, or it
+    was lost."""
+    position: Position | None = None
+    """The position here, if the entry is present."""
+    replicate_to: list[str] | None = None
+    """The clusters to which the entry is replicated, none for all; absent unless the entry can be read here."""
+
+
+@dataclass(slots=True, kw_only=True)
+class MessageOrigin(Model):
+    """Ours. The cluster that published the entry at a position of this cluster, and the position there."""
+
+    state: str
+    """``present``, ``trimmed``, or ``absent``: there is no entry at this position."""
+    cluster: str | None = None
+    position: Position | None = None
 
 
 @dataclass(slots=True, kw_only=True)

@@ -6,17 +6,26 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from magnetar.admin.log_service import no_entries
-from magnetar.admin.models.logs import AnalyzedBacklog, ListedCursor, ListedLedger, ManagedLedgerInfo, position_json
+from magnetar.admin.models.logs import (
+    AnalyzedBacklog,
+    ListedCursor,
+    ListedLedger,
+    ManagedLedgerInfo,
+    MessageLocation,
+    MessageOrigin,
+    position_json,
+)
 from magnetar.admin.models.model import iso_time
 from magnetar.admin.models.topics import MessageId
-from magnetar.base.errors import DamagedEntriesError, RequestError, ServerError
+from magnetar.base.errors import DamagedEntriesError, RemoteProtocolError, RequestError, ServerError
 from magnetar.base.position import Position
 from magnetar.broker.admin.finding import Finder, refusals
 from magnetar.broker.housekeeping.trimming import trimming
 from magnetar.broker.log.topic_log import SCAN_BYTES, SCAN_ENTRIES
 from magnetar.broker.settings.properties import check_topic_properties, own_properties
 from magnetar.broker.topic.lifecycle import State
-from magnetar.wire.entries.entry import parse_without_lists
+from magnetar.geo.origins.locating import location_of, origin_at
+from magnetar.wire.entries.entry import parse_without_lists, replicate_to
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Mapping
@@ -79,6 +88,14 @@ class LogOperations:
         position = found.ledger.position_at(found.ledger.first_position, entries - 1 - index if from_latest else index)
         with refusals(topic):
             return position, await found.log.read_entry(position)
+
+    async def location(self, topic: TopicName, cluster: str, position: Position) -> MessageLocation:
+        """Return the place here of the entry that ``cluster`` published at ``position``."""
+        return await _location(await self._found.topic(topic), cluster, position)
+
+    async def origin(self, topic: TopicName, position: Position) -> MessageOrigin:
+        """Return where the entry at ``position`` was published."""
+        return _origin(await self._found.topic(topic), position)
 
     async def analyze(self, topic: TopicName, subscription: str, start: Position | None) -> AnalyzedBacklog:
         """Count the unacknowledged entries and messages of a subscription."""
@@ -188,6 +205,25 @@ def _listed(ledger: ChainLedger) -> ListedLedger:
     return ListedLedger(
         ledger_id=ledger.ledger_id, entries=ledger.entries, size=ledger.size, timestamp=int(ledger.closed_ms)
     )
+
+
+async def _location(topic: Topic, cluster: str, position: Position) -> MessageLocation:
+    """Return the place here of the entry that ``cluster`` published at ``position``."""
+    found = location_of(topic.log.index, cluster, position, topic.ledger.last_confirmed_entry)
+    if found.position is None:
+        return MessageLocation(state=found.state)
+    try:
+        clusters = list(replicate_to(await topic.log.read_entry(found.position)))
+    except (RequestError, RemoteProtocolError):  # the entry is damaged, or was trimmed meanwhile
+        return MessageLocation(state=found.state, position=found.position)
+    return MessageLocation(state=found.state, position=found.position, replicate_to=clusters)
+
+
+def _origin(topic: Topic, position: Position) -> MessageOrigin:
+    """Return the origin of the entry at ``position``."""
+    ledger = topic.ledger
+    found = origin_at(topic.log.index, position, ledger.first_position, ledger.last_confirmed_entry)
+    return MessageOrigin(state=found.state, cluster=found.cluster, position=found.position)
 
 
 def _add_each(

@@ -39,7 +39,7 @@ class HeldExtent:
 class Track:
     """The extents of one origin, ascending in local and in origin positions."""
 
-    __slots__ = ("_before", "_counted_before", "_floors", "_local_end", "_table", "last")
+    __slots__ = ("_counted_before", "_floors", "_local_end", "_table", "before", "last")
 
     def __init__(self, before: Position | None) -> None:
         """Create an empty track; ``before`` is the newest trimmed origin position."""
@@ -48,7 +48,8 @@ class Track:
         self._counted_before = 0  # number of trimmed entries in the same count
         # by origin_first, ascending, only where the floor is not the previous entry
         self._floors: dict[Position, Position] = {}
-        self._before = before  # the newest origin position before the first extent
+        self.before = before
+        """The newest origin position before the first extent, of entries that were trimmed; None without any."""
         self._local_end: Position | None = None  # the local position after the last entry
         self.last = before
 
@@ -77,8 +78,8 @@ class Track:
             assert last is not None
             assert last < origin_first, (last, origin_first)
             through = table.through(-1)
-        elif self._before is not None and self._before >= origin_first:
-            self._before = floor  # entries recorded as trimmed were appended again
+        elif self.before is not None and self.before >= origin_first:
+            self.before = floor  # entries recorded as trimmed were appended again
         table.append(local_first, origin_first, through + count)
         if floor != self._previous(len(table) - 1):
             self._floors[origin_first] = floor
@@ -105,7 +106,7 @@ class Track:
 
     def _previous(self, index: int) -> Position | None:
         """Return the newest origin position before an extent."""
-        return self._origin_last(index - 1) if index else self._before
+        return self._origin_last(index - 1) if index else self.before
 
     def _floor(self, index: int) -> Position:
         floor = (self._floors and self._floors.get(self._table.origin(index))) or self._previous(index)
@@ -162,7 +163,7 @@ class Track:
         """Return the newest origin position held at or below ``local``; None if there is none."""
         index = self._table.local_at_or_below(local)
         if index < 0:
-            return self._before
+            return self.before
         first, origin, held = self._table.local(index), self._table.origin(index), self._count(index)
         if first.ledger_id == local.ledger_id:
             held = min(held, local.entry_id - first.entry_id + 1)
@@ -220,6 +221,14 @@ class Track:
         origin, (ledger_id, entry_id) = self._table.origin(index), self._table.local(index)
         return Position(ledger_id, entry_id + max(0, position.entry_id + 1 - origin.entry_id) * (origin <= position))
 
+    def extent_after(self, position: Position) -> HeldExtent | None:
+        """Return the first extent that begins after an origin position; None if there is none."""
+        index = self._table.origin_at_or_below(position) + 1
+        if index == len(self):
+            return None
+        local, origin = self._table.local(index), self._table.origin(index)
+        return HeldExtent(local, origin, self._count(index), self._floor(index), self._previous(index))
+
     def newest_through(self, position: Position) -> Position | None:
         """Return the local position of the newest entry at or below an origin position; None if there is none."""
         index = self._table.origin_at_or_below(position)
@@ -256,7 +265,7 @@ class Track:
             gone -= ledger_id == before_local.ledger_id and last >= before_local.entry_id
         if gone == 0:
             return
-        self._before = self._origin_last(gone - 1)
+        self.before = self._origin_last(gone - 1)
         self._counted_before = self._table.through(gone - 1)
         self._table.delete_first(gone)
         first = self._table.origin(0) if len(self) else None
@@ -280,4 +289,4 @@ class Track:
             self._local_end = Position(ledger_id, entry_id + self._count(kept - 1))
             self.last = self._origin_last(kept - 1)
         else:
-            self.last = self._before
+            self.last = self.before

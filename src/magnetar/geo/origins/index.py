@@ -163,6 +163,14 @@ class OriginIndex:
         track = self._tracks.get(cluster)
         return track.last if track is not None else None
 
+    def around(self, cluster: str, position: Position) -> tuple[Position | None, HeldExtent | None]:
+        """Return the newest trimmed origin position of ``cluster``, and its first extent after an origin position.
+
+        Each is None if there is none.
+        """
+        track = self._tracks.get(cluster)
+        return (None, None) if track is None else (track.before, track.extent_after(position))
+
     def positions_at(self, local: Position) -> dict[str, Position]:
         """Return the newest origin position of each cluster at or below ``local``, including trimmed entries.
 

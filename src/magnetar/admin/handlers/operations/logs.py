@@ -10,11 +10,13 @@ from starlette.responses import Response
 
 from magnetar.admin.exchange import AdminRoute, Context, body, number, path_text, query_text, route
 from magnetar.admin.messages import entry_response
-from magnetar.admin.models.logs import AnalyzedBacklog
+from magnetar.admin.models.logs import AnalyzedBacklog, MessageLocation, MessageOrigin
 from magnetar.admin.models.positions import MESSAGE_ID, OPTIONAL_MESSAGE_ID
 from magnetar.admin.models.topics import MessageId
 from magnetar.admin.openapi.description import EMPTY, ENTRY, Raw
+from magnetar.admin.service import message_not_found
 from magnetar.base.errors import AdminError
+from magnetar.base.position import LONG_MAX, Position
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Mapping
@@ -27,6 +29,8 @@ if TYPE_CHECKING:
 _PROPERTIES: TypeAdapter[dict[str, str] | None] = TypeAdapter(dict[str, str] | None)
 
 _PROPERTIES_SHOWN = Raw("The properties as a JSON object; nothing for a partitioned topic without properties", "")
+
+_NOT_PARTITIONED = "Each partition of a partitioned topic has positions of its own: name a partition"
 
 _NOT_OFFLOADED = {"ledgerId": -1, "entryId": -1, "partitionIndex": -1, "batchIndex": -1, "batchSize": 0}
 
@@ -46,6 +50,20 @@ def routes(context: Context) -> list[AdminRoute]:
             handlers.examine,
             query=["initialPosition", "messagePosition"],
             gives=ENTRY,
+            refuses=[405],
+        ),
+        route(
+            "GET",
+            f"{one}/ledger/{{ledger:int}}/entry/{{entry:int}}/origin",
+            handlers.origin,
+            gives=MessageOrigin,
+            refuses=[405],
+        ),
+        route(
+            "GET",
+            f"{one}/origin/{{cluster}}/ledger/{{ledger:int}}/entry/{{entry:int}}",
+            handlers.location,
+            gives=MessageLocation,
             refuses=[405],
         ),
         route(
@@ -117,6 +135,14 @@ class _Logs:
         from_latest = query_text(request, "initialPosition") != "earliest"
         return entry_response(*await self._logs.examine(topic, position, from_latest=from_latest))
 
+    async def origin(self, request: Request) -> MessageOrigin:
+        topic = self._context.single(request, _NOT_PARTITIONED)
+        return await self._logs.origin(topic, _position(request))
+
+    async def location(self, request: Request) -> MessageLocation:
+        topic = self._context.single(request, _NOT_PARTITIONED)
+        return await self._logs.location(topic, path_text(request, "cluster"), _position(request))
+
     async def analyze(self, request: Request) -> AnalyzedBacklog:
         start = await body(request, OPTIONAL_MESSAGE_ID)
         topic = self._context.single(
@@ -167,6 +193,14 @@ class _Logs:
 
     def _parts(self, topic: TopicName) -> AsyncIterator[TopicName]:
         return self._context.in_turn(self._context.parts(topic))
+
+
+def _position(request: Request) -> Position:
+    """Return the position in a path; refuses one beyond 64 bits with 404."""
+    position = Position(request.path_params["ledger"], request.path_params["entry"])
+    if max(position) > LONG_MAX:
+        raise message_not_found()
+    return position
 
 
 def _without(stored: PartitionedTopicMetadata, key: str) -> PartitionedTopicMetadata:

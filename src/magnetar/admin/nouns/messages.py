@@ -1,0 +1,31 @@
+"""Places of messages in the logs of topics."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+from urllib.parse import quote
+
+from magnetar.admin.nouns.noun import Noun
+from magnetar.admin.paths import topic_path
+
+if TYPE_CHECKING:
+    from typing import Any
+
+    from magnetar.base.names import TopicName
+    from magnetar.base.position import Position
+
+
+class Messages(Noun):
+    """Messages of a topic or a partition, by position. Apache Pulsar refuses these requests with 404 or 405."""
+
+    def origin(self, topic: TopicName, position: Position) -> dict[str, Any]:
+        """Return the MessageOrigin of the entry at a position of this cluster."""
+        return dict(self._http.get(f"{topic_path(topic)}/{_place(position)}/origin"))
+
+    def location(self, topic: TopicName, cluster: str, position: Position) -> dict[str, Any]:
+        """Return the MessageLocation, in this cluster, of the entry that ``cluster`` published at a position."""
+        return dict(self._http.get(f"{topic_path(topic)}/origin/{quote(cluster, safe='')}/{_place(position)}"))
+
+
+def _place(position: Position) -> str:
+    return f"ledger/{position.ledger_id}/entry/{position.entry_id}"
