@@ -208,6 +208,22 @@ class LinkGapError(DataLossError):
     """An entry of a link is rejected because earlier entries are missing; the text names both positions."""
 
 
+class MigrationError(MagnetarError):
+    """A migration between clusters cannot go on; the text names the reason."""
+
+
+class MigrationStateError(MigrationError):
+    """An event that is not possible in the present state of a migration."""
+
+
+class InterruptedMigrationError(MigrationError):
+    """A migration was stopped before it was ready."""
+
+    def __init__(self) -> None:
+        """Create the error, whose text is always the same."""
+        super().__init__("interrupted\nhint: run the same command again to continue")
+
+
 class MetadataError(MagnetarError):
     """Root of the errors of a metadata store."""
 
