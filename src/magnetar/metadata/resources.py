@@ -15,6 +15,7 @@ from magnetar.metadata.policies import (
     TenantInfo,
     TopicPolicies,
 )
+from magnetar.metadata.routes.stored import Routes
 from magnetar.metadata.stored.documents import Documents
 from magnetar.metadata.stored.operations import DynamicConfiguration, FailureDomains, IsolationPolicies, ResourceQuotas
 from magnetar.metadata.topic_names import TopicNames
@@ -246,6 +247,7 @@ class Resources:
     resource_quotas: ResourceQuotas
     dynamic_configuration: DynamicConfiguration
     local_policies: LocalPoliciesOf
+    routes: Routes
 
     @classmethod
     def over(cls, store: MetadataStore) -> Self:
@@ -263,6 +265,7 @@ class Resources:
             ResourceQuotas(store),
             DynamicConfiguration(store),
             LocalPoliciesOf(store),
+            Routes(store),
         )
 
 

@@ -100,6 +100,7 @@ LISTS_OF_CLUSTERS = {
     ResourceType.NAMESPACES: ("replication_clusters", "allowed_clusters"),
     ResourceType.TOPICS: (),
     ResourceType.TOPIC_POLICIES: ("replicationClusters",),
+    ResourceType.ROUTES: (),
 }
 """Fields with names of clusters."""
 

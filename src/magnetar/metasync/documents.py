@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 from pydantic import BaseModel
 
 from magnetar.metadata.policies import PartitionedTopicMetadata, Policies, TenantInfo, TopicPolicies
+from magnetar.metadata.routes.document import StoredRoute
 from magnetar.metasync.units import ResourceType, document_of, escaped, units_of
 
 if TYPE_CHECKING:
@@ -20,6 +21,7 @@ MODELS: dict[ResourceType, type[Model]] = {
     ResourceType.NAMESPACES: Policies,
     ResourceType.TOPICS: PartitionedTopicMetadata,
     ResourceType.TOPIC_POLICIES: TopicPolicies,
+    ResourceType.ROUTES: StoredRoute,
 }
 """The model of the document of each kind."""
 

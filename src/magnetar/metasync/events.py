@@ -167,6 +167,7 @@ class MetadataChangeEvent:
                 try:
                     resource = Resource.parse(ResourceType(resource_type), name)
                     read = Record.from_json(resource.kind, record)
+                    read.check_epoch()
                     event = cls(EventType(event_type), resource, cluster, update_time_ms, read)
                 except (ValueError, InvalidTopicNameError) as error:
                     raise EventError(str(error)) from None

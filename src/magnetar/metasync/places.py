@@ -8,6 +8,8 @@ from urllib.parse import unquote_plus
 from magnetar.base.errors import InvalidTopicNameError
 from magnetar.base.names import NamespaceName, TopicName, is_named_entity, shown
 from magnetar.metadata.resources import PARTITIONED_TOPICS, POLICIES, TOPIC_POLICIES, topic_path
+from magnetar.metadata.routes.document import ROUTES, route_path, scope_at
+from magnetar.metadata.routes.scope import parse_scope
 from magnetar.metasync.units import ResourceType
 
 if TYPE_CHECKING:
@@ -31,7 +33,7 @@ RULES = f"{ROOT}/rules"
 CLOCK = f"{ROOT}/clock"
 """Path of the newest timestamp that was given or observed."""
 
-SYNCHRONIZED = (POLICIES, PARTITIONED_TOPICS, TOPIC_POLICIES)
+SYNCHRONIZED = (POLICIES, PARTITIONED_TOPICS, TOPIC_POLICIES, ROUTES)
 """Roots of the documents of resources."""
 
 _ROOT_OF = {ResourceType.TOPICS: PARTITIONED_TOPICS, ResourceType.TOPIC_POLICIES: TOPIC_POLICIES}
@@ -43,7 +45,7 @@ class Resource(NamedTuple):
 
     kind: ResourceType
     name: str
-    """``tenant``, ``tenant/namespace`` or the full name of a topic, as in PIP-136."""
+    """``tenant``, ``tenant/namespace`` or the full name of a topic, as in PIP-136; the scope of a route."""
 
     @classmethod
     def parse(cls, kind: ResourceType, name: str) -> Self:
@@ -51,6 +53,8 @@ class Resource(NamedTuple):
         parsed: NamespaceName | TopicName | str = name
         if kind is ResourceType.NAMESPACES:
             parsed = NamespaceName.parse(name)
+        elif kind is ResourceType.ROUTES:
+            parsed = parse_scope(name)
         elif kind is not ResourceType.TENANTS:
             parsed = TopicName.parse(name)
         elif not is_named_entity(name):
@@ -71,13 +75,15 @@ class Resource(NamedTuple):
         """The path of its document."""
         if self.kind in (ResourceType.TENANTS, ResourceType.NAMESPACES):
             return f"{POLICIES}/{self.name}"
+        if self.kind is ResourceType.ROUTES:
+            return route_path(self.name)
         return topic_path(_ROOT_OF[self.kind], TopicName.parse(self.name))
 
     @property
     def parent(self) -> Resource | None:
-        """The resource that must exist for this one to exist; None for a tenant."""
+        """The resource that must exist for this one to exist; None for a tenant or a route."""
         match self.kind:
-            case ResourceType.TENANTS:
+            case ResourceType.TENANTS | ResourceType.ROUTES:
                 return None
             case ResourceType.NAMESPACES:
                 return Resource(ResourceType.TENANTS, self.name.partition("/")[0])
@@ -112,6 +118,8 @@ def resource_at(path: str) -> Resource | None:
         case ["admin", ("partitioned-topics" | "topic-policies") as root, tenant, namespace, domain, topic]:
             name = f"{domain}://{tenant}/{namespace}/{unquote_plus(topic)}"
             return Resource(_TOPICS[f"/admin/{root}"], name)
+        case ["magnetar", "routes", _, *_]:
+            return Resource(ResourceType.ROUTES, scope_at(path))
     return None
 
 

@@ -15,7 +15,8 @@ import json
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
-from magnetar.metasync.timestamps import Timestamp
+from magnetar.metadata.routes.table import Route
+from magnetar.metasync.timestamps import FUTURE_MAX_S, Timestamp
 from magnetar.metasync.units import SETS, ResourceType, document_of
 
 if TYPE_CHECKING:
@@ -28,6 +29,9 @@ REMOVED = None
 
 PARTITIONS = "/partitions"
 """The unit of a partitioned topic that only grows."""
+
+ROUTE = "/route"
+"""The unit of a route. The one with the later epoch counts, as wherever routes meet."""
 
 UNITS_MAX = 2_500
 """Maximum number of units of a record, including removed ones. Each event of the resource reads and writes all of them.
@@ -122,6 +126,8 @@ class Record:
                 edits[unit] = edit
             elif self.kind is ResourceType.TOPICS and unit == PARTITIONS:
                 edits[unit] = _larger(known, edit)
+            elif self.kind is ResourceType.ROUTES and unit == ROUTE:
+                edits[unit] = _later_route(known, edit)
             elif edit.wins_over(known):
                 edits[unit] = edit
         if deleted is not None:
@@ -144,6 +150,16 @@ class Record:
     def is_empty(self) -> bool:
         """Whether the record has no edit."""
         return self.created is None and self.deleted is None and not self.edits
+
+    def check_epoch(self) -> None:
+        """Raise ValueError if the epoch of a route is ahead of the time of its edit: no later one could exceed it."""
+        edit = self.edits.get(ROUTE) if self.kind is ResourceType.ROUTES else None
+        route = None if edit is None else _route_of(edit)
+        if edit is not None and route is not None and route.epoch > edit.timestamp.time_ms + FUTURE_MAX_S * 1000:
+            message = (
+                f"epoch {route.epoch} is more than {FUTURE_MAX_S:.0f} s after its edit at {edit.timestamp.time_ms}"
+            )
+            raise ValueError(message)
 
     def forget(self) -> None:
         """Forget the oldest removed units beyond REMOVED_MAX."""
@@ -214,6 +230,23 @@ def _larger(one: Edit, other: Edit) -> Edit:
     if first != second:
         return one if first > second else other
     return other if other.wins_over(one) else one
+
+
+def _later_route(one: Edit, other: Edit) -> Edit:
+    """Return the edit with the later route, or the newer one."""
+    first, second = _route_of(one), _route_of(other)
+    if second is not None and second.is_later_than(first):
+        return other
+    if first is not None and first.is_later_than(second):
+        return one
+    return other if other.wins_over(one) else one
+
+
+def _route_of(edit: Edit) -> Route | None:
+    try:
+        return Route.from_json(edit.value)
+    except ValueError:
+        return None
 
 
 def _canonical(value: object) -> str:

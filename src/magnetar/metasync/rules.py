@@ -30,6 +30,7 @@ OF_EACH_CLUSTER: dict[ResourceType, frozenset[str]] = {
     ),
     ResourceType.TOPICS: frozenset({"/deleted"}),
     ResourceType.TOPIC_POLICIES: frozenset({"/replicationClusters", "/replicatedSubscriptionActiveCluster"}),
+    ResourceType.ROUTES: frozenset[str](),
 }
 """Units that are copied when a cluster gets a resource, and stay its own afterwards.
 

@@ -24,10 +24,15 @@ class ResourceType(Enum):
     TOPICS = "Topics"
     """Partitioned topics."""
     TOPIC_POLICIES = "TopicPolicies"
+    ROUTES = "Routes"
+    """Magnetar's own; not part of PIP-136."""
 
 
-LOCAL_DELETIONS = (ResourceType.TOPICS, ResourceType.TOPIC_POLICIES)
-"""Kinds whose deletion concerns one cluster only: the topic goes on in the others."""
+LOCAL_DELETIONS = (ResourceType.TOPICS, ResourceType.TOPIC_POLICIES, ResourceType.ROUTES)
+"""Kinds whose deletion concerns one cluster only: the topic goes on in the others.
+
+A deleted route is a document without a cluster: its epoch must not be forgotten.
+"""
 
 _DEPTHS: dict[ResourceType, dict[str, int]] = {
     ResourceType.TENANTS: {},
@@ -47,6 +52,7 @@ _DEPTHS: dict[ResourceType, dict[str, int]] = {
     },
     ResourceType.TOPICS: {"properties": 1},
     ResourceType.TOPIC_POLICIES: {"backLogQuotaMap": 1, "subscriptionPolicies": 1},
+    ResourceType.ROUTES: {},
 }
 """Fields that are divided: the number of levels of keys below them. All other fields are one unit each."""
 
@@ -55,6 +61,7 @@ SETS: dict[ResourceType, frozenset[str]] = {
     ResourceType.NAMESPACES: frozenset[str](),
     ResourceType.TOPICS: frozenset[str](),
     ResourceType.TOPIC_POLICIES: frozenset[str](),
+    ResourceType.ROUTES: frozenset[str](),
 }
 """Lists of names without an order and without duplicates. Each name is a unit, whose value is true."""
 

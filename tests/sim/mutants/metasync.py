@@ -89,7 +89,7 @@ def snapshot_without_deletions(original: Any) -> Any:
     return mutant
 
 
-def newer_partitions(_: Any) -> Any:
+def newer_edit(_: Any) -> Any:
     return lambda one, other: other if other.wins_over(one) else one
 
 
@@ -172,7 +172,8 @@ MUTANTS: dict[str, Mutant] = {
     "an applied event published again": (SynchronizedStore, "apply", published_again),
     "tombstones forgotten": (store, "DELETED_MAX", tombstones_forgotten),
     "a snapshot without deletions": (SynchronizedStore, "snapshot", snapshot_without_deletions),
-    "fewer partitions applied": (records, "_larger", newer_partitions),
+    "fewer partitions applied": (records, "_larger", newer_edit),
+    "of two routes the newer edit counts": (records, "_later_route", newer_edit),
     "a tie decided by the larger name": (Timestamp, "__lt__", larger_name),
     "an event of the far future applied": (store, "check_time", any_time),
     "timestamps of other clusters not observed": (HybridClock, "observe", clock_not_observed),

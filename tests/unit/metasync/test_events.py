@@ -156,7 +156,9 @@ def test_an_event_with_too_many_edits_is_refused() -> None:
 def test_a_deletion_of_what_each_cluster_deletes_itself_is_refused(kind: ResourceType) -> None:
     resource = Resource(kind, "persistent://acme/orders/a")
     deletion = MetadataChangeEvent(EventType.DELETED, resource, "ewr", 8, Record(kind, deleted=STAMP))
-    with pytest.raises(EventError, match=r"a deletion of Topic.* persistent://acme/orders/a: each cluster deletes"):
+    with pytest.raises(
+        EventError, match=rf"a deletion of {kind.value} persistent://acme/orders/a: each cluster deletes"
+    ):
         MetadataChangeEvent.decode(deletion.encode())
 
 

@@ -230,7 +230,7 @@ def test_what_is_created_in_a_local_namespace_is_local_and_published_with_it() -
     assert ewr.events() == []
     local, acme = LocalMetadata(ewr.store.holdings), Resource(ResourceType.TENANTS, "acme")
     inside = local.inside(acme)
-    assert {each.kind for each in inside} == set(ResourceType) - {ResourceType.TENANTS}
+    assert {each.kind for each in inside} == set(ResourceType) - {ResourceType.TENANTS, ResourceType.ROUTES}
     assert local.inside(Resource(ResourceType.TENANTS, "other")) == []
     for resource in (acme, *inside):
         assert remove(ewr, resource)

@@ -3,10 +3,12 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from magnetar.metasync.records import PARTITIONS, REMOVED, Edit, Record
+from magnetar.metadata.routes.table import Route
+from magnetar.metasync.records import PARTITIONS, REMOVED, ROUTE, Edit, Record
 from magnetar.metasync.timestamps import Timestamp
 from magnetar.metasync.units import ResourceType
 
@@ -135,6 +137,36 @@ def test_partitions_only_grow() -> None:
     many = Record(ResourceType.TOPICS, at(1), None, {PARTITIONS: Edit(at(2), 8)})
     few = Record(ResourceType.TOPICS, at(1), None, {PARTITIONS: Edit(at(9, "jfk"), 4)})
     assert merged(many, few).document() == merged(few, many).document() == {"partitions": 8}
+
+
+def route_edit(time_ms: int, cluster: str | None, epoch: int, at_cluster: str = "ewr") -> Record:
+    value = Route(cluster, epoch).to_json()
+    return Record(ResourceType.ROUTES, at(1), None, {ROUTE: Edit(at(time_ms, at_cluster), value)})
+
+
+route_values = st.builds(
+    lambda cluster, epoch: Route(cluster, epoch).to_json(), st.sampled_from(CLUSTERS), st.integers(1, 4)
+)
+route_edits = st.dictionaries(st.just(ROUTE), st.builds(Edit, timestamps, route_values | st.sampled_from([REMOVED, 1])))
+route_records = st.builds(Record, st.just(ResourceType.ROUTES), st.none() | timestamps, st.none(), route_edits)
+
+
+@given(route_records, route_records, route_records)
+def test_merging_of_routes_is_commutative_associative_and_idempotent(one: Record, other: Record, third: Record) -> None:
+    assert merged(one, other) == merged(other, one)
+    assert merged(merged(one, other), third) == merged(one, merged(other, third))
+    assert merged(one, one) == one
+
+
+def test_of_two_routes_the_one_with_the_later_epoch_counts_whatever_the_time() -> None:
+    seven, six = route_edit(2, "jfk", 7), route_edit(9, "lga", 6, "lga")
+    assert merged(seven, six).document() == merged(six, seven).document() == {"route": {"cluster": "jfk", "epoch": 7}}
+
+
+def test_an_epoch_that_no_later_one_could_exceed_is_refused() -> None:
+    route_edit(5, "jfk", 3_600_005).check_epoch()
+    with pytest.raises(ValueError, match="epoch 3600006 is more than 3600 s after its edit at 5"):
+        route_edit(5, "jfk", 3_600_006).check_epoch()
 
 
 def test_the_oldest_removed_units_are_forgotten() -> None:

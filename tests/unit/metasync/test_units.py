@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from magnetar.metadata.policies import PartitionedTopicMetadata, Policies, TenantInfo, TopicPolicies
+from magnetar.metadata.routes.document import StoredRoute
 from magnetar.metasync.units import _DEPTHS, ResourceType, document_of, units_of
 
 if TYPE_CHECKING:
@@ -17,6 +18,7 @@ MODELS: dict[ResourceType, type[Document]] = {
     ResourceType.NAMESPACES: Policies,
     ResourceType.TOPICS: PartitionedTopicMetadata,
     ResourceType.TOPIC_POLICIES: TopicPolicies,
+    ResourceType.ROUTES: StoredRoute,
 }
 
 POLICIES = {
@@ -66,6 +68,7 @@ def test_every_divided_field_exists_and_is_an_object(kind: ResourceType) -> None
 @pytest.mark.parametrize("kind", ResourceType)
 def test_a_document_without_values_of_its_own_survives(kind: ResourceType) -> None:
     model = MODELS[kind]
-    document = model(partitions=3).to_json() if kind is ResourceType.TOPICS else model().to_json()
+    given = {ResourceType.TOPICS: {"partitions": 3}, ResourceType.ROUTES: {"route": {"epoch": 1}}}
+    document = model.model_validate(given.get(kind, {})).to_json()
     again = model.model_validate(document_of(kind, units_of(kind, document)))
     assert again.to_json() == document

@@ -35,6 +35,14 @@ def test_the_number_of_partitions_only_grows() -> None:
     assert replay(Kind.TOPIC, [created, grown]).units == {"/partitions": 4}
 
 
+def test_the_route_with_the_later_epoch_counts_whatever_the_order_of_the_changes() -> None:
+    changes = [
+        change(1, kind=Kind.ROUTE, created=True, route={"cluster": "ewr", "epoch": 7}),
+        change(2, kind=Kind.ROUTE, route={"cluster": "jfk", "epoch": 6}),
+    ]
+    assert replay(Kind.ROUTE, changes).units == {"/route": {"cluster": "ewr", "epoch": 7}}
+
+
 def test_a_document_is_divided_as_the_synchronizer_divides_it() -> None:
     document = {
         "auth_policies": {"namespace_auth": {"a/b": ["produce"]}, "destination_auth": {"t": {"r": ["consume"]}}},
@@ -51,7 +59,8 @@ def test_a_document_is_divided_as_the_synchronizer_divides_it() -> None:
 
 
 def test_kinds_and_timestamps_are_read_from_the_store() -> None:
-    paths = ["/admin/policies/acme", PATH, "/admin/partitioned-topics/acme/orders/persistent/a", "/admin/clusters/ewr"]
-    assert [kind_of(path) for path in paths] == [Kind.TENANT, Kind.NAMESPACE, Kind.TOPIC, None]
+    paths = ["/admin/policies/acme", PATH, "/admin/partitioned-topics/acme/orders/persistent/a"]
+    paths += ["/magnetar/routes/acme", "/admin/clusters/ewr"]
+    assert [kind_of(path) for path in paths] == [Kind.TENANT, Kind.NAMESPACE, Kind.TOPIC, Kind.ROUTE, None]
     record = {"created": [1, 2, "ewr"], "edits": {TTL: [5, 3, 4, "jfk", [1, 2, "ewr"]]}}
     assert list(stamps(record)) == [Stamp(1, 2, "ewr"), Stamp(3, 4, "jfk")]

@@ -25,6 +25,9 @@ if TYPE_CHECKING:
     from magnetar.metasync.rules import Rules
 
 
+_EVERYWHERE = (ResourceType.TENANTS, ResourceType.ROUTES)
+"""Kinds that a cluster holds whether or not the tenant allows it. A route says where the tenant is instead."""
+
 RECENT_MAX = 2
 """Maximum number of records that are kept as objects."""
 
@@ -57,7 +60,7 @@ class Holdings:
             self.rules,
             self.now_ms(),
             lambda: self.clock.next(self.now_ms()),
-            is_allowed=resource.kind is ResourceType.TENANTS or self.allows(resource.tenant),
+            is_allowed=resource.kind in _EVERYWHERE or self.allows(resource.tenant),
             has_topics=lambda: self.has_topics(resource),
             check=self._check,
         )

@@ -9,6 +9,8 @@ from magnetar.base.errors import MagnetarError
 from magnetar.base.names import NamespaceName, TopicName
 from magnetar.metadata.policies import AuthPolicies, BundlesData, Policies, TenantInfo
 from magnetar.metadata.policy.values import BacklogQuota, DispatchRate, RetentionPolicies
+from magnetar.metadata.routes.document import StoredRoute
+from magnetar.metadata.routes.table import Route, next_epoch
 from magnetar.sim.simulation import Action, ActionGroup
 
 if TYPE_CHECKING:
@@ -23,6 +25,9 @@ if TYPE_CHECKING:
 TENANTS = ("acme", "umbrella", "public")
 NAMESPACES = ("bills", "orders", "default")
 TOPICS = ("a", "b c")
+
+SCOPES = ("acme", "acme/orders", "persistent://acme/orders/b c")
+"""Scopes of routes."""
 
 PARTITIONS_MAX = 5
 """Maximum number of partitions of a topic."""
@@ -73,6 +78,7 @@ class Edits(MetadataGroup):
             Action("partitions created or added", 3, lambda: self._in_one(self._grow)),
             Action("partitioned topic deleted in one cluster", 1, lambda: self._in_one(self._delete_topic)),
             Action("policies of a topic changed", 5, lambda: self._in_one(self._change_topic_policies)),
+            Action("route changed", 2, lambda: self._in_one(self._change_route)),
             Action("the same policy changed in two clusters at the same time", 2, self._duel),
         )
 
@@ -243,6 +249,16 @@ class Edits(MetadataGroup):
     async def _set_ttl(self, site: SynchronizedSite, namespace: NamespaceName, ttl_s: int) -> None:
         update = {"message_ttl_in_seconds": ttl_s}
         await site.environment.resources.namespaces.update(namespace, lambda old: old.model_copy(update=update))
+
+    # -- routes -----------------------------------------------------------------------------------------------------
+
+    async def _change_route(self, site: SynchronizedSite) -> None:
+        routes, scope = site.environment.resources.routes, self.chance.choice(SCOPES)
+        known = routes.get(scope)
+        cluster = None if self.chance.random() < 0.2 else self.chance.choice(list(self.simulation.sites))
+        route = Route(cluster, next_epoch(None if known is None else known.value, int(site.clock.now() * 1000)))
+        self._note(site, f"changes the route of {scope}: {route}")
+        await routes.put(scope, StoredRoute.of(route))
 
     # -- topics -----------------------------------------------------------------------------------------------------
 

@@ -9,6 +9,7 @@ from magnetar.metadata.store import Put
 from magnetar.sim.metasync.replay import (
     DEFAULTS,
     PARTITIONS,
+    ROUTE,
     Change,
     Kind,
     Stamp,
@@ -16,6 +17,7 @@ from magnetar.sim.metasync.replay import (
     is_shared,
     kind_of,
     own,
+    route_order,
     stamps,
     units,
 )
@@ -319,7 +321,7 @@ def record_of(store: MetadataStore, path: str) -> Record:
 
 def documents(site: Cluster) -> dict[str, dict[str, Any]]:
     """Return the synchronized documents of a cluster by path."""
-    roots = ("/admin/policies", "/admin/partitioned-topics", "/admin/topic-policies")
+    roots = ("/admin/policies", "/admin/partitioned-topics", "/admin/topic-policies", "/magnetar/routes")
     found: Sequence[tuple[str, bytes]] = [each for root in roots for each in site.metadata.below(root)]
     return {path: json.loads(value) for path, value in found if not site.is_own(path)}
 
@@ -352,4 +354,6 @@ def _has_unit(edit: list[Any] | None, unit: str, value: Any, stamp: Stamp) -> bo
         return False
     if unit == PARTITIONS:  # a later edit with fewer partitions replaces none
         return bool(edit[0] >= value)
+    if unit == ROUTE:  # neither does a later edit with an earlier epoch
+        return route_order(edit[0]) >= route_order(value)
     return Stamp(*edit[1:4]).order >= stamp.order

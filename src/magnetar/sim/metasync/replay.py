@@ -12,12 +12,13 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from magnetar.metadata.policies import PartitionedTopicMetadata, Policies, TenantInfo, TopicPolicies
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterator, Sequence
 
 Units = dict[str, Any]
 """Values by JSON pointer."""
 
 PARTITIONS = "/partitions"
+ROUTE = "/route"
 
 
 class Kind(Enum):
@@ -27,6 +28,7 @@ class Kind(Enum):
     NAMESPACE = "namespace"
     TOPIC = "partitioned topic"
     TOPIC_POLICIES = "policies of a topic"
+    ROUTE = "route"
 
     @property
     def is_deleted_everywhere(self) -> bool:
@@ -39,6 +41,7 @@ _DIVIDED = {
     Kind.NAMESPACE: {"auth_policies": 2, "backlog_quota_map": 1, "properties": 1, "topicDispatchRate": 1},
     Kind.TOPIC: {"properties": 1},
     Kind.TOPIC_POLICIES: {"backLogQuotaMap": 1},
+    Kind.ROUTE: {},
 }
 """Depths of the fields that are merged by their keys. Permissions of topics are one level deeper."""
 
@@ -47,6 +50,7 @@ _OWN = {
     Kind.NAMESPACE: ("replication_clusters", "allowed_clusters", "replicated_subscription_active_cluster"),
     Kind.TOPIC: ("deleted",),
     Kind.TOPIC_POLICIES: ("replicationClusters", "replicatedSubscriptionActiveCluster"),
+    Kind.ROUTE: (),
 }
 """Fields that belong to each cluster."""
 
@@ -63,6 +67,8 @@ def kind_of(path: str) -> Kind | None:
             return Kind.TOPIC
         case ["admin", "topic-policies", *_]:
             return Kind.TOPIC_POLICIES
+        case ["magnetar", "routes", *_]:
+            return Kind.ROUTE
     return None
 
 
@@ -103,6 +109,7 @@ DEFAULTS = {
     Kind.NAMESPACE: units(Kind.NAMESPACE, Policies().to_json()),
     Kind.TOPIC: {},
     Kind.TOPIC_POLICIES: units(Kind.TOPIC_POLICIES, TopicPolicies().to_json()),
+    Kind.ROUTE: {},
 }
 """Values of a document that nobody has set."""
 
@@ -165,7 +172,7 @@ class Expected(NamedTuple):
     units: Units
 
 
-def replay(kind: Kind, changes: Iterable[Change]) -> Expected:
+def replay(kind: Kind, changes: Sequence[Change]) -> Expected:
     """Return the state after ``changes`` in their order.
 
     A deletion removes the values before it. A change of a value that was made concurrently with the deletion does not
@@ -179,9 +186,16 @@ def replay(kind: Kind, changes: Iterable[Change]) -> Expected:
         exists = exists or change.created
         found |= change.units
         partitions = max(partitions, change.units.get(PARTITIONS) or 0)
+    if kind is Kind.ROUTE and found:
+        found[ROUTE] = max((change.units[ROUTE] for change in changes if ROUTE in change.units), key=route_order)
     if kind is Kind.TOPIC and partitions:
         found[PARTITIONS] = partitions
     return Expected(exists, DEFAULTS[kind] | {unit: value for unit, value in found.items() if value is not None})
+
+
+def route_order(route: dict[str, Any]) -> tuple[int, str]:
+    """Return the place of a route among those of its scope: the one with the greatest epoch counts."""
+    return route["epoch"], route.get("cluster", "")
 
 
 def stamps(record: dict[str, Any]) -> Iterator[Stamp]:

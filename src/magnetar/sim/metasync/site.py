@@ -10,8 +10,10 @@ from magnetar.base.errors import MagnetarError
 from magnetar.broker.metadata_sync import MetadataSync, synchronized_store
 from magnetar.metadata.policies import ClusterData
 from magnetar.metadata.resources import PARTITIONED_TOPICS, Resources
+from magnetar.metadata.routes.document import ROUTES
 from magnetar.sim.metasync.history import OUTBOX
 from magnetar.sim.metasync.observed import ObservedStore
+from magnetar.sim.metasync.replay import route_order
 from magnetar.sim.metasync.scenario import EVENT_NAMESPACE, EVENT_TOPIC
 from magnetar.sim.site import PORT, Site
 
@@ -88,6 +90,7 @@ class SynchronizedSite(Site):
         super().start()
         self.metadata.watch("/admin", self._document_changed)
         self.metadata.watch(PARTITIONED_TOPICS, self._partitions_changed)
+        self.metadata.watch(ROUTES, self._route_changed)
         self.metadata.watch(OUTBOX, self._outbox_changed)
 
     def _config(self) -> BrokerConfig:
@@ -132,6 +135,15 @@ class SynchronizedSite(Site):
         before, after = (json.loads(each.value)["partitions"] for each in (change.before, change.after))
         if after < before:
             self.history.violate(f"M: {change.path} in {self.name} has {after} partitions instead of {before}")
+
+    def _route_changed(self, change: Change) -> None:
+        """M: the epoch of a route never shrinks, and no route is forgotten."""
+        if change.before is None:
+            return
+        before = json.loads(change.before.value)["route"]
+        after = None if change.after is None else json.loads(change.after.value)["route"]
+        if after is None or route_order(after) <= route_order(before):
+            self.history.violate(f"M: {change.path} in {self.name} has {after} instead of {before}")
 
     def _outbox_changed(self, change: Change) -> None:
         if change.after is not None:

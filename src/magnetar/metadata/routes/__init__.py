@@ -1,0 +1,1 @@
+"""Routes: the clusters that serve the clients of tenants, namespaces and topics."""
