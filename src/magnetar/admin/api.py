@@ -32,6 +32,7 @@ from magnetar.admin.handlers.metadata_sync import IS_OFF
 from magnetar.admin.handlers.operations import (
     broker_stats,
     bundles,
+    cluster_routes,
     configuration,
     isolation,
     logs,
@@ -78,6 +79,7 @@ NOUNS = (
     broker_stats,
     resource_quotas,
     metadata_sync,
+    cluster_routes,
 )
 """Modules with routes, each with a function ``routes``."""
 

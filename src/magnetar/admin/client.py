@@ -9,6 +9,7 @@ from magnetar.admin.nouns.documents import Permissions, Placement, Properties, P
 from magnetar.admin.nouns.messages import Messages
 from magnetar.admin.nouns.metadata_sync import MetadataSync
 from magnetar.admin.nouns.resources import Brokers, Clusters, Namespaces, Policies, Subscriptions, Tenants, Topics
+from magnetar.admin.nouns.routes import Routes
 from magnetar.admin.nouns.schemas import Schemas
 from magnetar.security.credentials import NONE, Credentials
 
@@ -52,6 +53,7 @@ class AdminClient:
         self.schemas = Schemas(self._connection)
         self.brokers = Brokers(self._connection)
         self.metadata_sync = MetadataSync(self._connection)
+        self.routes = Routes(self._connection)
 
     def keep_changes_local(self) -> None:
         """Keep the changes of further calls in this cluster, although its metadata are synchronized with others."""

@@ -110,6 +110,8 @@ class Limit(StrEnum):
     """BODY_VALUES_MAX."""
     DOCUMENT_SIZE = "maxMetadataDocumentSize"
     """DOCUMENT_BYTES_MAX and DOCUMENT_VALUES_MAX."""
+    ROUTES = "maxRoutes"
+    """ROUTES_MAX."""
     METADATA_UNITS = "maxMetadataFieldsPerResource"
     """UNITS_MAX of ``metasync.records``."""
     METADATA_EVENT_SIZE = "maxMetadataEventSize"
@@ -195,6 +197,9 @@ DOCUMENT_BYTES_MAX = 1024 * 1024
 
 DOCUMENT_VALUES_MAX = 10_000
 """Maximum number of keys and values in such a document. Each use of its policies reads all of them."""
+
+ROUTES_MAX = 10_000
+"""Maximum number of routes, with the deleted ones. Each lookup service reads all of them after a change of one."""
 
 KEEP_ALIVE_INTERVAL_SECONDS = 30.0
 """Seconds between two keep-alive ticks (``keepAliveIntervalSeconds``)."""

@@ -35,6 +35,7 @@ _NOUNS = {
     "brokers": "brokers",
     "metadata": "metadata",
     "migrate": "migrate",
+    "routes": "routes",
     "profiles": "profiles",
     "pipeline": "pipeline",
 }

@@ -21,6 +21,7 @@ UNAUTHENTICATED: Final = (HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN)
 _NEXT: Final = (
     # status, words of the reason, and the next command with its purpose; the first row that applies
     (404, "is kept", "list the edits with", "metadata history {resource}"),
+    (404, "no route", "list the routes with", "routes list"),
     (404, "subscription", "list the subscriptions with", "topics subscriptions {topic}"),
     (404, "tenant", "list the tenants with", "tenants list"),
     (404, "cluster", "list the registered clusters with", "clusters list"),
@@ -39,6 +40,8 @@ _NEXT: Final = (
     (409, "schema", "show the registered ones with", "schemas get {topic} --all-version"),
     (412, "active connected consumers", "disconnect them with", "topics unsubscribe {topic} -s {subscription} --force"),
     (412, "active producers", "show its clients with", "topics stats {topic} -o json"),
+    (412, "not registered", "register its addresses with", "clusters create {cluster} --url URL --broker-url URL"),
+    (409, "changed meanwhile", "show it with", "routes get {scope}"),
     (412, "replication clusters", "leave one cluster with", "namespaces set-clusters {namespace} --clusters CLUSTER"),
     (422, "replicated on clusters", "leave one cluster with", "namespaces set-clusters {namespace} --clusters CLUSTER"),
     (412, "local cluster", "show its clusters with", "namespaces get-clusters {namespace}"),
@@ -84,6 +87,7 @@ def _names(arguments: Mapping[str, Any]) -> dict[str, Any]:
         "cluster": None,
         "tenant": None,
         "edit": None,
+        "scope": None,
         **arguments,
         "topic": topic,
         "namespace": namespace,

@@ -50,6 +50,16 @@ def test_tenants(run: Run) -> None:
     assert run("tenants list") == ["everywhere", "nyc"]
 
 
+def test_routes(run: Run) -> None:
+    epoch = run("routes set nyc B")["after"]["epoch"]
+    assert run("routes get nyc") == {"scope": "nyc", "cluster": "B", "epoch": epoch}
+    run(f"routes set nyc A --epoch {epoch}")
+    run("routes set nyc/flights B")
+    assert [(each["scope"], each["cluster"]) for each in run("routes list")] == [("nyc", "A"), ("nyc/flights", "B")]
+    run("routes delete nyc --force")
+    assert [each["scope"] for each in run("routes list")] == ["nyc/flights"]
+
+
 def test_namespaces(run: Run) -> None:
     run("namespaces create nyc/n --clusters A --bundles 2")
     assert run("namespaces policies nyc/n")["bundles"]["numBundles"] == 2

@@ -58,6 +58,7 @@ QUERY: Mapping[str, Any] = {
     "applied": bool,
     "backlogQuotaType": BacklogQuotaType,
     "checkAllowAutoCreation": bool,
+    "epoch": Long,
     "excludeConsumers": bool,
     "excludePublishers": bool,
     "field": str,
@@ -79,5 +80,7 @@ QUERY: Mapping[str, Any] = {
     "subscriptionBacklogSize": bool,
     "topics": list[str],
     "unload": bool,
+    "version": str,
+    "waitMs": Long,
 }
 """Types of all parameters of queries. A name has one meaning in the whole API. All are optional."""
