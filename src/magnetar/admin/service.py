@@ -285,6 +285,13 @@ class AdminService(Protocol):
         """URL of this API, ``http://host:port``."""
         ...
 
+    def admin_url_elsewhere(self, topic: TopicName) -> str | None:
+        """Return the admin URL of the other cluster that serves the topic's clients; None if this one does.
+
+        Refuses with 503 if the URL is not registered.
+        """
+        ...
+
     @property
     def name_length_max(self) -> int:
         """Maximum length of new names in bytes (``maxNameLength``)."""

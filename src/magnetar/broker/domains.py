@@ -9,6 +9,7 @@ from magnetar.broker.non_persistent.names import AllNames
 from magnetar.broker.non_persistent.registry import NonPersistentTopics
 from magnetar.broker.replication.link_carriers import LinkCarriers
 from magnetar.broker.replication.link_watches import LinkWatches
+from magnetar.broker.routing import Routing
 from magnetar.wire.proto import pulsar_api_pb2 as pb
 
 if TYPE_CHECKING:
@@ -81,6 +82,7 @@ class Domains:
         self.persistent = persistent
         self.non_persistent = NonPersistentTopics(persistent)
         self._environment = persistent.environment
+        self.routing = Routing(persistent.environment)
         self.link_watches = LinkWatches(persistent.environment)
         self.link_carriers = LinkCarriers(persistent.environment)
         others, stored = self.non_persistent.names, self._environment.resources.topics
@@ -92,6 +94,7 @@ class Domains:
 
     async def stop(self) -> None:
         """Close all topics."""
+        self.routing.stop()
         self.non_persistent.stop()
         await self.persistent.stop()
 

@@ -44,6 +44,8 @@ from magnetar.broker.resources.process import (
     tune,
 )
 from magnetar.broker.session.permissions.revocation import Revocation
+
+from magnetar.broker.routed_clients import RoutedClients
 from magnetar.broker.session.server import Server
 from magnetar.broker.settings.data_directory import LEDGERS, METADATA
 from magnetar.broker.settings.dynamic import with_values
@@ -173,6 +175,7 @@ class Broker:
         opened.callback(environment.schemas.close)
         connections, web_connections = _connections_max(config)
         domains = Domains(self.topics)
+        RoutedClients(environment, domains)
         server = Server(environment, domains, connections)
         opened.push_async_callback(server.stop)
         if environment.access is not None:

@@ -21,6 +21,7 @@ _ANSWERS = {
     pb.BaseCommand.ERROR: "error",
     pb.BaseCommand.PRODUCER_SUCCESS: "producer_success",
     pb.BaseCommand.LOOKUP_RESPONSE: "lookupTopicResponse",
+    pb.BaseCommand.PARTITIONED_METADATA_RESPONSE: "partitionMetadataResponse",
     pb.BaseCommand.GET_TOPICS_OF_NAMESPACE_RESPONSE: "getTopicsOfNamespaceResponse",
     pb.BaseCommand.GET_LAST_MESSAGE_ID_RESPONSE: "getLastMessageIdResponse",
     pb.BaseCommand.ACK_RESPONSE: "ackResponse",
@@ -32,6 +33,7 @@ _ANSWERS = {
 
 _ERROR_FIELDS = {
     pb.BaseCommand.ACK_RESPONSE: ("error", "message"),
+    pb.BaseCommand.PARTITIONED_METADATA_RESPONSE: ("error", "message"),
     pb.BaseCommand.GET_SCHEMA_RESPONSE: ("error_code", "error_message"),
     pb.BaseCommand.GET_OR_CREATE_SCHEMA_RESPONSE: ("error_code", "error_message"),
 }

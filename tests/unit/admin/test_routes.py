@@ -3,6 +3,7 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING
 
+import httpx
 import pytest
 
 from magnetar.admin.client import AdminClient
@@ -127,3 +128,14 @@ def test_a_lookup_service_gets_routes_and_addresses_when_their_version_changes(s
         assert followed.table.get("nyc") == Route("B", 7)
 
     asyncio.run(follow())
+
+
+def test_a_lookup_by_http_is_redirected(client: AdminClient, service: FakeAdminService) -> None:
+    transport = AppTransport(service)
+    path = "/lookup/v2/topic/persistent/nyc/flights/a%20b"
+    with httpx.Client(transport=transport, base_url="http://ewr") as web:
+        assert web.get(path).status_code == 200
+        client.routes.set("nyc", "B")
+        found = web.get(f"{path}?listenerName=x")
+        assert (found.status_code, found.headers["Location"]) == (307, f"http://B:8080{path}?listenerName=x")
+        assert web.get("/lookup/v2/topic/non-persistent/other/flights/a").status_code == 404

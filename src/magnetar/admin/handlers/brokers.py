@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from starlette.responses import PlainTextResponse, RedirectResponse, Response, StreamingResponse
 
-from magnetar.admin.exchange import AdminRoute, Context, path_text, route, text_answer
+from magnetar.admin.exchange import AdminRoute, Context, path_text, route, text_answer, topic_name
 from magnetar.admin.metrics.exposition import CONTENT_TYPE, exposition
 from magnetar.admin.openapi.description import EMPTY, METRICS, TEXT, Raw
 from magnetar.base.errors import AdminError
@@ -43,6 +43,10 @@ def routes(context: Context) -> list[AdminRoute]:
         route("GET", "/metrics/", handlers.metrics, gives=METRICS),
         route("GET", "/status.html", handlers.status, gives=Raw("OK", "text/plain")),
     ]
+
+
+_DOMAIN_PART = 4
+"""Index of the domain in the path of a lookup."""
 
 
 class _Brokers:
@@ -79,7 +83,12 @@ class _Brokers:
     def runtime_configuration(self, _: Request) -> dict[str, str]:
         return self._service.runtime_configuration()
 
-    def lookup(self, request: Request) -> dict[str, str]:
+    def lookup(self, request: Request) -> Response | dict[str, str]:
+        domain = request.url.path.split("/")[_DOMAIN_PART]
+        elsewhere = self._service.admin_url_elsewhere(topic_name(request, domain))
+        if elsewhere is not None:
+            query = f"?{request.url.query}" if request.url.query else ""
+            return RedirectResponse(f"{elsewhere}{request.url.path}{query}", HTTPStatus.TEMPORARY_REDIRECT)
         self._context.topic(request)
         urls = {"brokerUrl": self._service.service_url, "httpUrl": self._service.admin_url}
         return urls | {"nativeUrl": self._service.service_url, "brokerUrlSsl": ""}

@@ -9,6 +9,7 @@ from magnetar.base.limits import Limit
 from magnetar.base.memory_share import SMALL_BYTES
 from magnetar.base.names import NamespaceName, TopicName
 from magnetar.broker.session.refusals import REFUSED, as_request_error
+from magnetar.broker.session.routes import ask_partitions, ask_topics, elsewhere, namespace_elsewhere, redirection
 from magnetar.broker.topic.topic_lists import PATTERN_LENGTH_MAX
 from magnetar.wire import commands
 from magnetar.wire.topic_list import topic_list_response
@@ -32,6 +33,10 @@ def partitioned_metadata(session: Session, command: pb.CommandPartitionedTopicMe
     """
     try:
         name = TopicName.parse(command.topic)
+        cluster = None if name == COORDINATORS else elsewhere(session, name)
+        if cluster is not None:
+            ask_partitions(session, command, cluster)
+            return
         create = command.metadata_auto_creation_enabled
         topics = session.topics.of(name)
         partitions = 0 if name == COORDINATORS else topics.partitions_for_client(name, create=create)
@@ -56,12 +61,16 @@ def _fail_partitioned_metadata(session: Session, command: pb.CommandPartitionedT
 
 
 def lookup(session: Session, command: pb.CommandLookupTopic) -> None:
-    """Answer that this broker serves the topic, since a cluster has one broker.
+    """Answer that this broker serves the topic, since a cluster has one broker, or name the cluster that serves it.
 
     It has one address for clients, and therefore none for a listener that a client names.
     """
     try:
         name = TopicName.parse(command.topic)
+        cluster = None if name == COORDINATORS else elsewhere(session, name)
+        if cluster is not None:
+            session.write(redirection(session, command, cluster))
+            return
         topics = session.topics.of(name)
         if name != COORDINATORS:
             topics.check_served(name)
@@ -92,6 +101,10 @@ def _refusal(session: Session, error: Refused) -> RequestError:
 def topics_of_namespace(session: Session, command: pb.CommandGetTopicsOfNamespace) -> None:
     """Answer with the topics of a namespace, including partitions (protocol: Topics of a namespace)."""
     namespace = NamespaceName.parse(command.namespace)
+    cluster = namespace_elsewhere(session, namespace)
+    if cluster is not None:
+        ask_topics(session, command, cluster)
+        return
     if len(command.topics_pattern) > PATTERN_LENGTH_MAX:
         session.environment.limit_hits.hit(Limit.TOPICS_PATTERN_LENGTH)
 

@@ -17,6 +17,7 @@ from magnetar.broker.session.checks import check, checked
 from magnetar.broker.session.link_runs import send_run
 from magnetar.broker.session.permissions.checks import check as check_permission
 from magnetar.broker.session.requests import attempt, check_room, start, start_after
+from magnetar.broker.session.routes import check_route
 from magnetar.broker.session.schemas import awaited_by_producer, producer_version
 from magnetar.broker.settings.properties import producer_metadata
 from magnetar.wire import commands, transactions
@@ -74,6 +75,8 @@ def create(session: Session, command: pb.CommandProducer) -> None:
 def _create(session: Session, command: pb.CommandProducer) -> None:
     check_permission(session, pb.BaseCommand.PRODUCER, command)
     topic_name, is_link = TopicName.parse(command.topic), _is_link(session, command.producer_name)
+    if not is_link:
+        check_route(session, topic_name)
     absence = _absence(session, topic_name, is_link=is_link)
     if absence is not None:
         _create_after(session, command, absence)

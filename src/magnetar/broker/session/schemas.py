@@ -2,13 +2,21 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
-from magnetar.base.errors import IncompatibleSchemaError, InvalidSchemaError, RequestError, ServerError
+from magnetar.base.errors import (
+    IncompatibleSchemaError,
+    InvalidSchemaError,
+    InvalidTopicNameError,
+    RequestError,
+    ServerError,
+)
 from magnetar.base.names import TopicName
 from magnetar.broker.session.refusals import REFUSED, as_request_error
 from magnetar.broker.session.requests import check_room, start
+from magnetar.broker.session.routes import ask_schema, elsewhere
 from magnetar.schema.info import ABSENT_TYPES, SchemaInfo, SchemaType, version_from_bytes, version_to_bytes
 from magnetar.wire import commands
 from magnetar.wire.links import REPLICATOR_PREFIX
@@ -75,6 +83,12 @@ def is_auto_consume(command: pb.CommandSubscribe) -> bool:
 
 def get_schema(session: Session, command: pb.CommandGetSchema) -> None:
     """GET_SCHEMA: answer with one version, or with the latest."""
+    cluster = None
+    with suppress(InvalidTopicNameError):  # it is refused below
+        cluster = elsewhere(session, TopicName.parse(command.topic))
+    if cluster is not None:
+        ask_schema(session, command, cluster)
+        return
 
     def durable(error: StorageError | None) -> None:
         session.write_in_turn(lambda: _schema_answer(session, command, error))

@@ -11,6 +11,7 @@ from magnetar.broker.dispatch.selectors import check_number_of_ranges, check_ran
 from magnetar.broker.replication.outbound.replicator import Replicator
 from magnetar.broker.session.permissions.checks import check as check_permission
 from magnetar.broker.session.requests import attempt, check_room, start_after
+from magnetar.broker.session.routes import check_route
 from magnetar.broker.session.schemas import awaited_by_consumer, is_auto_consume
 from magnetar.broker.settings.properties import LINK_METADATA_SIZE_MAX, consumer_metadata
 from magnetar.wire import commands
@@ -47,6 +48,8 @@ def subscribe(session: Session, command: pb.CommandSubscribe) -> None:
 def _subscribe(session: Session, command: pb.CommandSubscribe) -> None:
     check_permission(session, pb.BaseCommand.SUBSCRIBE, command)
     name = TopicName.parse(command.topic)
+    if not _is_link(command):
+        check_route(session, name)
     topics = session.topics.of(name)
     if topics.must_wait(name):
         _subscribe_after(session, command, topics.ready(name))

@@ -1,0 +1,78 @@
+"""The routes as the broker applies them: topics whose clients another cluster serves, and questions to that cluster.
+
+Routes concern clients only. Links, progress and the tools of Magnetar use a topic in each cluster that has it.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from magnetar.base.errors import MagnetarError, RequestError, ServerError
+from magnetar.client.client import PulsarClient
+from magnetar.metadata.policies import ClusterData
+from magnetar.metadata.routes.followed import FollowedRoutes
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from magnetar.base.names import NamespaceName, TopicName
+    from magnetar.broker.environment import Environment
+    from magnetar.wire.proto import pulsar_api_pb2 as pb
+
+
+class Routing:
+    """Decides which clients another cluster serves. Used on the event loop's thread."""
+
+    def __init__(self, environment: Environment) -> None:
+        """Follow the routes in the metadata of ``environment``."""
+        self._resources = environment.resources
+        self._cluster = environment.cluster
+        self.followed = FollowedRoutes(environment.resources, environment.cluster)
+        self._clients: dict[str, PulsarClient] = {}
+        """Clients of other clusters, by cluster, for questions."""
+
+    def stop(self) -> None:
+        """Close the connections to other clusters."""
+        self.followed.stop()
+        for client in self._clients.values():
+            client.close()
+
+    def elsewhere(self, topic: TopicName) -> str | None:
+        """Return the other cluster that serves the clients of a topic; None if this one does."""
+        found = self.followed.table.find(topic)
+        return None if found is None or found.cluster == self._cluster else found.cluster
+
+    def namespace_elsewhere(self, namespace: NamespaceName) -> str | None:
+        """Return the other cluster that serves the clients of a namespace's topics without a route of their own."""
+        found = self.followed.table.find_for_namespace(namespace)
+        return None if found is None or found.cluster == self._cluster else found.cluster
+
+    def addresses(self, cluster: str) -> ClusterData:
+        """Return the addresses of a cluster; those that are not registered are None."""
+        return self._resources.clusters.get(cluster) or ClusterData()
+
+    def service_url(self, cluster: str) -> str:
+        """Return the address of a cluster for clients; raises RequestError if it is not registered."""
+        url = self.addresses(cluster).brokerServiceUrl
+        if not url:
+            message = f"a route leads to cluster {cluster}, whose brokerServiceUrl is not registered in {self._cluster}"
+            raise RequestError(ServerError.ServiceNotReady, message)
+        return url
+
+    async def ask(self, cluster: str, build: Callable[[int], bytes]) -> pb.BaseCommand:
+        """Return the answer of another cluster to the command that ``build`` returns for a request id.
+
+        Raises RequestError, with ServiceNotReady if the cluster does not answer.
+        """
+        url, client = self.service_url(cluster), self._clients.get(cluster)
+        if client is None or client.url != url:
+            if client is not None:
+                client.close()
+            client = self._clients[cluster] = PulsarClient(url)
+        try:
+            return await (await client.connect()).request(build)
+        except RequestError:
+            raise
+        except (OSError, MagnetarError) as error:
+            message = f"cluster {cluster} serves the clients, and does not answer: {error}"
+            raise RequestError(ServerError.ServiceNotReady, message) from error
