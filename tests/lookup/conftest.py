@@ -28,10 +28,8 @@ class Pair(NamedTuple):
 
 @pytest.fixture(scope="session")
 def pair(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Pair]:
-    brokers = [Broker(tmp_path_factory.mktemp(name), name) for name in NAMES]
-    for broker in brokers:
-        broker.launch()
-    with brokers[0] as ewr, brokers[1] as jfk:
+    first, second = (Broker(tmp_path_factory.mktemp(name), name) for name in NAMES)
+    with first as ewr, second as jfk:
         for broker, other in ((ewr, jfk), (jfk, ewr)):
             broker.rest.ensure(
                 f"clusters/{other.cluster}", {"serviceUrl": other.admin_url, "brokerServiceUrl": other.service_url}
