@@ -174,8 +174,7 @@ class Broker:
         opened.callback(environment.sliced.stop)
         opened.callback(environment.schemas.close)
         connections, web_connections = _connections_max(config)
-        domains = Domains(self.topics)
-        RoutedClients(environment, domains)
+        domains = _domains(environment, self.topics)
         server = Server(environment, domains, connections)
         opened.push_async_callback(server.stop)
         if environment.access is not None:
@@ -270,6 +269,13 @@ class Broker:
         await self.start()
         await stop.wait()
         await self.stop()
+
+
+def _domains(environment: Environment, topics: TopicRegistry) -> Domains:
+    """Return the topics of both domains, whose clients follow the routes."""
+    domains = Domains(topics)
+    RoutedClients(environment, domains)
+    return domains
 
 
 def _periodic_work(
