@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
 from typing import TYPE_CHECKING, TypeVar
 
@@ -37,3 +38,9 @@ def holds_for(predicate: Callable[[], object], seconds: float, *, interval_s: fl
             return False
         time.sleep(interval_s)
     return True
+
+
+async def turns(count: int = 1) -> None:
+    """Let the event loop of the test run ``count`` turns."""
+    for _ in range(count):
+        await asyncio.sleep(0)

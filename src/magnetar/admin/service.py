@@ -286,11 +286,7 @@ class AdminService(Protocol):
         ...
 
     def admin_url_elsewhere(self, topic: TopicName) -> str | None:
-        """Return the admin URL of the other cluster that serves the topic's clients; None if this one does.
-
-        Refuses with 503 if the URL is not registered.
-        """
-        ...
+        """Return the admin URL of the other cluster that serves the clients, None if this one does; may refuse (503)."""
 
     @property
     def name_length_max(self) -> int:

@@ -14,6 +14,7 @@ from magnetar.metadata.policies import ClusterData
 from magnetar.metadata.routes.document import StoredRoute
 from magnetar.metadata.routes.followed import FollowedRoutes
 from magnetar.metadata.routes.table import Route
+from tests.kit.wait import turns
 from tests.unit.admin.fake_metadata_sync import FakeSynchronizer
 from tests.unit.admin.fake_service import AppTransport, new_service
 
@@ -112,7 +113,7 @@ def test_a_lookup_service_gets_routes_and_addresses_when_their_version_changes(s
         first = followed.atlas()
         assert (first.cluster, first.routes, sorted(first.clusters)) == ("A", {}, ["A", "B"])
         waiting = asyncio.create_task(followed.changed(first.version, 60))
-        await asyncio.sleep(0)
+        await turns()
         assert not waiting.done()
         await service.resources.routes.put("nyc", StoredRoute.of(Route("B", 7)))
         await waiting
