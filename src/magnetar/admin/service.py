@@ -285,9 +285,6 @@ class AdminService(Protocol):
         """URL of this API, ``http://host:port``."""
         ...
 
-    def admin_url_elsewhere(self, topic: TopicName) -> str | None:
-        """Return the admin URL of the other cluster that serves the clients, None if this one does; may refuse (503)."""
-
     @property
     def name_length_max(self) -> int:
         """Maximum length of new names in bytes (``maxNameLength``)."""

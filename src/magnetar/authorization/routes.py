@@ -89,6 +89,14 @@ def _of_metadata_sync() -> Iterator[tuple[str, str, Need]]:
         yield "DELETE", f"{root}/{name}", SUPERUSER
 
 
+def _of_routes() -> Iterator[tuple[str, str, Need]]:
+    root = "/admin/v2/magnetar"
+    for path in ("routes", "routes/{scope}", "atlas"):
+        yield "GET", f"{root}/{path}", SUPERUSER
+    for method in ("PUT", "DELETE"):
+        yield method, f"{root}/routes/{{scope}}", SUPERUSER
+
+
 def _of_tenant() -> Iterator[tuple[str, str, Need]]:
     yield "GET", "/admin/v2/tenants", _SUPERUSER_FOR_LINKS
     yield "GET", "/admin/v2/tenants/{tenant}", tenant_operation("GET_TENANT")
@@ -214,6 +222,7 @@ def _rows() -> Iterator[tuple[str, str, Need]]:
     yield from _of_cluster()
     yield from _of_broker()
     yield from _of_metadata_sync()
+    yield from _of_routes()
     yield from _of_tenant()
     yield from _of_namespace()
     yield from _of_permissions()

@@ -43,9 +43,8 @@ from magnetar.broker.resources.process import (
     resident_bytes,
     tune,
 )
-from magnetar.broker.session.permissions.revocation import Revocation
-
 from magnetar.broker.routed_clients import RoutedClients
+from magnetar.broker.session.permissions.revocation import Revocation
 from magnetar.broker.session.server import Server
 from magnetar.broker.settings.data_directory import LEDGERS, METADATA
 from magnetar.broker.settings.dynamic import with_values

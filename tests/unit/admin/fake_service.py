@@ -515,10 +515,6 @@ class FakeAdminService:
         self.hits = LimitHits()
         self.bodies = Share(8 << 20)
 
-    def admin_url_elsewhere(self, topic: TopicName) -> str | None:
-        found = self.resources.routes.table().find(topic)
-        return None if found is None or found.cluster == self.cluster_name else f"http://{found.cluster}:8080"
-
     async def in_slices(self, steps: Generator[None, None, Result]) -> Result:
         return at_once(steps)
 

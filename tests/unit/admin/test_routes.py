@@ -137,6 +137,7 @@ def test_a_lookup_by_http_is_redirected(client: AdminClient, service: FakeAdminS
     with httpx.Client(transport=transport, base_url="http://ewr") as web:
         assert web.get(path).status_code == 200
         client.routes.set("nyc", "B")
+        url = client.clusters.get("B")["serviceUrl"]
         found = web.get(f"{path}?listenerName=x")
-        assert (found.status_code, found.headers["Location"]) == (307, f"http://B:8080{path}?listenerName=x")
+        assert (found.status_code, found.headers["Location"]) == (307, f"{url}{path}?listenerName=x")
         assert web.get("/lookup/v2/topic/non-persistent/other/flights/a").status_code == 404

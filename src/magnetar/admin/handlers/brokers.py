@@ -85,13 +85,22 @@ class _Brokers:
 
     def lookup(self, request: Request) -> Response | dict[str, str]:
         domain = request.url.path.split("/")[_DOMAIN_PART]
-        elsewhere = self._service.admin_url_elsewhere(topic_name(request, domain))
-        if elsewhere is not None:
+        elsewhere = self._context.resources.routes.find(topic_name(request, domain))
+        if elsewhere is not None and elsewhere.cluster != self._service.cluster_name:
             query = f"?{request.url.query}" if request.url.query else ""
-            return RedirectResponse(f"{elsewhere}{request.url.path}{query}", HTTPStatus.TEMPORARY_REDIRECT)
+            url = f"{self._admin_url_of(elsewhere.cluster)}{request.url.path}{query}"
+            return RedirectResponse(url, HTTPStatus.TEMPORARY_REDIRECT)
         self._context.topic(request)
         urls = {"brokerUrl": self._service.service_url, "httpUrl": self._service.admin_url}
         return urls | {"nativeUrl": self._service.service_url, "brokerUrlSsl": ""}
+
+    def _admin_url_of(self, cluster: str) -> str:
+        data = self._context.resources.clusters.get(cluster)
+        if data is None or not data.serviceUrl:
+            here = self._service.cluster_name
+            text = f"A route leads to cluster {cluster}, whose serviceUrl is not registered in {here}"
+            raise AdminError(HTTPStatus.SERVICE_UNAVAILABLE, text)
+        return data.serviceUrl
 
     def metrics_redirect(self, request: Request) -> Response:
         return RedirectResponse(request.url.replace(path="/metrics/"), HTTPStatus.FOUND)

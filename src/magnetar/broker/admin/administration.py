@@ -49,7 +49,6 @@ class Administration:
         self.metadata_sync = metadata_sync
         self._environment = environment
         self._topics = topics
-        self._routing = domains.routing
         self._admin_url = admin_url
         self.topics = TopicOperations(environment, topics)
         self.non_persistent = NonPersistentOperations(environment, domains.non_persistent)
@@ -73,17 +72,6 @@ class Administration:
     def admin_url(self) -> str:
         """URL of the admin API."""
         return self._admin_url
-
-    def admin_url_elsewhere(self, topic: TopicName) -> str | None:
-        """See AdminService."""
-        cluster = self._routing.elsewhere(topic)
-        if cluster is None:
-            return None
-        url = self._routing.addresses(cluster).serviceUrl
-        if not url:
-            text = f"A route leads to cluster {cluster}, whose serviceUrl is not registered in {self.cluster_name}"
-            raise AdminError(HTTPStatus.SERVICE_UNAVAILABLE, text)
-        return url
 
     @property
     def name_length_max(self) -> int:
