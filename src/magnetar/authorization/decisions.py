@@ -184,7 +184,7 @@ def _answer(need: Need, resource: Resource, principal: Principal, rules: Rules) 
             return HTTPStatus.UNAUTHORIZED, "Don't have permission to administrate resources on this tenant"
         case Scope.TENANT_OPERATION:
             about = f"about operation [{need.operation}] on tenant [{resource.tenant}]"
-            who = f"originalPrincipal [{principal.original or None}] and clientAppId [{principal.role}]"
+            who = f"originalPrincipal [{principal.original or 'null'}] and clientAppId [{principal.role}]"
             return HTTPStatus.UNAUTHORIZED, f"Unauthorized to validateTenantOperation for {who} {about}"
         case Scope.NAMESPACE:
             where = f"on namespace [{resource.namespace}]"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from magnetar.authorization.needs import TENANT_ADMIN, Need, Scope
+from magnetar.authorization.needs import SUPERUSER, TENANT_ADMIN, Need, Scope
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -97,6 +97,8 @@ def policy_routes() -> Iterator[tuple[str, str, Need]]:
         for path, policy in (_OF_BOTH | _OF_NAMESPACE).items():
             is_for_links = (method, path) == ("GET", "replication")
             need = Need(Scope.NAMESPACE_POLICY, operation, policy, is_for_links=is_for_links)
+            if path == "delayedDelivery" and operation == "WRITE":
+                need = SUPERUSER  # as in Apache Pulsar
             yield method, f"{_NAMESPACE}/{path}", need
         for topic in _TOPICS:
             for path, policy in (_OF_BOTH | _OF_TOPIC).items():

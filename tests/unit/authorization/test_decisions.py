@@ -156,7 +156,7 @@ def test_what_does_not_exist_is_refused() -> None:
             tenant_operation("GET_TENANT"),
             401,
             (
-                "Unauthorized to validateTenantOperation for originalPrincipal [None] and clientAppId [stranger] about "
+                "Unauthorized to validateTenantOperation for originalPrincipal [null] and clientAppId [stranger] about "
                 "operation [GET_TENANT] on tenant [shop]"
             ),
         ),
