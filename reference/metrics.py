@@ -7,9 +7,11 @@ from typing import TYPE_CHECKING, Any
 
 from prometheus_client.parser import text_string_to_metric_families
 
+from magnetar.admin.metrics.authentication import authentication_metrics
 from magnetar.admin.metrics.clients import CONSUMER, PRODUCER
 from magnetar.admin.metrics.exposition import exposition
 from magnetar.admin.metrics.links import LINK
+from magnetar.admin.metrics.measurements import AuthenticationTotals
 from magnetar.admin.metrics.metadata_sync import metadata_sync_metrics
 from magnetar.admin.metrics.subscriptions import PROGRESS, SUBSCRIPTION
 from magnetar.admin.metrics.topics import ENTRY_SIZE, TOPIC, WRITE_LATENCY
@@ -56,6 +58,9 @@ def page() -> str:
     own = {metric.name for _, _, metrics in _OF_TOPICS for metric in metrics}
     sections = [f"## Broker\n\n{_table(each for each in _families() if each[0] not in own)}"]
     sections.append(f"## Metadata synchronizer\n\nThey are exposed while it is on.\n\n{_table(_of_synchronizer())}")
+    totals = AuthenticationTotals({}, {})
+    rows = _table(_row(family) for family in authentication_metrics("", totals))
+    sections.append(f"## Authentication\n\nThey are exposed while it is on.\n\n{rows}")
     for title, labels, metrics in _OF_TOPICS:
         rows = _table((each.name, each.kind, each.documentation) for each in metrics)
         sections.append(f"## {title}\n\nLabels: {labels}.\n\n{rows}")

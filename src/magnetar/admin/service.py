@@ -305,7 +305,7 @@ class AdminService(Protocol):
         ...
 
     def runtime_configuration(self) -> dict[str, str]:
-        """Return all settings in effect, as text."""
+        """Return all settings in effect, as text; secrets are hidden."""
         ...
 
     def load_failures(self) -> Mapping[TopicName, str]:

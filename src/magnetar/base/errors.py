@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from enum import IntEnum
+from enum import IntEnum, StrEnum
 from typing import TYPE_CHECKING, TypeVar
 
 if TYPE_CHECKING:
@@ -149,8 +149,32 @@ class ClusterUnreachableError(MagnetarError):
     """The admin URL of a cluster does not answer; the text names the URL."""
 
 
+class AuthenticationFailure(StrEnum):
+    """The kinds of failed authentication, as the metrics name them."""
+
+    MISSING = "missing"
+    """There are no credentials of a method that the broker accepts. It is no attempt to guess any."""
+    INVALID = "invalid"
+    EXPIRED = "expired"
+    ORIGINAL_PRINCIPAL = "original_principal"
+    """Another role than that of a proxy names an original principal, or a proxy names none."""
+    LIMIT = "limit"
+    ISSUER = "issuer"
+    """The keys of the issuer of a token are not available."""
+    DEFECT = "defect"
+    """A defect of the broker; see its log."""
+
+
 class AuthenticationFailedError(MagnetarError):
     """A client has not proved a role. The text is for the log; it contains nothing that the client sent."""
+
+    def __init__(
+        self, message: str, kind: AuthenticationFailure = AuthenticationFailure.INVALID, limit: Limit | None = None
+    ) -> None:
+        """Keep the kind of the failure, and the exceeded limit, if any."""
+        super().__init__(message)
+        self.kind = kind
+        self.limit = limit
 
 
 class ConfigurationError(MagnetarError):

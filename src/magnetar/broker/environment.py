@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from magnetar.base.errors import StorageError
     from magnetar.base.names import NamespaceName, TopicName
     from magnetar.base.world import Clock
+    from magnetar.broker.authentication.authentication import Authentication
     from magnetar.broker.delayed.thread import StoreThread
     from magnetar.broker.loop.turns import LoopTurns
     from magnetar.broker.resources.memory import MemoryBudget
@@ -64,6 +65,8 @@ class Environment:
     """Ledger ids, ascending: confirmed entries in lower ledgers may be lost (see ``bring_to_agreement``)."""
     limit_hits: LimitHits = field(default_factory=LimitHits)
     connections: ConnectionCounts = field(default_factory=ConnectionCounts)
+    authentication: Authentication | None = None
+    """Authentication of clients; None if each client may connect."""
     access: Access | None = None
     """Permissions of roles; None if each client may do everything."""
     snapshots: SnapshotCounts = field(default_factory=SnapshotCounts)

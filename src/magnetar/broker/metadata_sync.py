@@ -25,9 +25,11 @@ from magnetar.base.limits import Limit
 from magnetar.base.names import TopicName
 from magnetar.base.tasks import start_task
 from magnetar.broker.admin.stranded import stranded_topics
+from magnetar.broker.authentication.building import own_credentials
 from magnetar.broker.metadata_checks import check_fields
 from magnetar.broker.metadata_history import MetadataHistory
 from magnetar.client.client import PulsarClient
+from magnetar.client.options import ClientOptions
 from magnetar.metadata.policies import DEFAULT_NUMBER_OF_NAMESPACE_BUNDLES, BundlesData, Policies, TenantInfo
 from magnetar.metadata.resources import POLICIES
 from magnetar.metasync.event_topic import ClientEventTopic
@@ -83,6 +85,7 @@ class MetadataSync:
         self._environment = environment
         self._store = store
         self._url = service_url
+        self._options = ClientOptions(credentials=own_credentials(config))
         self._history = MetadataHistory(store)
         self._topic = TopicName.parse(config.metadataSyncEventTopic)
         self._local = LocalMetadata(store.holdings)
@@ -268,7 +271,7 @@ class MetadataSync:
 
     async def _run(self) -> None:
         while True:
-            client = PulsarClient(self._url)
+            client = PulsarClient(self._url, self._options)
             try:
                 topic = await ClientEventTopic.open(client, str(self._topic), self._environment.clock)
                 log.info("metadata_synchronizer_connected", topic=str(self._topic))

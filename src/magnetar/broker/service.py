@@ -19,6 +19,7 @@ from magnetar.base.lock import DirectoryLock
 from magnetar.base.real import SystemClock, SystemFiles
 from magnetar.broker.admin.administration import Administration
 from magnetar.broker.admin.bounded_metadata import BoundedMetadataStore
+from magnetar.broker.authentication.building import build_authentication, own_credentials
 from magnetar.broker.delayed.store import DELAYED, DelayedStore
 from magnetar.broker.delayed.thread import StoreThread
 from magnetar.broker.domains import Domains
@@ -53,6 +54,7 @@ from magnetar.broker.topic.registry import TopicRegistry
 from magnetar.broker.web.connection import WebOptions
 from magnetar.broker.web.listening import WebSockets
 from magnetar.broker.web.server import WebServer
+from magnetar.client.options import ClientOptions
 from magnetar.geo.progress.link import LinkOptions, ProgressLinks
 from magnetar.ledger.agreement import bring_to_agreement, read_named_ledgers
 from magnetar.ledger.local import LocalLedgerStore, LocalStoreOptions
@@ -125,7 +127,10 @@ class Broker:
             raise ConfigurationError(message) from error
         opened.callback(DirectoryLock(config.dataDirectory).release)
         _write_metadata_again(config.dataDirectory)
-        memory = MemoryBudget(memory_limits(config, machine_memory_bytes()))
+        memory, limit_hits = MemoryBudget(memory_limits(config, machine_memory_bytes())), LimitHits(self._log_limit)
+        authentication = build_authentication(config, self._clock, limit_hits)
+        if authentication is not None:
+            opened.callback(authentication.close)
         metadata = LocalMetadataStore(config.dataDirectory / METADATA, self._clock)
         opened.callback(metadata.close)
         check_name(Resources.over(metadata), config.clusterName)
@@ -159,7 +164,8 @@ class Broker:
             resident_bytes=resident_bytes,
             allocated_blocks=allocated_blocks,
             loss_boundaries=loss_boundaries,
-            limit_hits=LimitHits(self._log_limit),
+            limit_hits=limit_hits,
+            authentication=authentication,
         )
 
     async def _serve(
@@ -197,7 +203,7 @@ class Broker:
         metadata_sync = await self._synchronize(opened, environment)
         administration = Administration(environment, domains, admin_url, metadata_sync)
         app = self._app(environment, administration)
-        options = _web_options(config, web_connections)
+        options = _web_options(environment, web_connections)
         web = WebServer(
             app,
             options,
@@ -346,7 +352,8 @@ def _connections_max(config: BrokerConfig) -> tuple[int, int]:
     return allowed
 
 
-def _web_options(config: BrokerConfig, connections_max: int) -> WebOptions:
+def _web_options(environment: Environment, connections_max: int) -> WebOptions:
+    config = environment.config
     is_allowed = connections_max == config.maxHttpServerConnections
     return WebOptions(
         connections_max=connections_max,
@@ -354,6 +361,8 @@ def _web_options(config: BrokerConfig, connections_max: int) -> WebOptions:
         header_size_max=config.httpMaxRequestHeaderSize,
         timeout_s=config.httpRequestTimeoutSeconds,
         logged_calls=config.adminAccessLog,
+        authentication=environment.authentication,
+        authenticates_metrics=config.authenticateMetricsEndpoint,
     )
 
 
@@ -376,6 +385,7 @@ def _link_options(config: BrokerConfig, life: Life | None) -> LinkOptions:
         full_state_interval_s=config.replicatedSubscriptionFullStateIntervalSeconds,
         at_risk_after_s=config.replicatedSubscriptionAtRiskAfterMs / 1000,
         life=life,
+        client=ClientOptions(credentials=own_credentials(config)),
     )
 
 

@@ -11,7 +11,7 @@ import httpx
 
 from magnetar.admin.api import build_app
 from magnetar.admin.log_service import no_entries
-from magnetar.admin.metrics.measurements import Durations, Totals
+from magnetar.admin.metrics.measurements import AuthenticationTotals, Durations, Totals
 from magnetar.admin.metrics.options import MetricsOptions
 from magnetar.admin.models.acknowledgements import AcknowledgementState
 from magnetar.admin.models.clients import ConsumerStats, PublisherStats
@@ -31,7 +31,7 @@ from magnetar.admin.service import (
     topic_in_use,
     topic_not_found,
 )
-from magnetar.base.errors import StorageError
+from magnetar.base.errors import AuthenticationFailure, StorageError
 from magnetar.base.histogram import Histogram, RecentDurations
 from magnetar.base.limits import NAME_LENGTH_MAX
 from magnetar.base.memory_share import Share
@@ -561,7 +561,8 @@ class FakeAdminService:
         return Durations(histogram(0.02, 0.08, 1.4), histogram(0.003), writes, histogram(0.3), snapshots)
 
     def totals(self) -> Totals:
-        return Totals({FLIGHTS: 8}, {(FLIGHTS, "B"): 6})
+        clients = AuthenticationTotals({"token": 7}, {("token", AuthenticationFailure.EXPIRED): 2})
+        return Totals({FLIGHTS: 8}, {(FLIGHTS, "B"): 6}, clients)
 
     async def health(self) -> None:
         if not self.healthy:

@@ -45,13 +45,13 @@ def test_ignored_keys_are_listed_by_their_effects_without_values(
 ) -> None:
     file = tmp_path / "broker.conf"
     file.write_text(
-        "tokenSecretKey=data:;base64,c2VjcmV0\nzookeeperServers=\nloadBalancerEnabled=false\nauthenticationEnabled=true\n"
+        "kinitCommand=data:;base64,c2VjcmV0\nzookeeperServers=\nloadBalancerEnabled=false\nauthorizationEnabled=true\n"
     )
     assert main(["broker", "--check-config", "--config", str(file)]) is ExitCode.FAILED
     refused = capsys.readouterr().err
     first, problem, *_ = refused.splitlines()
     assert first == "error: invalid configuration"
-    assert problem.startswith("  authenticationEnabled: dangerous to ignore: clients are not authenticated. Fix: ")
+    assert problem.startswith("  authorizationEnabled: dangerous to ignore: each client may do everything. Fix: ")
     assert "--acknowledge-ignored" in refused.splitlines()[-1]
     assert main(["broker", "--check-config", "--acknowledge-ignored", "--config", str(file)]) is ExitCode.DONE
     listed = capsys.readouterr().err
@@ -59,9 +59,9 @@ def test_ignored_keys_are_listed_by_their_effects_without_values(
     assert lines == [
         "the configuration of cluster standalone is valid",
         "dangerous to ignore if changed",
-        "* authenticationEnabled",
+        "* authorizationEnabled",
         "ignored",
-        "* tokenSecretKey",
+        "* kinitCommand",
         "no meaning in Magnetar",
         "* loadBalancerEnabled",
         "  zookeeperServers",

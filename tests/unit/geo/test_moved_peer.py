@@ -9,8 +9,10 @@ import pytest
 
 from magnetar.base.errors import MagnetarError
 from magnetar.base.real import SystemClock
+from magnetar.client.options import ClientOptions
 from magnetar.geo.progress import link
 from magnetar.geo.progress.link import LinkOptions, ProgressLinks
+from magnetar.security.credentials import Credentials
 
 
 class Connection:
@@ -18,12 +20,13 @@ class Connection:
 
     failure: Exception | None = None
 
-    def __init__(self, url: str) -> None:
+    def __init__(self, url: str, options: ClientOptions) -> None:
         self.url = url
+        self.options = options
 
     @classmethod
-    async def open(cls, url: str) -> Self:
-        return cls(url)
+    async def open(cls, url: str, options: ClientOptions) -> Self:
+        return cls(url, options)
 
     def close(self) -> None:
         self.failure = ConnectionError("closed")
@@ -71,9 +74,9 @@ def test_a_connection_that_was_being_opened_to_the_old_address_is_not_used(monke
 
     class Slow(Connection):
         @classmethod
-        async def open(cls, url: str) -> Self:
+        async def open(cls, url: str, options: ClientOptions) -> Self:
             urls["jfk"] = "pulsar://jfk:2"
-            return cls(url)
+            return cls(url, options)
 
     monkeypatch.setattr(link, "PulsarConnection", Slow)
 
@@ -82,5 +85,17 @@ def test_a_connection_that_was_being_opened_to_the_old_address_is_not_used(monke
         with pytest.raises(MagnetarError, match="jfk has moved"):
             await links.connection("jfk")
         assert (await links.connection("jfk")).url == "pulsar://jfk:2"
+
+    asyncio.run(scenario())
+
+
+def test_a_connection_presents_the_credentials_of_the_broker() -> None:
+    options = ClientOptions(credentials=Credentials(auth_plugin="token", auth_params="token:own"))
+
+    async def scenario() -> None:
+        links = ProgressLinks("ewr", lambda _: "pulsar://jfk:1", SystemClock(), LinkOptions(0.05, 60.0, client=options))
+        connection = await links.connection("jfk")
+        assert isinstance(connection, Connection)
+        assert connection.options is options
 
     asyncio.run(scenario())

@@ -14,6 +14,7 @@ from prometheus_client.core import (
 )
 from prometheus_client.utils import floatToGoString
 
+from magnetar.admin.metrics.authentication import authentication_metrics
 from magnetar.admin.metrics.metadata_sync import metadata_sync_metrics
 from magnetar.admin.metrics.topics import SUMMED
 
@@ -69,6 +70,7 @@ class BrokerMetrics:
         self._limit_hits = service.limit_hits()
         self._connections = service.connections()
         self._memory = service.memory()
+        self._authentication = service.totals().authentication
         self._synchronizer = synchronizer
         self._topics = topics
         self._sums = sums
@@ -85,6 +87,8 @@ class BrokerMetrics:
         yield from self._of_limits()
         yield from self._histograms()
         yield from self._snapshots()
+        if self._authentication is not None:
+            yield from authentication_metrics(self._cluster, self._authentication)
         if self._synchronizer is not None:
             yield from metadata_sync_metrics(self._cluster, self._synchronizer)
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from magnetar.base.errors import AuthenticationFailure
     from magnetar.base.histogram import Histogram, RecentDurations
     from magnetar.base.names import NamespaceName
     from magnetar.geo.snapshots.controller import SnapshotCounts
@@ -27,6 +28,14 @@ class Durations(NamedTuple):
     """Snapshots for replicated subscriptions, of all topics."""
 
 
+class AuthenticationTotals(NamedTuple):
+    """Numbers of connections and requests since the start of the broker, by authentication method."""
+
+    successes: Mapping[str, int]
+    failures: Mapping[tuple[str, AuthenticationFailure], int]
+    """Also by the kind of the failure."""
+
+
 class Totals(NamedTuple):
     """Numbers of events since the start of the broker, also of topics that are not loaded any more."""
 
@@ -34,3 +43,5 @@ class Totals(NamedTuple):
     """Duplicates that were not stored."""
     handovers: Mapping[tuple[NamespaceName, str], int]
     """Hand-overs of links from one lease to the next, by namespace and remote cluster."""
+    authentication: AuthenticationTotals | None = None
+    """Authenticated and refused clients; None if the broker does not authenticate."""

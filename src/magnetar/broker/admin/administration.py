@@ -6,7 +6,7 @@ from http import HTTPStatus
 from typing import TYPE_CHECKING, TypeVar
 
 import magnetar
-from magnetar.admin.metrics.measurements import Durations, Totals
+from magnetar.admin.metrics.measurements import AuthenticationTotals, Durations, Totals
 from magnetar.admin.metrics.options import MetricsOptions
 from magnetar.base.errors import AdminError, StorageError
 from magnetar.broker.admin.dynamic import DynamicSettings
@@ -19,6 +19,7 @@ from magnetar.broker.admin.topics import TopicOperations
 from magnetar.broker.housekeeping.maintenance import RATE_INTERVAL_S
 from magnetar.broker.log.refusal import reason_against
 from magnetar.broker.resources.process import resident_bytes
+from magnetar.broker.settings.sections.authentication import HIDDEN, SECRETS
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Mapping
@@ -101,9 +102,10 @@ class Administration:
         return await self._environment.slices.run(steps)
 
     def runtime_configuration(self) -> dict[str, str]:
-        """Return all settings in effect, as text."""
+        """See AdminService."""
         values = self._environment.config.model_dump(mode="json")
-        return {key: str(value).lower() if isinstance(value, bool) else str(value) for key, value in values.items()}
+        shown = {key: str(value).lower() if isinstance(value, bool) else str(value) for key, value in values.items()}
+        return shown | {key: HIDDEN for key in SECRETS if shown[key]}
 
     async def health(self) -> None:
         """Return if the broker can store and serve messages; otherwise refuse with the reason."""
@@ -179,4 +181,9 @@ class Administration:
     def totals(self) -> Totals:
         """See AdminService."""
         totals = self._environment.totals
-        return Totals(totals.deduplicated, totals.handovers)
+        clients = self._environment.authentication
+        return Totals(
+            totals.deduplicated,
+            totals.handovers,
+            None if clients is None else AuthenticationTotals(clients.successes, clients.failures),
+        )

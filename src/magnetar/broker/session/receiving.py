@@ -6,17 +6,16 @@ from typing import TYPE_CHECKING, Final
 
 import structlog
 
-import magnetar
 from magnetar.base.errors import MetadataError, RemoteProtocolError, RequestError, ServerError, StorageError
 from magnetar.broker.session import consumers as session_consumers
 from magnetar.broker.session import links as session_links
 from magnetar.broker.session import lookup as session_lookup
 from magnetar.broker.session import producers as session_producers
 from magnetar.broker.session import schemas as session_schemas
+from magnetar.broker.session.handshake.connecting import connect, renew
 from magnetar.broker.session.permissions.checks import CHECKED, guarded
 from magnetar.broker.session.requests import attempt
 from magnetar.broker.session.subscribing import subscribe
-from magnetar.wire import commands
 from magnetar.wire.long_lists import LongList
 from magnetar.wire.proto import pulsar_api_pb2 as pb
 from magnetar.wire.runs import Acks, Sends
@@ -28,20 +27,6 @@ if TYPE_CHECKING:
     from magnetar.wire.frame import Frame, Received
 
 log = structlog.get_logger(__name__)
-
-SERVER_VERSION = f"Magnetar {magnetar.__version__}"
-"""Name of the broker; peers that recognize it may send progress markers."""
-
-_FEATURES = pb.FeatureFlags(supports_get_partitioned_metadata_without_auto_creation=True)
-_FEATURES_FOR_MAGNETAR = pb.FeatureFlags(
-    supports_get_partitioned_metadata_without_auto_creation=True,
-    supports_link_watches=True,
-    supports_resting_links=True,
-    supports_link_buckets=True,
-    supports_link_runs=True,
-    supports_link_place=True,
-)
-"""Features for clients of Magnetar. Other clients get what Apache Pulsar sends."""
 
 _NOTHING: Final[list[Received]] = []
 """No remaining frames."""
@@ -110,24 +95,6 @@ def _refuse_unsupported(session: Session, command: pb.BaseCommand) -> None:
     )
 
 
-def _connect(session: Session, command: pb.BaseCommand) -> None:
-    connect = command.connect
-    version = min(connect.protocol_version, commands.PROTOCOL_VERSION)
-    life = session.environment.store.life
-    session.write(
-        commands.connected(
-            server_version=SERVER_VERSION,
-            protocol_version=version,
-            max_message_size=session.environment.config.maxMessageSize,
-            feature_flags=_FEATURES_FOR_MAGNETAR if session.connection.peer_is_magnetar else _FEATURES,
-            life=None if life is None else str(life),
-        )
-    )
-    session.connection.connected()
-    session.has_connected = True
-    session.environment.connections.succeeded += 1
-
-
 _BODY_FIELDS = {
     field.number: field.name for field in pb.BaseCommand.DESCRIPTOR.fields if field.message_type is not None
 }
@@ -145,7 +112,8 @@ _ANSWERED_BY_ERROR = {
 """Commands with a request id, which are refused with ERROR."""
 
 _HANDLERS: dict[int, Callable[[Session, pb.BaseCommand], None]] = {
-    pb.BaseCommand.CONNECT: _connect,
+    pb.BaseCommand.CONNECT: lambda session, command: connect(session, command.connect),
+    pb.BaseCommand.AUTH_RESPONSE: lambda session, command: renew(session, command.authResponse),
     pb.BaseCommand.PARTITIONED_METADATA: lambda session, command: session_lookup.partitioned_metadata(
         session, command.partitionMetadata
     ),

@@ -13,7 +13,7 @@ from magnetar.base.limits import FRAME_SIZE_PADDING, Limit
 from magnetar.broker.loop.closing import close_each
 from magnetar.broker.loop.turns import Share
 from magnetar.broker.resources.memory import READ_BYTES
-from magnetar.broker.session.foreign import foreign_protocol, remedy
+from magnetar.broker.session.handshake.foreign import foreign_protocol, remedy
 from magnetar.broker.session.receiving import receive
 from magnetar.broker.session.session import Session
 from magnetar.wire.connection import Connection, Role

@@ -6,7 +6,7 @@ import asyncio
 from collections import deque
 from functools import partial
 from itertools import islice
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 import structlog
 
@@ -16,6 +16,7 @@ from magnetar.broker.dispatch.consumer import Consumer
 from magnetar.broker.loop.closing import close_one
 from magnetar.broker.loop.slices import taken_from
 from magnetar.broker.resources.memory import Account
+from magnetar.broker.session.transport import NO_SOCKET
 from magnetar.security.principal import NOBODY
 from magnetar.wire import commands
 
@@ -26,6 +27,8 @@ if TYPE_CHECKING:
     from magnetar.broker.environment import Environment
     from magnetar.broker.publish.interfaces import Producer
     from magnetar.broker.resources.token_bucket import RateLimit
+    from magnetar.broker.session.transport import Renewal, Transport
+    from magnetar.security.providers.proof import Certificate
     from magnetar.wire.connection import Connection
 
 log = structlog.get_logger(__name__)
@@ -41,49 +44,6 @@ RATE_CHECK_MAX_S = 1.0
 """Maximum seconds between two checks of an exceeded publish rate, which may be raised meanwhile."""
 
 
-class Transport(Protocol):
-    """The transport of a session."""
-
-    def write(self, frame: bytes) -> None:
-        """Send a frame."""
-        ...
-
-    def probe(self) -> None:
-        """Send a PING to the client."""
-        ...
-
-    def close(self) -> None:
-        """Close the connection after sending all written data."""
-        ...
-
-    def abort(self) -> None:
-        """Close the connection at once."""
-        ...
-
-    def pause_reading(self) -> None:
-        """Stop reading from the client."""
-        ...
-
-    def resume_reading(self) -> None:
-        """Read on."""
-        ...
-
-
-class _NoSocket:
-    """Transport of a session whose connection is closed."""
-
-    def nothing(self) -> None:
-        """Do nothing, since the connection is closed."""
-
-    close = abort = probe = pause_reading = resume_reading = nothing
-
-    def write(self, frame: bytes) -> None:
-        """Drop data."""
-
-
-_NO_SOCKET = _NoSocket()
-
-
 class Session:
     """The producers and consumers of one connection. Used on the event loop's thread."""
 
@@ -92,7 +52,11 @@ class Session:
     undelivered = 0
     """SENDs to non-persistent topics that are being distributed."""
     principal = NOBODY
-    """Who the client is; NOBODY before CONNECTED, and if the broker does not authenticate. A refresh replaces it."""
+    """Who the client is; NOBODY before CONNECTED, and if the broker does not authenticate. A renewal replaces it."""
+    peer_certificate: Certificate | None = None
+    """The verified certificate of the client; None without TLS, or if it has sent none."""
+    renewal: Renewal | None = None
+    """Renewal of the client's credentials; None before CONNECTED, and if they do not expire."""
 
     def __init__(self, environment: Environment, topics: Domains, transport: Transport, connection: Connection) -> None:
         """Create a session before its CONNECT."""
@@ -166,9 +130,11 @@ class Session:
         if self.liveness is not None:
             self.liveness.set()
         # The cycle of session and transport is broken here; the collector would free thousands in one turn.
-        self._transport = _NO_SOCKET
+        self._transport = NO_SOCKET
         if self._held_back is not None:
             self._held_back.cancel()
+        if self.renewal is not None:
+            self.renewal.cancel()
         self.account.close()
         self._unmade.clear()
         self.is_writable = False

@@ -7,6 +7,7 @@ from typing import Final
 from pydantic import BaseModel, ConfigDict, TypeAdapter
 
 from magnetar.base import limits
+from magnetar.broker.settings.sections.authentication import AuthenticationSettings
 from magnetar.broker.settings.sections.connections import ConnectionSettings
 from magnetar.broker.settings.sections.deduplication import DeduplicationSettings
 from magnetar.broker.settings.sections.dispatch import DelayedDeliverySettings, DispatchSettings
@@ -24,6 +25,7 @@ from magnetar.metadata.policy.values import SubscriptionType
 
 SECTIONS: Final[tuple[type[BaseModel], ...]] = (
     ServiceSettings,
+    AuthenticationSettings,
     ConnectionSettings,
     TopicSettings,
     SchemaSettings,
@@ -58,6 +60,7 @@ class BrokerConfig(
     SchemaSettings,
     TopicSettings,
     ConnectionSettings,
+    AuthenticationSettings,
     ServiceSettings,
 ):
     """All settings with their defaults. Unknown keys are rejected. Fields of the last base class come first."""

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import structlog
 
+from magnetar.admin.identity import principal_of
 from magnetar.base.logs.log_limit import LogLimit
 
 if TYPE_CHECKING:
@@ -26,7 +27,7 @@ TEXT_LENGTH_MAX = 1000
 
 
 class AccessLog:
-    """Logs each call: the client, the request, the status of the answer, and the duration.
+    """Logs each call: the client and its role, the request, the status of the answer, and the duration.
 
     Refused calls cost a client little, so the number of their lines is limited.
     """
@@ -67,6 +68,9 @@ class AccessLog:
             "status": status,
             "ms": round(seconds * 1000, 1),
         }
+        principal = principal_of(scope)
+        if principal.is_authenticated:
+            facts["role"] = principal.acting_role
         if status is None or status >= HTTPStatus.BAD_REQUEST:
             try:
                 facts = self._limit(log, "refused", facts)

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from uvicorn.protocols.http.h11_impl import RequestResponseCycle
 
     from magnetar.base.world import Clock
+    from magnetar.broker.authentication.authentication import Authentication
     from magnetar.broker.loop.turns import LoopTurns
     from magnetar.broker.resources.limit_hits import LimitHits
     from magnetar.broker.resources.send_buffers import SendBuffers
@@ -58,6 +59,10 @@ class WebOptions:
     timeout_s: float
     """Seconds within which a client must send a request, or read a part of an answer."""
     logged_calls: Literal["none", "changes", "all"] = "none"
+    authentication: Authentication | None = None
+    """Authentication of requests; None if each is answered."""
+    authenticates_metrics: bool = False
+    """Whether requests for metrics are authenticated, too."""
 
 
 class WebState(ServerState):

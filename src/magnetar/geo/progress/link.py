@@ -15,6 +15,7 @@ from magnetar.base.life import Life
 from magnetar.base.parts import Part
 from magnetar.base.tasks import start_task
 from magnetar.client.connection import PulsarConnection
+from magnetar.client.options import DEFAULT_OPTIONS, ClientOptions
 from magnetar.geo.progress.codec import encode_markers
 from magnetar.geo.progress.confirmations import Confirmations
 from magnetar.wire.entries import markers
@@ -57,6 +58,8 @@ class LinkOptions:
     """Seconds until unconfirmed acknowledgements count as late."""
     life: Life | None = None
     """The life of this cluster, which is sent to peers."""
+    client: ClientOptions = DEFAULT_OPTIONS
+    """The options of the connections, with the credentials of this broker."""
 
 
 class ProgressLinks:
@@ -87,7 +90,7 @@ class ProgressLinks:
             if url is None:
                 message = f"cluster {peer} has no brokerServiceUrl: set one with `magnetar clusters update {peer}`"
                 raise MagnetarError(message)
-            connection = await PulsarConnection.open(url)
+            connection = await PulsarConnection.open(url, self.options.client)
             if self._service_url_of(peer) != url:
                 connection.close()
                 message = f"cluster {peer} has moved"

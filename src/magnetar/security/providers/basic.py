@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 
 from passlib.context import CryptContext
 
-from magnetar.base.errors import AuthenticationFailedError, ConfigurationError
+from magnetar.base.errors import AuthenticationFailedError, AuthenticationFailure, ConfigurationError
 from magnetar.base.limits import Limit
 from magnetar.security.files import read_bytes
 from magnetar.security.principal import Principal
@@ -116,9 +116,8 @@ class BasicProvider:
 
     async def _check(self, user: str, password: bytes) -> None:
         if self._pending >= PENDING_MAX:
-            error = AuthenticationFailedError(f"too many passwords wait to be checked ({Limit.PENDING_PASSWORDS})")
-            error.limit = Limit.PENDING_PASSWORDS
-            raise error
+            message = f"too many passwords wait to be checked ({Limit.PENDING_PASSWORDS})"
+            raise AuthenticationFailedError(message, AuthenticationFailure.LIMIT, Limit.PENDING_PASSWORDS)
         check = partial(_matches, password, self._users.get(user, self._unknown))
         self._pending += 1
         try:

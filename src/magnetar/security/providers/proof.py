@@ -9,6 +9,20 @@ if TYPE_CHECKING:
     from magnetar.security.principal import Principal
 
 
+class Certificate(Protocol):
+    """A certificate of a client, which the TLS handshake has verified."""
+
+    @property
+    def common_name(self) -> str:
+        """Common name of the subject; empty if there is none."""
+        ...
+
+    @property
+    def expires_at(self) -> float:
+        """Time at which it expires, in seconds since the epoch."""
+        ...
+
+
 @dataclass(frozen=True, slots=True)
 class Proof:
     """Data of one authentication method."""
@@ -17,8 +31,8 @@ class Proof:
     """``auth_method_name``."""
     data: bytes = field(default=b"", repr=False)
     """``auth_data``, or the credentials of the header Authorization."""
-    certificate: bytes | None = field(default=None, repr=False)
-    """Certificate of the client in DER, which the TLS handshake has verified; None without one."""
+    certificate: Certificate | None = field(default=None, repr=False)
+    """Verified certificate of the connection; None without one."""
 
 
 class Provider(Protocol):

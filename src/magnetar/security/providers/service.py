@@ -7,14 +7,14 @@ import binascii
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
-from magnetar.base.errors import AuthenticationFailedError
+from magnetar.base.errors import AuthenticationFailedError, AuthenticationFailure
 from magnetar.security.principal import Principal
 from magnetar.security.providers.proof import Proof
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from magnetar.security.providers.proof import Provider
+    from magnetar.security.providers.proof import Certificate, Provider
 
 _ANONYMOUS: Final = "none"
 
@@ -33,7 +33,8 @@ class RequestCredentials:
     """Header ``X-Pulsar-Auth-Method-Name``."""
     original_principal: str = ""
     """Header ``X-Original-Principal``."""
-    certificate: bytes | None = None
+    certificate: Certificate | None = None
+    """Verified certificate of the connection; None without one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +79,7 @@ class AuthenticationService:
         proved = await self._prove(original.proof, now)
         if original.principal and original.principal != proved.role:
             message = "the original principal is not the role that its credentials prove"
-            raise AuthenticationFailedError(message)
+            raise AuthenticationFailedError(message, AuthenticationFailure.ORIGINAL_PRINCIPAL)
         both = self._for_original(principal, proved.role)
         times = [each.expires_at for each in (principal, proved) if each.expires_at is not None]
         return replace(both, expires_at=min(times, default=None))
@@ -88,10 +89,10 @@ class AuthenticationService:
 
         Unlike in Pulsar, a request whose credentials are wrong is not anonymous.
         """
-        proof = self._proof_of(request)
+        proof = self.proof_of(request)
         if proof is None and not self._anonymous_role:
             message = "the request has no credentials of a method that the broker accepts"
-            raise AuthenticationFailedError(message)
+            raise AuthenticationFailedError(message, AuthenticationFailure.MISSING)
         principal = self._anonymous() if proof is None else await self._prove(proof, now)
         original = "" if request.original_principal == principal.role else request.original_principal
         return self._for_original(principal, original)
@@ -107,7 +108,7 @@ class AuthenticationService:
         if providers is None:
             if not self._anonymous_role:
                 message = "there is no provider for the method of the client, and no anonymous role"
-                raise AuthenticationFailedError(message)
+                raise AuthenticationFailedError(message, AuthenticationFailure.MISSING)
             return self._anonymous()
         for provider in providers[:-1]:
             try:
@@ -124,14 +125,14 @@ class AuthenticationService:
         if principal.role not in self._proxy_roles:
             if original:
                 message = "the client states an original principal, but its role is not among the proxyRoles"
-                raise AuthenticationFailedError(message)
+                raise AuthenticationFailedError(message, AuthenticationFailure.ORIGINAL_PRINCIPAL)
             return principal
         if not original.strip() or original in self._proxy_roles:
             message = "the client is a proxy, and its original principal is missing or a proxy, too"
-            raise AuthenticationFailedError(message)
+            raise AuthenticationFailedError(message, AuthenticationFailure.ORIGINAL_PRINCIPAL)
         return replace(principal, original=original)
 
-    def _proof_of(self, request: RequestCredentials) -> Proof | None:
+    def proof_of(self, request: RequestCredentials) -> Proof | None:
         """Return the proof in a request; None if it has none of a method that the broker accepts."""
         found = _in_header(request.authorization)
         if found is None and request.certificate is not None:

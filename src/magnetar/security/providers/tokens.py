@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import jwt
 
-from magnetar.base.errors import AuthenticationFailedError
+from magnetar.base.errors import AuthenticationFailedError, AuthenticationFailure
 from magnetar.security.principal import Principal
 
 if TYPE_CHECKING:
@@ -97,7 +97,7 @@ def check_times(claims: Mapping[str, Any], now: float, skew_s: float) -> float |
         return None
     if now >= ends + skew_s:
         message = "the token has expired"
-        raise AuthenticationFailedError(message)
+        raise AuthenticationFailedError(message, AuthenticationFailure.EXPIRED)
     return ends + skew_s
 
 

@@ -6,7 +6,17 @@ its protobuf body instead, and ``encode`` turns any body into a frame. Import th
 
 from __future__ import annotations
 
-from magnetar.wire.commands.connections import auth_response, connect, connected, error, link_held, ping, pong, success
+from magnetar.wire.commands.connections import (
+    auth_challenge,
+    auth_response,
+    connect,
+    connected,
+    error,
+    link_held,
+    ping,
+    pong,
+    success,
+)
 from magnetar.wire.commands.consumers import (
     ack,
     ack_response_failed,
@@ -66,6 +76,7 @@ __all__ = [
     "ack_response",
     "ack_response_failed",
     "active_consumer_change",
+    "auth_challenge",
     "auth_response",
     "close_consumer",
     "close_producer",

@@ -60,6 +60,14 @@ def auth_response(
     )
 
 
+def auth_challenge(*, server_version: str, auth_method_name: str, auth_data: bytes, protocol_version: int) -> bytes:
+    """Build AUTH_CHALLENGE, which asks for credentials."""
+    challenge = pb.AuthData(auth_method_name=auth_method_name, auth_data=auth_data)
+    return encode(
+        pb.CommandAuthChallenge(server_version=server_version, protocol_version=protocol_version, challenge=challenge)
+    )
+
+
 def ping() -> bytes:
     """Build PING, which the peer answers with PONG."""
     return _PING

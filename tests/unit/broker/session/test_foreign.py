@@ -12,7 +12,7 @@ import pytest
 from structlog.testing import capture_logs
 
 from magnetar.base.real import SystemFiles
-from magnetar.broker.session.foreign import foreign_protocol
+from magnetar.broker.session.handshake.foreign import foreign_protocol
 from tests.kit.in_process import BrokerInProcess
 
 if TYPE_CHECKING:

@@ -12,6 +12,12 @@ from magnetar.security.providers.proof import Proof
 from magnetar.security.providers.service import AuthenticationService, Original, RequestCredentials
 
 
+@dataclass(frozen=True)
+class FakeCertificate:
+    common_name: str
+    expires_at: float = 100.0
+
+
 @dataclass
 class FakeProvider:
     """Accepts ``prefix`` and a role as data; the role expires at 100."""
@@ -21,7 +27,7 @@ class FakeProvider:
     is_closed: bool = False
 
     async def authenticate(self, proof: Proof, now: float) -> Principal:
-        data = (proof.certificate or proof.data).decode()
+        data = proof.data.decode() if proof.certificate is None else proof.certificate.common_name
         if not data.startswith(self.prefix) or not data:
             message = "wrong"
             raise AuthenticationFailedError(message)
@@ -49,7 +55,7 @@ def refused(proof: Proof, original: Original | None = None) -> None:
 
 def request(service: AuthenticationService = SERVICE, **fields: str) -> Principal:
     certificate = fields.pop("certificate", None)
-    given = RequestCredentials(**fields, certificate=None if certificate is None else certificate.encode())
+    given = RequestCredentials(**fields, certificate=None if certificate is None else FakeCertificate(certificate))
     return asyncio.run(service.authenticate_request(given, 0.0))
 
 

@@ -1,0 +1,1 @@
+"""The handshake of a connection, and the renewal of its credentials."""

@@ -1,0 +1,144 @@
+"""Authentication of a broker with the official client: tokens and passwords, on both ports, and no secrets anywhere."""
+
+from __future__ import annotations
+
+import base64
+import time
+from typing import TYPE_CHECKING
+
+import httpx
+import jwt
+import pulsar
+import pytest
+from passlib.hash import ldap_sha1
+
+from tests.kit.broker import Broker
+from tests.kit.messages import connect
+from tests.kit.wait import wait_until
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+SECRET = b"canary-of-a-secret-key-of-more-than-32-bytes"
+PASSWORD = "canary-of-a-password"
+
+
+def token(subject: str = "alice", seconds: float = 3600) -> str:
+    return jwt.encode({"sub": subject, "exp": time.time() + seconds}, SECRET, "HS256")
+
+
+OWN = token("broker")
+
+
+@pytest.fixture(scope="module")
+def secured(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
+    """A broker that authenticates."""
+    directory = tmp_path_factory.mktemp("secured")
+    users = f"bob:{ldap_sha1.hash(PASSWORD)}\n"
+    broker = Broker(
+        directory,
+        settings={
+            "authenticationEnabled": "true",
+            "authenticationProviders": "org.apache.pulsar.broker.authentication.AuthenticationProviderToken,basic",
+            "authenticationRefreshCheckSeconds": "5",
+            "tokenSecretKey": f"data:;base64,{base64.b64encode(SECRET).decode()}",
+            "basicAuthConf": base64.b64encode(users.encode()).decode(),
+            "brokerClientAuthenticationPlugin": "token",
+            "brokerClientAuthenticationParameters": f"token:{OWN}",
+            "adminAccessLog": "all",
+            "metadataSyncEventTopic": "persistent://pulsar/events/metadata",
+        },
+    )
+    broker.rest.authorize(token())
+    broker.start()
+    wait_until(lambda: b"metadata_synchronizer_connected" in broker.process.log.read_bytes(), what="own credentials")
+    yield broker
+    broker.stop()
+    broker.rest.close()
+    broker.require_intact()
+    secrets = [SECRET, PASSWORD.encode(), base64.b64encode(SECRET), OWN.encode(), OWN.rpartition(".")[2].encode()]
+    files = [path for path in directory.rglob("*") if path.is_file() and path.suffix != ".conf"]
+    assert any(b"authentication_failed" in path.read_bytes() for path in files)
+    assert [(path.name, secret) for path in files for secret in secrets if secret in path.read_bytes()] == []
+
+
+def get(broker: Broker, path: str, authorization: str | None = None) -> httpx.Response:
+    headers = {} if authorization is None else {"Authorization": authorization}
+    return httpx.get(f"{broker.admin_url}{path}", headers=headers, trust_env=False)
+
+
+def test_a_client_with_a_token_publishes(secured: Broker) -> None:
+    client = connect(secured.service_url, authentication=pulsar.AuthenticationToken(token()))
+    producer = client.create_producer("persistent://public/default/tokens")
+    producer.send(b"x")
+    client.close()
+
+
+def test_a_client_with_a_password_publishes(secured: Broker) -> None:
+    client = connect(secured.service_url, authentication=pulsar.AuthenticationBasic("bob", PASSWORD))
+    client.create_producer("persistent://public/default/passwords").send(b"x")
+    client.close()
+
+
+@pytest.mark.parametrize(
+    "authentication",
+    [
+        None,
+        pulsar.AuthenticationToken("a.b.c"),
+        pulsar.AuthenticationToken(token(seconds=-1)),
+        pulsar.AuthenticationBasic("bob", "wrong"),
+    ],
+)
+def test_other_clients_are_refused(secured: Broker, authentication: pulsar.Authentication | None) -> None:
+    client = connect(secured.service_url, authentication=authentication, operation_timeout_seconds=1)
+    with pytest.raises(pulsar.PulsarException):
+        client.create_producer("persistent://public/default/refused")
+    client.close()
+
+
+def test_a_token_is_renewed_on_the_connection(secured: Broker) -> None:
+    """The client is asked for a new token when its first one expires, and goes on with the same connection."""
+    asked: list[float] = []
+
+    def supply() -> str:
+        asked.append(time.time())
+        return token(seconds=2 if len(asked) == 1 else 3600)
+
+    client = connect(secured.service_url, authentication=pulsar.AuthenticationToken(supply))
+    producer = client.create_producer("persistent://public/default/renewed")
+    wait_until(lambda: len(asked) > 1, 10, what="another token")
+    producer.send(b"x")
+    created = float(_metric(secured, "pulsar_connection_created_total_count"))
+    time.sleep(0.2)
+    producer.send(b"y")
+    assert float(_metric(secured, "pulsar_connection_created_total_count")) == created
+    client.close()
+
+
+def test_the_admin_api_requires_credentials(secured: Broker) -> None:
+    assert get(secured, "/admin/v2/tenants", f"Bearer {token()}").json() == ["public", "pulsar"]
+    encoded = base64.b64encode(f"bob:{PASSWORD}".encode()).decode()
+    assert get(secured, "/admin/v2/tenants", f"Basic {encoded}").status_code == 200
+    for wrong in (None, "Bearer x", f"Bearer {token(seconds=-1)}", "Basic x", f"Bearer {encoded}"):
+        refused = get(secured, "/admin/v2/tenants", wrong)
+        assert (refused.status_code, refused.json()) == (401, {"reason": "Authentication required"})
+        assert refused.headers.get_list("WWW-Authenticate")[0] == "Bearer"
+    assert get(secured, "/status.html").text == "OK"
+
+
+def test_secrets_are_not_in_the_runtime_configuration(secured: Broker) -> None:
+    shown = get(secured, "/admin/v2/brokers/configuration/runtime", f"Bearer {token()}").json()
+    assert shown["authenticationEnabled"] == "true"
+    for key in ("tokenSecretKey", "basicAuthConf", "brokerClientAuthenticationParameters"):
+        assert shown[key] == "*****"
+
+
+def test_attempts_are_counted(secured: Broker) -> None:
+    assert int(float(_metric(secured, 'pulsar_authentication_success_total{auth_method="token"'))) > 0
+    get(secured, "/admin/v2/tenants", "Bearer x")
+    assert int(float(_metric(secured, 'pulsar_authentication_failures_total{auth_method="token"'))) > 0
+
+
+def _metric(broker: Broker, beginning: str) -> str:
+    lines = get(broker, "/metrics/").text.splitlines()
+    return next(line.rpartition(" ")[2] for line in lines if line.startswith(beginning))
