@@ -37,6 +37,7 @@ _NOUNS = {
     "migrate": "migrate",
     "routes": "routes",
     "profiles": "profiles",
+    "tokens": "tokens",
     "pipeline": "pipeline",
 }
 """Modules of the commands with verbs."""

@@ -32,9 +32,6 @@ CURVES: Final[dict[str, type[ec.EllipticCurve]]] = {"ES256": ec.SECP256R1, "ES38
 
 _RSA: Final = ("RS256", "RS384", "RS512", "PS256", "PS384", "PS512")
 
-ALGORITHMS: Final = (*HMAC_BYTES_MIN, *_RSA, *CURVES)
-"""The algorithms of tokens, as in Pulsar."""
-
 PublicKey = rsa.RSAPublicKey | ec.EllipticCurvePublicKey
 PrivateKey = rsa.RSAPrivateKey | ec.EllipticCurvePrivateKey
 
