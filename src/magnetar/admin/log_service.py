@@ -10,7 +10,13 @@ from magnetar.base.errors import AdminError
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from magnetar.admin.models.logs import AnalyzedBacklog, ManagedLedgerInfo, MessageLocation, MessageOrigin
+    from magnetar.admin.models.logs import (
+        AnalyzedBacklog,
+        FormerCluster,
+        ManagedLedgerInfo,
+        MessageLocation,
+        MessageOrigin,
+    )
     from magnetar.admin.models.topics import MessageId
     from magnetar.base.names import TopicName
     from magnetar.base.position import Position
@@ -69,6 +75,18 @@ class LogOperations(Protocol):
 
     async def origin(self, topic: TopicName, position: Position) -> MessageOrigin:
         """Return where the entry at ``position`` was published."""
+        ...
+
+    async def former_cluster(self, topic: TopicName) -> FormerCluster | None:
+        """Return the cluster whose message ids are translated; None without one."""
+        ...
+
+    async def set_former_cluster(self, topic: TopicName, cluster: str) -> None:
+        """Translate message ids of ``cluster``, durably; refuses with 412 if they cannot be told from those here."""
+        ...
+
+    async def remove_former_cluster(self, topic: TopicName) -> None:
+        """Translate no message ids any more, durably."""
         ...
 
     async def analyze(self, topic: TopicName, subscription: str, start: Position | None) -> AnalyzedBacklog:

@@ -180,6 +180,9 @@ def _of_topics(domain: str) -> Iterator[tuple[str, str, Need]]:
     yield "POST", f"{topic}/replicatedSubscriptionSnapshot", TENANT_ADMIN
     yield "POST", f"{topic}/replication/{{cluster}}/skipEntries", TENANT_ADMIN
     yield "GET", f"{topic}/subscriptionProtection", on_topic("GET_STATS")
+    yield "GET", f"{topic}/formerCluster", on_topic("GET_METADATA")
+    yield "PUT", f"{topic}/formerCluster/{{cluster}}", TENANT_ADMIN
+    yield "DELETE", f"{topic}/formerCluster", TENANT_ADMIN
     entry = "ledger/{ledger:int}/entry/{entry:int}"
     for path in (f"{entry}/origin", f"origin/{{cluster}}/{entry}"):
         yield "GET", f"{topic}/{path}", on_topic("PEEK_MESSAGES")

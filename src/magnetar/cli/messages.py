@@ -25,7 +25,7 @@ TIMEOUT_S = 10.0
 UNKNOWN = "unknown"
 """State of a message in a cluster that does not tell."""
 
-app = noun("Places of messages in the clusters.")
+app = noun("Places of messages in the clusters, and message ids of other clusters.")
 
 
 def _position(text: str) -> Position:
@@ -65,6 +65,35 @@ def locate(
     else:
         session.note(f"published in {origin} at {position}")
         session.rows({name: _text(value) for name, value in row.items()} for row in rows)
+
+
+@command(app, "former-cluster")
+def former_cluster(session: Session, topic: Topic) -> None:
+    """Show the cluster whose message ids are translated for clients that came from there."""
+    session.fields(session.client.messages.former_cluster(topic))
+
+
+@command(app, "set-former-cluster")
+def set_former_cluster(
+    session: Session,
+    topic: Topic,
+    cluster: Annotated[str, typer.Option("--former", help="The cluster from which the clients of the topic come.")],
+) -> None:
+    """Translate message ids of a cluster from which clients come: acknowledgements, seeks and starts of readers.
+
+    The ledgers of the topic in this cluster must have higher ids.
+    """
+    before = session.client.messages.former_cluster(topic)
+    session.client.messages.set_former_cluster(topic, cluster)
+    session.changed(topic, "former cluster", before, session.client.messages.former_cluster(topic))
+
+
+@command(app, "remove-former-cluster")
+def remove_former_cluster(session: Session, topic: Topic) -> None:
+    """Translate no message ids any more, when no client has ids of the former cluster."""
+    before = session.client.messages.former_cluster(topic)
+    session.client.messages.remove_former_cluster(topic)
+    session.changed(topic, "former cluster", before, None)
 
 
 def _origin(session: Session, own: str, topic: TopicName, position: Position) -> tuple[str, Position]:

@@ -54,6 +54,11 @@ _PROPERTIES: dict[str, tuple[Callable[[str], object], str]] = {
         lambda text: [Position.parse(each) for each in json.loads(text)],
         "entries that this cluster published before it lost its data may be stored twice",
     ),
+    "magnetar.first.ledger": (int, "message ids of the topic's former cluster cannot be told from those given here"),
+    "magnetar.former": (
+        lambda text: int(json.loads(text)["below"]),
+        "message ids that clients got in the topic's former cluster are unknown",
+    ),
     "magnetar.tombstones": (json.loads, "other clusters may create deleted subscriptions again"),
     "magnetar.replication.off": (json.loads, "subscriptions whose replication was switched off are replicated again"),
     LOST_PROPERTY: (int, "the stats no longer show that the topic may lack entries"),

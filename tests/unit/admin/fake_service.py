@@ -16,7 +16,7 @@ from magnetar.admin.metrics.options import MetricsOptions
 from magnetar.admin.models.acknowledgements import AcknowledgementState
 from magnetar.admin.models.clients import ConsumerStats, PublisherStats
 from magnetar.admin.models.internal import CursorStats, LedgerInfo, PersistentTopicInternalStats
-from magnetar.admin.models.logs import AnalyzedBacklog, ManagedLedgerInfo, MessageLocation, MessageOrigin
+from magnetar.admin.models.logs import AnalyzedBacklog, FormerCluster, ManagedLedgerInfo, MessageLocation, MessageOrigin
 from magnetar.admin.models.protection import ClusterProtection, SubscriptionProtection
 from magnetar.admin.models.subscriptions import AckHole, SubscriptionStats
 from magnetar.admin.models.topics import MessageId, ReplicatorStats, SnapshotStats, TopicStats
@@ -91,6 +91,7 @@ class FakeTopic:
     skipped: list[tuple[str, Position]] = field(default_factory=list)
     locations: dict[tuple[str, Position], Position] = field(default_factory=dict)
     """Positions of entries by their origins."""
+    former: FormerCluster | None = None
 
 
 def histogram(*durations: float) -> Histogram:
@@ -415,6 +416,15 @@ class FakeLogOperations:
             if local == position:
                 return MessageOrigin(state="present", cluster=cluster, position=origin)
         return MessageOrigin(state="absent")
+
+    async def former_cluster(self, topic: TopicName) -> FormerCluster | None:
+        return self._topics.of(topic).former
+
+    async def set_former_cluster(self, topic: TopicName, cluster: str) -> None:
+        self._topics.of(topic).former = FormerCluster(cluster=cluster, ledgers_below=3)
+
+    async def remove_former_cluster(self, topic: TopicName) -> None:
+        self._topics.of(topic).former = None
 
     async def analyze(self, topic: TopicName, subscription: str, start: Position | None) -> AnalyzedBacklog:
         entries = len(self._topics.of(topic).entries)

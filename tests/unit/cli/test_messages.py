@@ -77,6 +77,15 @@ def test_a_message_that_is_not_here(capsys: pytest.CaptureFixture[str]) -> None:
     assert error["hint"] == "if 3:5 is the position at its origin, add --origin A, or another cluster"
 
 
+def test_the_former_cluster(run: Run) -> None:
+    assert run(f"messages former-cluster {TOPIC}") is None
+    former = {"cluster": "B", "ledgersBelow": 3}
+    assert run(f"messages set-former-cluster {TOPIC} --former B")["after"] == former
+    assert run(f"messages former-cluster {TOPIC}") == former
+    assert run(f"messages remove-former-cluster {TOPIC}")["before"] == former
+    assert run(f"messages former-cluster {TOPIC}") is None
+
+
 @pytest.mark.parametrize("text", ["earliest", "-1:-1", "3"])
 def test_anything_else_is_no_position(text: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["messages", "locate", "--origin", "B", TOPIC, "--", text]) is ExitCode.USAGE

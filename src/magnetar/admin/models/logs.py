@@ -72,6 +72,15 @@ class MessageOrigin(Model):
 
 
 @dataclass(slots=True, kw_only=True)
+class FormerCluster(Model):
+    """Ours. The cluster from which the clients of a topic came with message ids, which are translated."""
+
+    cluster: str
+    ledgers_below: int
+    """Ids with a lower ledger are those of the former cluster."""
+
+
+@dataclass(slots=True, kw_only=True)
 class AnalyzedBacklog(Model):
     """Counts of the entries and messages that a subscription has not acknowledged. There are no filters of entries."""
 

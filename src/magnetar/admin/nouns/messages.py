@@ -26,6 +26,19 @@ class Messages(Noun):
         """Return the MessageLocation, in this cluster, of the entry that ``cluster`` published at a position."""
         return dict(self._http.get(f"{topic_path(topic)}/origin/{quote(cluster, safe='')}/{_place(position)}"))
 
+    def former_cluster(self, topic: TopicName) -> dict[str, Any] | None:
+        """Return the FormerCluster, whose message ids are translated; None without one."""
+        found = self._http.get(f"{topic_path(topic)}/formerCluster")
+        return None if found is None else dict(found)
+
+    def set_former_cluster(self, topic: TopicName, cluster: str) -> None:
+        """Translate message ids of ``cluster``; refused with 412 if they cannot be told from those given here."""
+        self._http.put(f"{topic_path(topic)}/formerCluster/{quote(cluster, safe='')}")
+
+    def remove_former_cluster(self, topic: TopicName) -> None:
+        """Translate no message ids any more."""
+        self._http.delete(f"{topic_path(topic)}/formerCluster")
+
 
 def _place(position: Position) -> str:
     return f"ledger/{position.ledger_id}/entry/{position.entry_id}"

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from magnetar.admin.log_service import no_entries
 from magnetar.admin.models.logs import (
     AnalyzedBacklog,
+    FormerCluster,
     ListedCursor,
     ListedLedger,
     ManagedLedgerInfo,
@@ -20,6 +21,7 @@ from magnetar.admin.models.topics import MessageId
 from magnetar.base.errors import DamagedEntriesError, RemoteProtocolError, RequestError, ServerError
 from magnetar.base.position import Position
 from magnetar.broker.admin.finding import Finder, refusals
+from magnetar.broker.environment import settle
 from magnetar.broker.housekeeping.trimming import trimming
 from magnetar.broker.log.topic_log import SCAN_BYTES, SCAN_ENTRIES
 from magnetar.broker.settings.properties import check_topic_properties, own_properties
@@ -28,6 +30,7 @@ from magnetar.geo.origins.locating import location_of, origin_at
 from magnetar.wire.entries.entry import parse_without_lists, replicate_to
 
 if TYPE_CHECKING:
+    from asyncio import Future
     from collections.abc import Generator, Mapping
 
     from magnetar.base.names import TopicName
@@ -96,6 +99,28 @@ class LogOperations:
     async def origin(self, topic: TopicName, position: Position) -> MessageOrigin:
         """Return where the entry at ``position`` was published."""
         return _origin(await self._found.topic(topic), position)
+
+    # -- the former cluster -------------------------------------------------------------------------------------
+
+    async def former_cluster(self, topic: TopicName) -> FormerCluster | None:
+        """Return the cluster whose message ids are translated; None without one."""
+        former = (await self._found.topic(topic)).log.former
+        return None if former is None else FormerCluster(cluster=former.cluster, ledgers_below=former.below)
+
+    async def set_former_cluster(self, topic: TopicName, cluster: str) -> None:
+        """Translate message ids of ``cluster``."""
+        found = await self._found.topic(topic)
+        stored: Future[None] = self._environment.loop.create_future()
+        with refusals(topic):
+            found.log.set_former(cluster, partial(settle, stored))
+        await stored
+
+    async def remove_former_cluster(self, topic: TopicName) -> None:
+        """Translate no message ids any more."""
+        (await self._found.topic(topic)).log.remove_former()
+        await self._environment.recorded()
+
+    # -- analysis -----------------------------------------------------------------------------------------------
 
     async def analyze(self, topic: TopicName, subscription: str, start: Position | None) -> AnalyzedBacklog:
         """Count the unacknowledged entries and messages of a subscription."""

@@ -14,6 +14,7 @@ from magnetar.broker.log.origin_summaries import OriginSummaries
 from magnetar.broker.log.termination import Termination
 from magnetar.cursor.ranges import DeletedEntries, Range
 from magnetar.geo.origins.annotation import encode_annotation
+from magnetar.geo.origins.former_ids import FormerIds, reason_against
 from magnetar.geo.origins.index import OriginIndex
 from magnetar.geo.origins.intervals import IntervalSet
 from magnetar.wire.entries import entry as wire_entry
@@ -41,6 +42,12 @@ SCAN_ENTRIES, SCAN_BYTES = 500, 1 << 20
 
 _ORIGINS_PROPERTY = "magnetar.origins"
 """Managed-ledger property: the newest position of each origin when entries were last trimmed, as JSON."""
+
+_FIRST_LEDGER_PROPERTY = "magnetar.first.ledger"
+"""Managed-ledger property: the id of the topic's first ledger, stored when it is trimmed."""
+
+_FORMER_PROPERTY = "magnetar.former"
+"""Managed-ledger property: the cluster whose message ids clients may bring, and the ledger id below which they are."""
 
 _RETURNED_PROPERTY = "magnetar.returned"
 """Managed-ledger property: positions of returned entries (geo/origins/index.py) that were trimmed, as JSON bounds."""
@@ -74,6 +81,8 @@ class TopicLog:
             environment.loss_boundaries,
             _parse_bounds(ledger.properties.get(_RETURNED_PROPERTY, "[]")),
         )
+        self.former = _parse_former(self.index, ledger.properties.get(_FORMER_PROPERTY))
+        """Message ids that clients got in another cluster; None if the topic has no former cluster."""
         self.origins = OriginSummaries(environment.metadata, name, ledger)
         self._last_message: tuple[Position, int | None] = EARLIEST, None
         """Newest requested entry and its batch size, cached because thousands of clients may request it at once."""
@@ -222,6 +231,36 @@ class TopicLog:
             first, last = map(str, found)
             log.error("entries_damaged", topic=str(self._name), first=first, last=last, error=str(error))
 
+    # -- the former cluster -------------------------------------------------------------------------------------
+
+    @property
+    def first_ledger_id(self) -> int | None:
+        """Id of the first ledger that the topic ever had; None without any, and if an earlier release trimmed it."""
+        properties = self._ledger.properties
+        if _FIRST_LEDGER_PROPERTY in properties:
+            return int(properties[_FIRST_LEDGER_PROPERTY])
+        ledgers = self._ledger.ledgers()
+        return ledgers[0].ledger_id if ledgers and _ORIGINS_PROPERTY not in properties else None
+
+    def set_former(self, cluster: str, durable: Callable[[StorageError | None], None]) -> None:
+        """Take message ids below those of this topic for ids of ``cluster``; ``durable`` is called with the outcome.
+
+        Raises RequestError with NotAllowedError if these ids cannot be told from those given here.
+        """
+        first = self.first_ledger_id
+        reason = reason_against(self.index, cluster, first)
+        if reason is not None or first is None:
+            message = f"message ids of {cluster} cannot be translated: {reason}"
+            raise RequestError(ServerError.NotAllowedError, message)
+        self.former = FormerIds(self.index, cluster, first)
+        value = json.dumps({"cluster": cluster, "below": first})
+        self._ledger.set_property(_FORMER_PROPERTY, value, on_durable=durable)
+
+    def remove_former(self) -> None:
+        """Translate no message ids any more; durable with the metadata."""
+        self.former = None
+        self._ledger.remove_property(_FORMER_PROPERTY)
+
     # -- trimming -----------------------------------------------------------------------------------------------
 
     def trim(
@@ -247,10 +286,19 @@ class TopicLog:
         """Store the newest position of each origin, since trimmed entries no longer show it."""
         positions = self.index.positions_at(trimmed_through)
         kept = {_ORIGINS_PROPERTY: json.dumps({cluster: str(position) for cluster, position in positions.items()})}
+        if self.first_ledger_id is not None:
+            kept[_FIRST_LEDGER_PROPERTY] = str(self.first_ledger_id)
         returned = self.index.returned_through(trimmed_through)
         if returned:
             kept[_RETURNED_PROPERTY] = json.dumps([str(bound) for bound in returned.bounds(0, len(returned))])
         return kept
+
+
+def _parse_former(index: OriginIndex, text: str | None) -> FormerIds | None:
+    if text is None:
+        return None
+    stored = json.loads(text)
+    return FormerIds(index, stored["cluster"], int(stored["below"]))
 
 
 def _parse_bounds(text: str) -> IntervalSet:

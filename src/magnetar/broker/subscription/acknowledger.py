@@ -6,7 +6,8 @@ import sys
 from typing import TYPE_CHECKING
 
 from magnetar.base.limits import UNREAD_BATCH_MESSAGES_MAX, Limit
-from magnetar.cursor.ranges import ranges_of
+from magnetar.base.position import EARLIEST, Position
+from magnetar.cursor.ranges import Range, ranges_of
 from magnetar.wire.entries import ack_set
 from magnetar.wire.entries.entry import messages_in
 from magnetar.wire.message_id import position_of
@@ -14,10 +15,9 @@ from magnetar.wire.message_id import position_of
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-    from magnetar.base.position import Position
     from magnetar.broker.log.interfaces import LoggedTopic
     from magnetar.cursor.cursor import Cursor
-    from magnetar.cursor.ranges import Range
+    from magnetar.geo.origins.former_ids import FormerIds
     from magnetar.wire.proto import pulsar_api_pb2 as pb
 
 
@@ -43,7 +43,9 @@ class Acknowledger:
 
         Messages in an entry count only if acknowledgements of single messages of a batch are kept.
         """
-        position = position_of(message_id)
+        position, former = position_of(message_id), self._topic.log.former
+        if former is not None and former.has(position.ledger_id):
+            return self._through_former(former, position, message_id)
         if position > self._ledger.last_confirmed_entry:
             return []
         if not self._ledger.contains(position):
@@ -53,6 +55,26 @@ class Acknowledger:
         deleted = self._intact(self._ledger.previous_position(position))
         if self._environment.config.acknowledgmentAtBatchIndexLevelEnabled:
             deleted += self._batch(position, message_id)
+        return deleted
+
+    def place(self, message_id: pb.MessageIdData) -> Position:
+        """Return the local position of an entry, given by an id of this cluster or of the topic's former one.
+
+        EARLIEST for an entry of the former cluster that is not here.
+        """
+        position, former = position_of(message_id), self._topic.log.former
+        if former is None or not former.has(position.ledger_id):
+            return position
+        return former.local_of(position) or EARLIEST
+
+    def _through_former(self, former: FormerIds, position: Position, message_id: pb.MessageIdData) -> list[Range]:
+        """Acknowledge the entries that the former cluster published up to and including an entry or a message in it."""
+        through = position._replace(entry_id=position.entry_id - 1) if message_id.ack_set else position
+        covered = former.acknowledged_through(through, self._cursor.state.mark_delete_position)
+        damaged = self._topic.log.damaged
+        deleted = self._cursor.acknowledge_ranges([part for each in covered for part in damaged.absent(each)])
+        if message_id.ack_set:
+            deleted += self.individually([message_id])
         return deleted
 
     def _intact(self, through: Position) -> list[Range]:
@@ -73,7 +95,7 @@ class Acknowledger:
             if not message_id.ack_set:
                 whole.setdefault(message_id.ledgerId, []).append(message_id.entryId)
             elif self._environment.config.acknowledgmentAtBatchIndexLevelEnabled:
-                position = position_of(message_id)
+                position = self.place(message_id)
                 if self._ledger.contains(position):
                     deleted += self._batch(position, message_id)
         for ledger_id, entry_ids in whole.items():
@@ -81,7 +103,11 @@ class Acknowledger:
         return deleted
 
     def entries(self, ledger_id: int, entry_ids: Iterable[int]) -> list[Range]:
-        """Acknowledge whole entries of one ledger."""
+        """Acknowledge whole entries of one ledger, of this cluster or of the topic's former one."""
+        former = self._topic.log.former
+        if former is not None and former.has(ledger_id):
+            places = (former.local_of(Position(ledger_id, entry_id)) for entry_id in entry_ids)
+            return self._cursor.acknowledge_ranges([Range(each, each) for each in sorted(filter(None, places))])
         entries = self._ledger.entries_in(ledger_id)
         held = [entry_id for entry_id in entry_ids if entry_id < entries]
         return self._cursor.acknowledge_ranges(ranges_of(ledger_id, held))

@@ -92,7 +92,9 @@ class TopicEntrance:
         """Return the mark-delete position of a new subscription."""
         topic = self._topic
         if command.HasField("start_message_id") and not command.durable:
-            start = position_of(command.start_message_id)
+            start, former = position_of(command.start_message_id), topic.log.former
+            if former is not None and former.has(start.ledger_id):
+                start = former.start_at(start) or LATEST
             if start == EARLIEST:
                 return topic.log.before_first()
             if start < LATEST and start <= topic.ledger.last_confirmed_entry:

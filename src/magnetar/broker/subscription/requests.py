@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Protocol
 
 import structlog
 
-from magnetar.base.position import EARLIEST
+from magnetar.base.position import EARLIEST, LATEST
 from magnetar.broker.dispatch.multiple_consumers import MultipleConsumersDispatcher
 from magnetar.broker.log.interfaces import LoggedTopic
 from magnetar.broker.subscription.interfaces import LastMessage
@@ -156,7 +156,11 @@ class SubscriptionRequests:
 
     async def _place_of_id(self, target: pb.MessageIdData) -> _Place:
         topic = self._subscription.topic
-        position = position_of(target)
+        position, former = position_of(target), topic.log.former
+        is_here = True
+        if former is not None and former.has(position.ledger_id):
+            start = former.start_at(position) or LATEST
+            is_here, position = start == former.local_of(position), start
         if position == EARLIEST:
             mark_delete = topic.log.before_first()
         elif position > topic.ledger.last_confirmed_entry:
@@ -164,7 +168,7 @@ class SubscriptionRequests:
         else:
             mark_delete = max(topic.log.before_first(), topic.ledger.previous_position(position))
         partly_read: list[tuple[Position, int]] = []
-        if target.ack_set and topic.ledger.contains(position):
+        if target.ack_set and is_here and topic.ledger.contains(position):
             members = messages_in(await topic.log.read_entry(position))
             words = target.ack_set[: ack_set.words_for(members)]
             remaining = ack_set.words_to_int(words) & ack_set.all_remaining(members)

@@ -24,7 +24,6 @@ from magnetar.broker.subscription.requests import SubscriptionRequests
 from magnetar.broker.subscription.resets import Resets
 from magnetar.broker.subscription.shared_progress import SharingTopic
 from magnetar.broker.subscription.unread import UnreadEntries
-from magnetar.wire.message_id import position_of
 from magnetar.wire.proto import pulsar_api_pb2 as pb
 
 if TYPE_CHECKING:
@@ -263,7 +262,7 @@ class Subscription(Part):
         else:
             deleted = self._acknowledger.individually(ack.message_id)
         self.entries_deleted(deleted, consumer)
-        batches = [position_of(each) for each in ack.message_id if each.ack_set]
+        batches = [self._acknowledger.place(each) for each in ack.message_id if each.ack_set]
         if batches:
             self.consumers.messages_deleted(batches, consumer)
         if ack.HasField("request_id"):

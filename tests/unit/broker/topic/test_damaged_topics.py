@@ -84,6 +84,7 @@ DAMAGES: dict[str, Callable[[Cluster], None]] = {
     "the epoch is no number": property_of("pulsar.topic.epoch", "x"),
     "the origins are no JSON": property_of("magnetar.origins", "{"),
     "the returned entries are no JSON": property_of("magnetar.returned", "{"),
+    "the former cluster is no JSON": property_of("magnetar.former", "{"),
     "the tombstones are no JSON": property_of("magnetar.tombstones", "{"),
 }
 

@@ -10,7 +10,7 @@ from starlette.responses import Response
 
 from magnetar.admin.exchange import AdminRoute, Context, body, number, path_text, query_text, route
 from magnetar.admin.messages import entry_response
-from magnetar.admin.models.logs import AnalyzedBacklog, MessageLocation, MessageOrigin
+from magnetar.admin.models.logs import AnalyzedBacklog, FormerCluster, MessageLocation, MessageOrigin
 from magnetar.admin.models.positions import MESSAGE_ID, OPTIONAL_MESSAGE_ID
 from magnetar.admin.models.topics import MessageId
 from magnetar.admin.openapi.description import EMPTY, ENTRY, Raw
@@ -66,6 +66,9 @@ def routes(context: Context) -> list[AdminRoute]:
             gives=MessageLocation,
             refuses=[405],
         ),
+        route("GET", f"{one}/formerCluster", handlers.former_cluster, gives=FormerCluster | None, refuses=[405]),
+        route("PUT", f"{one}/formerCluster/{{cluster}}", handlers.set_former_cluster, refuses=[405]),
+        route("DELETE", f"{one}/formerCluster", handlers.remove_former_cluster, refuses=[405]),
         route(
             "POST",
             f"{one}/subscription/{{subscription}}/analyzeBacklog",
@@ -142,6 +145,16 @@ class _Logs:
     async def location(self, request: Request) -> MessageLocation:
         topic = self._context.single(request, _NOT_PARTITIONED)
         return await self._logs.location(topic, path_text(request, "cluster"), _position(request))
+
+    async def former_cluster(self, request: Request) -> FormerCluster | None:
+        return await self._logs.former_cluster(self._context.single(request, _NOT_PARTITIONED))
+
+    async def set_former_cluster(self, request: Request) -> None:
+        topic = self._context.single(request, _NOT_PARTITIONED)
+        await self._logs.set_former_cluster(topic, path_text(request, "cluster"))
+
+    async def remove_former_cluster(self, request: Request) -> None:
+        await self._logs.remove_former_cluster(self._context.single(request, _NOT_PARTITIONED))
 
     async def analyze(self, request: Request) -> AnalyzedBacklog:
         start = await body(request, OPTIONAL_MESSAGE_ID)
