@@ -76,7 +76,7 @@ OPENINGS_MAX = 256
 """Maximum number of links of a source that a task attaches at the same time, so that requests are answered in time."""
 
 OPENING_SECONDS = 1.0
-"""Seconds after which a link that is being attached no longer keeps others waiting."""
+"""Seconds after which a link that is being attached no longer keeps others waiting; more if the source is slow."""
 
 FIRST_ENTRY_SECONDS = 0.1
 """Seconds within which the first entry of an attached link arrives, if the source has any."""

@@ -386,6 +386,19 @@ def test_links_that_are_not_attached_in_time_do_not_keep_others_waiting() -> Non
     assert reader.attached()[1:] == MANY
 
 
+def test_a_source_that_answers_slowly_gets_no_more_requests_meanwhile() -> None:
+    reader = RestingReader()
+    reader.source.holds_consumers = True
+    reader.due(PAYMENTS)
+    reader.hand.pass_time(2 * limits.OPENING_SECONDS)
+    reader.source.release()
+    reader.due(*MANY)
+    reader.hand.pass_time(7 * limits.OPENING_SECONDS)
+    assert reader.attached()[2:] == MANY[: limits.OPENINGS_MAX]
+    reader.hand.pass_time(2 * limits.OPENING_SECONDS)
+    assert reader.attached()[2:] == MANY
+
+
 def test_links_with_entries_are_attached_before_others() -> None:
     reader = RestingReader()
     reader.source.holds_consumers = True

@@ -152,11 +152,20 @@ class Attachments:
             attached = self._by_number[number]
             name = f"link of {attached.source_link.attachment.topic} to {self._task.target}"
             attached.task = start_task(self._task.loop, self._attach(attached), name)
-            self._task.loop.call_later(limits.OPENING_SECONDS, self.opened, number)
+            self._expire(number, self._task.loop.time())
+
+    def _expire(self, number: int, began_at: float) -> None:
+        """End the turn of an attachment that is not open in time."""
+        left_s = began_at + self._openings.patience_s - self._task.loop.time()
+        if left_s <= 0:
+            self.opened(number)
+        elif self._openings.is_opening(number):
+            self._task.loop.call_later(left_s, self._expire, number, began_at)
 
     async def _attach(self, attached: AttachedLink) -> None:
         """Look up the topic's broker and subscribe there; cancelled if the attachment ends before."""
         source_link, number = attached.source_link, attached.number
+        began_at = self._task.loop.time()
         try:
             broker = await self._session.client.owner(source_link.attachment.topic)
             attached.broker, attached.is_requested = broker, True
@@ -171,10 +180,11 @@ class Attachments:
         except (MagnetarError, OSError) as error:
             self._owner.ended(attached, error)
         else:
+            self._openings.answered(self._task.loop.time() - began_at)
             self._owner.carry_out(source_link, effects)
             self._task.loop.call_later(limits.FIRST_ENTRY_SECONDS, self._settle, attached)
 
     def _settle(self, attached: AttachedLink) -> None:
-        """Handle an attachment that got no entry: the source had none."""
-        if attached.source_link.is_caught_up:
+        """Handle an attachment that got no entry: the source had none, unless it has said that it has some."""
+        if attached.source_link.is_caught_up and not attached.source_link.is_urgent:
             self.opened(attached.number)

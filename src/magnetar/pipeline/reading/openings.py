@@ -2,14 +2,27 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
+
+from magnetar.pipeline import limits
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+_PATIENCE: Final = 4
+"""Factor of the usual time of an answer, after which an attachment no longer keeps others waiting."""
+
+_KEPT: Final = 0.95
+"""Part of the usual time that remains after a quicker answer."""
+
 
 class Openings:
-    """Attachments by their numbers: those that wait for their turn, and those that are being opened."""
+    """Attachments by their numbers: those that wait for their turn, and those that are being opened.
+
+    A single attachment that the source does not answer should not keep others waiting. But if the source is slow with
+    all of them, more requests would make it slower, until it answers none in time. So their patience grows with the
+    time of answers.
+    """
 
     def __init__(self, limit: int) -> None:
         """Begin without attachments. At most ``limit`` are opened at a time."""
@@ -17,6 +30,8 @@ class Openings:
         self._urgent: dict[int, None] = {}
         self._waiting: dict[int, None] = {}
         self._opening: set[int] = set()
+        self._usual_s = 0.0
+        """Seconds in which the source answers."""
 
     def add(self, number: int, *, is_urgent: bool) -> None:
         """Add an attachment; an urgent one is opened before all others that wait."""
@@ -27,6 +42,19 @@ class Openings:
         if number in self._waiting:
             del self._waiting[number]
             self._urgent[number] = None
+
+    def answered(self, seconds: float) -> None:
+        """Note that the source has answered an attachment after ``seconds``."""
+        self._usual_s = max(seconds, self._usual_s * _KEPT)
+
+    @property
+    def patience_s(self) -> float:
+        """Seconds after which an attachment that is being opened no longer keeps others waiting."""
+        return min(max(limits.OPENING_SECONDS, self._usual_s * _PATIENCE), limits.REQUEST_TIMEOUT_SECONDS)
+
+    def is_opening(self, number: int) -> bool:
+        """Return whether an attachment is being opened."""
+        return number in self._opening
 
     def remove(self, number: int) -> bool:
         """Note that an attachment is open, or has ended; return whether the turn of another one may have come."""
