@@ -122,6 +122,18 @@ def test_a_parked_link_tells_its_source_why() -> None:
     assert len(reader.metadata()[-1]["magnetar.parked"]) == limits.REASON_CHARACTERS
 
 
+def test_a_source_that_has_closed_the_consumer_is_not_told_so() -> None:
+    reader = Reader()
+    reader.broker.say(commands.close_consumer(consumer_id=1, request_id=0))
+    reader.hand.run()
+    assert reader.tail.parked == {ORDERS: "the broker closed the consumer"}
+    reader.pass_time(2)
+    assert ["magnetar.parked" in metadata for metadata in reader.metadata()] == [False, False]
+    reader.tail.refused(2, "entry 3:1 is too large", None)
+    reader.pass_time(2)
+    assert "magnetar.parked" in reader.metadata()[-1]
+
+
 def test_a_parked_link_tells_its_source_what_the_target_had_confirmed() -> None:
     reader = Reader()
     reader.tail.confirmed(1, Position(3, 0))

@@ -105,6 +105,7 @@ class SourceLink:
         "_seek_to",
         "attachment",
         "furthest",
+        "is_refused",
         "is_urgent",
         "reason",
         "rival",
@@ -118,6 +119,8 @@ class SourceLink:
         self.state = State.WAITING
         self.reason = ""
         """The reason for parking; empty after the target has confirmed more than before."""
+        self.is_refused = False
+        """Whether the reason comes from the target. Otherwise it concerns the source, which knows it."""
         self.rival = ""
         """The other pipeline that held the link at the time of parking; empty for other reasons."""
         self.is_urgent = False
@@ -242,6 +245,7 @@ class SourceLink:
         """
         if not self.live:
             return []
+        self.is_refused = True
         return [*self.acknowledge(), *self._leave(), *self._park(reason, rng)]
 
     def closed(self, reason: str, rng: Random, rival: str = "") -> list[Effect]:
@@ -249,7 +253,10 @@ class SourceLink:
 
         ``rival`` is the other pipeline that holds the link, if that is the reason.
         """
-        return self._park(reason, rng, rival) if self._leave() else []
+        if not self._leave():
+            return []
+        self.is_refused = False
+        return self._park(reason, rng, rival)
 
     def detach(self) -> list[Effect]:
         """Detach because the target is not connected, or the topic is not replicated any more."""

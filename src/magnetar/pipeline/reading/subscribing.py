@@ -36,11 +36,11 @@ def subscribe_command(task: Task, source_link: SourceLink, broker: PulsarConnect
 
 
 def _metadata(task: Task, source_link: SourceLink) -> dict[str, str]:
-    """Return the metadata of SUBSCRIBE: the pipeline, the lease, and the reason if the link was parked."""
+    """Return the metadata of SUBSCRIBE: the pipeline, the lease, and the reason if the target has refused an entry."""
     metadata = {LEASE_METADATA: str(task.lease), COPIES_METADATA: "true", RUNS_METADATA: "true"}
     if task.pipeline:
         metadata[PIPELINE_METADATA] = task.pipeline
-    if source_link.reason and not source_link.rival:
+    if source_link.reason and source_link.is_refused:
         metadata[PARKED_METADATA] = source_link.reason[: limits.REASON_CHARACTERS]
         if source_link.furthest is not None:
             metadata[PARKED_AFTER_METADATA] = str(source_link.furthest)
