@@ -79,6 +79,12 @@ class PipelineTask(CarryingTask):
         """Return whether the task knows that a link of ``source`` needs a holder."""
         return topic in self._sources[source]._source_links  # noqa: SLF001 - no other code asks
 
+    def asks_for(self, source: str, topic: str) -> bool:
+        """Return whether the task has sent SUBSCRIBE for a link of ``source``, and has no answer yet."""
+        attachments = self._sources[source]._attachments  # noqa: SLF001 - no other code asks
+        mine = (attached for attached in attachments if attached.source_link.attachment.topic == topic)
+        return any(each.is_requested and each.task is not None and not each.task.done() for each in mine)
+
     def poll_namespaces(self, source: str) -> None:
         """See Task: simulated brokers report their namespaces."""
         raise AssertionError(source)

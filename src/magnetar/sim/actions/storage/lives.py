@@ -33,6 +33,12 @@ AGAIN_S = (0.0, 0.1)
 AGAIN_MAX = 6
 """Maximum number of times for which a script creates a topic again and deletes it."""
 
+ASKED_WITHIN_S = 1.0
+"""Virtual seconds for which a script waits until a task asks for a link of a topic that was created."""
+
+ARRIVES_S = 0.2
+"""Virtual seconds in which a request arrives."""
+
 
 class Topics(ActionGroup):
     """Topics are deleted. Clients, links or finally an operator create them again."""
@@ -85,6 +91,20 @@ class Topics(ActionGroup):
             await self._delete_now(site, plan)
         if times:  # the operator who creates missing topics may have come before
             await self.simulation.have_topics(site)
+            await self._overtake(site, plan)
+
+    async def _overtake(self, site: Site, plan: TopicPlan) -> None:
+        """Delete a topic while a task asks for a link of it, and create it before the task learns of that."""
+        until = self.simulation.scheduler.now + ASKED_WITHIN_S
+        while self.simulation.scheduler.now < until:
+            for task in (task for pipeline in self.simulation.pipelines for task in pipeline.leases[-1]):
+                if task.target != site.name and any(task.asks_for(site.name, str(part)) for part in plan.parts):
+                    task.machine.wait(4 * ARRIVES_S)
+                    await self._delete_now(site, plan)
+                    await asyncio.sleep(ARRIVES_S)
+                    await self.simulation.have_topics(site)
+                    return
+            await asyncio.sleep(ARRIVES_S / 100)
 
     async def _delete_now(self, site: Site, plan: TopicPlan) -> None:
         administration = Administration(site.environment, Domains(site.topics), "")
