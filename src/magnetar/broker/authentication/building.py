@@ -9,7 +9,10 @@ from magnetar.broker.authentication.authentication import Authentication
 from magnetar.security.credentials import Credentials
 from magnetar.security.providers.basic import BasicProvider, read_users
 from magnetar.security.providers.certificates import CertificateProvider
+from magnetar.security.providers.fetching import HttpFetch, trusting
+from magnetar.security.providers.issuers import CacheOptions, IssuerKeys
 from magnetar.security.providers.keys import public_key, read_key, secret_key
+from magnetar.security.providers.openid import OpenIdOptions, OpenIdProvider
 from magnetar.security.providers.service import AuthenticationService
 from magnetar.security.providers.tokens import TokenOptions, TokenProvider
 
@@ -66,7 +69,8 @@ def _names(text: str) -> list[str]:
 
 
 def _builder(name: str) -> Callable[[BrokerConfig], Provider]:
-    found = _PROVIDERS.get(name.removeprefix(_PACKAGE).removeprefix("AuthenticationProvider").lower())
+    short = name.removeprefix(_PACKAGE).removeprefix("oidc.").removeprefix("AuthenticationProvider").lower()
+    found = _PROVIDERS.get(short)
     if found is None:
         message = (
             f"authenticationProviders: {name} is not supported\n"
@@ -113,4 +117,44 @@ def _tls(_: BrokerConfig) -> Provider:
     return CertificateProvider()
 
 
-_PROVIDERS: Final[Mapping[str, Callable[[BrokerConfig], Provider]]] = {"token": _token, "basic": _basic, "tls": _tls}
+def _openid(config: BrokerConfig) -> Provider:
+    issuers, audiences = _names(config.openIDAllowedTokenIssuers), _names(config.openIDAllowedAudiences)
+    if not issuers or not audiences:
+        message = "the provider openid needs openIDAllowedTokenIssuers and openIDAllowedAudiences"
+        raise ConfigurationError(message)
+    plain = [issuer for issuer in issuers if not issuer.lower().startswith("https://")]
+    if plain and config.openIDRequireIssuersUseHttps:
+        message = f"openIDAllowedTokenIssuers: {plain[0]} is not a URL with https"
+        raise ConfigurationError(message)
+    fetch = HttpFetch(
+        trusting(config.openIDTokenIssuerTrustCertsFilePath),
+        connect_timeout_s=config.openIDHttpConnectionTimeoutMillis / 1000,
+        read_timeout_s=config.openIDHttpReadTimeoutMillis / 1000,
+    )
+    keys = IssuerKeys(
+        fetch,
+        CacheOptions(
+            size=config.openIDCacheSize,
+            refresh_after_s=config.openIDCacheRefreshAfterWriteSeconds,
+            expire_after_s=config.openIDCacheExpirationSeconds,
+            unknown_key_refresh_s=config.openIDKeyIdCacheMissRefreshSeconds,
+            requires_https=config.openIDRequireIssuersUseHttps,
+        ),
+    )
+    return OpenIdProvider(
+        OpenIdOptions(
+            frozenset(issuers),
+            frozenset(audiences),
+            role_claim=config.openIDRoleClaim or "sub",
+            leeway_s=config.openIDAcceptedTimeLeewaySeconds,
+        ),
+        keys,
+    )
+
+
+_PROVIDERS: Final[Mapping[str, Callable[[BrokerConfig], Provider]]] = {
+    "token": _token,
+    "basic": _basic,
+    "tls": _tls,
+    "openid": _openid,
+}

@@ -43,6 +43,11 @@ class VerificationKey:
     key: bytes | PublicKey = field(repr=False)
     algorithms: tuple[str, ...]
 
+    def only(self, algorithms: frozenset[str]) -> VerificationKey | None:
+        """Return the key for the ``algorithms`` among its own; None if there are none."""
+        common = tuple(algorithm for algorithm in self.algorithms if algorithm in algorithms)
+        return VerificationKey(self.key, common) if common else None
+
 
 def read_key(text: str, name: str) -> bytes:
     """Return the bytes of the key ``text``, in one of FORMS; raises ConfigurationError with ``name``."""

@@ -89,7 +89,7 @@ def check_times(claims: Mapping[str, Any], now: float, skew_s: float) -> float |
 
     Raises AuthenticationFailedError if they have expired, or are not valid yet.
     """
-    begins, ends = _time(claims, "nbf"), _time(claims, "exp")
+    begins, ends = time_of(claims, "nbf"), time_of(claims, "exp")
     if begins is not None and now < begins - skew_s:
         message = "the token is not valid yet"
         raise AuthenticationFailedError(message)
@@ -120,7 +120,8 @@ def role_of(claims: Mapping[str, Any], claim: str) -> str:
     return found
 
 
-def _time(claims: Mapping[str, Any], name: str) -> float | None:
+def time_of(claims: Mapping[str, Any], name: str) -> float | None:
+    """Return the time in a claim, None if it is absent; raises AuthenticationFailedError if it is no time."""
     found = claims.get(name)
     if found is None:
         return None

@@ -39,6 +39,15 @@ def test_providers_have_the_names_of_pulsar_and_short_ones(names: str) -> None:
     service.close()
 
 
+def test_openid_connect_needs_issuers_and_audiences() -> None:
+    settings = {"openIDAllowedTokenIssuers": "https://a, https://b", "openIDAllowedAudiences": "pulsar"}
+    names = "org.apache.pulsar.broker.authentication.oidc.AuthenticationProviderOpenID"
+    service = build_service(config(authenticationProviders=names, **settings))
+    assert service is not None
+    assert service.methods == ("token",)
+    service.close()
+
+
 @pytest.mark.parametrize(
     ("settings", "reason"),
     [
@@ -56,6 +65,15 @@ def test_providers_have_the_names_of_pulsar_and_short_ones(names: str) -> None:
         ),
         ({"authenticationProviders": "basic"}, "the provider basic needs basicAuthConf"),
         ({"authenticationProviders": "basic", "basicAuthConf": base64.b64encode(b"a:canary")}, "line 1 is not"),
+        ({"authenticationProviders": "openid", "openIDAllowedTokenIssuers": "https://a"}, "openid needs"),
+        (
+            {
+                "authenticationProviders": "openid",
+                "openIDAllowedTokenIssuers": "http://a",
+                "openIDAllowedAudiences": "x",
+            },
+            "http://a is not a URL with https",
+        ),
         (
             {"authenticationProviders": "tls", "anonymousUserRole": "a", "proxyRoles": "b,a"},
             "anonymousUserRole must not be among the proxyRoles",

@@ -24,7 +24,7 @@ class AuthenticationSettings(BaseModel):
     )
     authenticationProviders: str = Field(
         "",
-        description="Accepted methods, separated by commas: Pulsar's class names, or `token`, `basic`, `tls`.",
+        description="Accepted methods separated by commas: Pulsar's class names, or `token`, `openid`, `basic`, `tls`.",
     )
     authenticationRefreshCheckSeconds: float = Field(
         60,
@@ -72,6 +72,43 @@ class AuthenticationSettings(BaseModel):
         repr=False,
         description="File of `htpasswd` with users and hashes of passwords (bcrypt, MD5, SHA or crypt): a path, "
         "`file:///path`, `data:;base64,CONTENT`, or its content in base64.",
+    )
+    openIDAllowedTokenIssuers: str = Field(
+        "",
+        description="URLs of the OpenID Connect issuers whose tokens are accepted, separated by commas, as tokens "
+        "state them (`iss`). The broker requests their keys.",
+    )
+    openIDAllowedAudiences: str = Field(
+        "", description="Audiences of tokens of issuers, separated by commas; a token must have one of them."
+    )
+    openIDRoleClaim: str = Field("", description="Claim of a token of an issuer that has the role. Empty: `sub`.")
+    openIDAcceptedTimeLeewaySeconds: float = Field(
+        0, ge=0, description="Seconds by which the clocks of issuers may differ from that of the broker."
+    )
+    openIDTokenIssuerTrustCertsFilePath: str = Field(
+        "", description="Certificates of authorities in PEM for issuers. Empty: those of the system."
+    )
+    openIDRequireIssuersUseHttps: bool = Field(
+        default=True, description="Whether issuers and their keys must have URLs with https."
+    )
+    openIDCacheSize: int = Field(5, gt=0, description="Maximum number of issuers whose keys are kept.")
+    openIDCacheRefreshAfterWriteSeconds: float = Field(
+        64_800, gt=0, description="Age of the keys of an issuer at which they are requested again, in seconds."
+    )
+    openIDCacheExpirationSeconds: float = Field(
+        86_400, gt=0, description="Age of the keys of an issuer at which they are no longer used, in seconds."
+    )
+    openIDKeyIdCacheMissRefreshSeconds: float = Field(
+        300,
+        gt=0,
+        description="Age of the keys of an issuer, in seconds, at which a token with an unknown key lets them be "
+        "requested again.",
+    )
+    openIDHttpConnectionTimeoutMillis: int = Field(
+        10_000, gt=0, description="Milliseconds within which an issuer must accept a connection."
+    )
+    openIDHttpReadTimeoutMillis: int = Field(
+        10_000, gt=0, description="Milliseconds within which an issuer must answer."
     )
     brokerClientAuthenticationPlugin: str = Field(
         "",
