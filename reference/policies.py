@@ -31,6 +31,12 @@ topic returns the value in effect. Backlog quotas are read at `backlogQuotaMap`.
 
 _HEADS = ("policy", "path of a namespace", "path of a topic", "default", "meaning")
 
+_AUTHORIZATION = """\
+## Authorization
+
+These policies have an effect with `authorizationEnabled` ([security](../guides/authorization.md)).
+"""
+
 _WITHOUT_EFFECT = """\
 ## Without effect
 
@@ -50,7 +56,15 @@ def page() -> str:
         shown = "see below" if shape is not None else code(value(default)) or "none"
         rows.append((code(field), *map(code, paths), shown, texts.get(name) or _first_sentence(shape)))
     sections = [f"## `{field}`\n\n{_fields_of(shape)}" for field, shape in objects]
-    return "\n".join([_ABOUT, table(_HEADS, rows), *sections, _WITHOUT_EFFECT, _without_effect()])
+    return "\n".join([_ABOUT, table(_HEADS, rows), *sections, *_further_sections()])
+
+
+def _further_sections() -> Iterator[str]:
+    heads = _HEADS[:3]
+    yield _AUTHORIZATION
+    yield _others((*heads, "meaning"), is_of_authorization=True)
+    yield _WITHOUT_EFFECT
+    yield _others((*heads, "meaning in Apache Pulsar"), is_of_authorization=False)
 
 
 def _effective() -> Iterator[tuple[str, tuple[str, str], str]]:
@@ -61,13 +75,13 @@ def _effective() -> Iterator[tuple[str, tuple[str, str], str]]:
             yield policy.value.effective, _paths(policy), _name(policy)
 
 
-def _without_effect() -> str:
+def _others(heads: tuple[str, ...], *, is_of_authorization: bool) -> str:
     rows = [
         (code(_name(policy)), *map(code, _paths(policy)), policy.value.about)
         for policy in Policy
-        if policy.value.effective is None
+        if policy.value.is_of_authorization == is_of_authorization and policy.value.effective is None
     ]
-    return table(("policy", "path of a namespace", "path of a topic", "meaning in Apache Pulsar"), sorted(rows))
+    return table(heads, sorted(rows))
 
 
 def _paths(policy: Policy) -> tuple[str, str]:

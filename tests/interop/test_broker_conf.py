@@ -71,12 +71,12 @@ def test_a_stock_file_is_accepted_without_acknowledgement(name: str, tmp_path: P
 @pytest.mark.timeout(400)
 def test_a_broker_with_the_stock_file_serves_a_client_and_says_little(tmp_path: Path) -> None:
     broker = StockBroker(tmp_path / "broker", "lone")
-    broker.stock = f"{stock('broker.conf', tmp_path)}\nauthorizationEnabled=true\nkinitCommand=s3cret\n"
+    broker.stock = f"{stock('broker.conf', tmp_path)}\ntlsEnabled=true\nkinitCommand=s3cret\n"
     with broker:
         client = connect(broker.service_url)
         client.create_producer("persistent://public/default/first").send(b"hello")
         client.close()
         log = broker.process.log.read_text()
     ignored = [line["key"] for line in map(json.loads, log.splitlines()) if line["event"] == "setting_ignored"]
-    assert ignored == ["authorizationEnabled", "kinitCommand"]
+    assert ignored == ["kinitCommand", "tlsEnabled"]
     assert "s3cret" not in log

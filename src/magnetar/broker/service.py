@@ -45,6 +45,7 @@ from magnetar.broker.resources.process import (
     tune,
 )
 from magnetar.broker.routed_clients import RoutedClients
+from magnetar.broker.session.permissions.building import access_of
 from magnetar.broker.session.permissions.revocation import Revocation
 from magnetar.broker.session.server import Server
 from magnetar.broker.settings.data_directory import LEDGERS, METADATA
@@ -151,6 +152,7 @@ class Broker:
         opened.callback(resources.clusters.watch(links.address_changed))
         return Environment(
             config=config,
+            access=access_of(config, resources),
             clock=self._clock,
             loop=loop,
             store=store,

@@ -74,7 +74,7 @@ AuthAction = Literal["produce", "consume", "functions", "sources", "sinks", "pac
 
 
 class AuthPolicies(Document):
-    """Permissions by role; those of topics and subscriptions by name. They are stored until there is authorization."""
+    """Permissions by role; those of topics and subscriptions by name."""
 
     namespace_auth: dict[str, list[AuthAction]] = {}
     destination_auth: dict[str, dict[str, list[AuthAction]]] = {}

@@ -45,13 +45,13 @@ def test_ignored_keys_are_listed_by_their_effects_without_values(
 ) -> None:
     file = tmp_path / "broker.conf"
     file.write_text(
-        "kinitCommand=data:;base64,c2VjcmV0\nzookeeperServers=\nloadBalancerEnabled=false\nauthorizationEnabled=true\n"
+        "kinitCommand=data:;base64,c2VjcmV0\nzookeeperServers=\nloadBalancerEnabled=false\nauthorizationProvider=other\n"
     )
     assert main(["broker", "--check-config", "--config", str(file)]) is ExitCode.FAILED
     refused = capsys.readouterr().err
     first, problem, *_ = refused.splitlines()
     assert first == "error: invalid configuration"
-    assert problem.startswith("  authorizationEnabled: dangerous to ignore: each client may do everything. Fix: ")
+    assert problem.startswith("  authorizationProvider: dangerous to ignore: permissions are decided by Pulsar's own ")
     assert "--acknowledge-ignored" in refused.splitlines()[-1]
     assert main(["broker", "--check-config", "--acknowledge-ignored", "--config", str(file)]) is ExitCode.DONE
     listed = capsys.readouterr().err
@@ -59,7 +59,7 @@ def test_ignored_keys_are_listed_by_their_effects_without_values(
     assert lines == [
         "the configuration of cluster standalone is valid",
         "dangerous to ignore if changed",
-        "* authorizationEnabled",
+        "* authorizationProvider",
         "ignored",
         "* kinitCommand",
         "no meaning in Magnetar",

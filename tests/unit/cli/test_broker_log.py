@@ -193,7 +193,7 @@ def test_the_problems_of_a_configuration_are_json_too(
     source: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     file = tmp_path / "broker.conf"
-    file.write_text("brokerServicePort=70000\nnoSuchKey=secret\nauthorizationEnabled=true\n")
+    file.write_text("brokerServicePort=70000\nnoSuchKey=secret\nauthorizationProvider=other\n")
     flags: tuple[str, ...] = ()
     if source == "flag":
         flags = ("--logFormat", "json")
@@ -209,7 +209,7 @@ def test_the_problems_of_a_configuration_are_json_too(
         "invalid configuration",
     )
     assert sorted(problem.partition(":")[0].partition("=")[0] for problem in line["problems"]) == [
-        "authorizationEnabled",
+        "authorizationProvider",
         "brokerServicePort",
         "noSuchKey",
     ]

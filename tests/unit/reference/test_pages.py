@@ -21,7 +21,7 @@ def test_a_page_says_what_the_code_says(name: str) -> None:
 @pytest.mark.parametrize(
     ("name", "row"),
     [
-        ("broker-conf.md", "| `authorizationEnabled` | `false` | each client may do everything | "),
+        ("broker-conf.md", "| `tlsEnabled` | `false` | "),
         ("broker-conf.md", "| `replicationStartAt` | `earliest` | `latest` | "),
         ("broker-conf.md", "| `zookeeperServers` |  | "),
         ("cli.md", "| `--give-up-data` |  | "),

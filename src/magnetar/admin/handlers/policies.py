@@ -120,7 +120,7 @@ def routes(context: Context) -> list[AdminRoute]:
 def _routes(owner: str, policy: Policy, level: Level, methods: Methods, scoped: Description) -> list[AdminRoute]:
     """Return the routes of a policy at one level."""
     is_topic, kind = level is policy.topic, policy.value.kind
-    removed: Description = {**scoped, "is_without_effect": policy.value.effective is None}
+    removed: Description = {**scoped, "is_without_effect": not policy.value.has_effect}
     written: Description = {**removed}
     if policy is Policy.MESSAGE_TTL and is_topic:
         written["query"] = ["isGlobal", "messageTTL"]

@@ -50,9 +50,7 @@ def change_of(name: str, unit: str, before: Value, after: Value, cluster: str) -
     send = _send(NamespaceName.parse(name), keys, before, after)
     if send is None:
         return None if after is None else Remark(Reason.NO_COUNTERPART, KIND, name, unit, f"the value is {after}")
-    has_effect = keys[0] not in ("auth_policies", "properties") and (
-        policy is None or policy.value.effective is not None
-    )
+    has_effect = keys[0] != "properties" and (policy is None or policy.value.has_effect)
     return Change(KIND, name, unit, before, after, send, has_effect)
 
 

@@ -72,7 +72,7 @@ def policy_change_of(name: str, unit: str, before: Value, after: Value) -> Chang
                 if after is None
                 else Remark(Reason.NO_COUNTERPART, POLICIES_KIND, name, unit, f"the value is {after}")
             )
-    has_effect = policy is None or policy.value.effective is not None
+    has_effect = policy is None or policy.value.has_effect
     return Change(POLICIES_KIND, name, unit, before, after, send, has_effect)
 
 

@@ -8,6 +8,7 @@ from pydantic import BaseModel, ConfigDict, TypeAdapter
 
 from magnetar.base import limits
 from magnetar.broker.settings.sections.authentication import AuthenticationSettings
+from magnetar.broker.settings.sections.authorization import AuthorizationSettings
 from magnetar.broker.settings.sections.connections import ConnectionSettings
 from magnetar.broker.settings.sections.deduplication import DeduplicationSettings
 from magnetar.broker.settings.sections.dispatch import DelayedDeliverySettings, DispatchSettings
@@ -26,6 +27,7 @@ from magnetar.metadata.policy.values import SubscriptionType
 SECTIONS: Final[tuple[type[BaseModel], ...]] = (
     ServiceSettings,
     AuthenticationSettings,
+    AuthorizationSettings,
     ConnectionSettings,
     TopicSettings,
     SchemaSettings,
@@ -60,6 +62,7 @@ class BrokerConfig(
     SchemaSettings,
     TopicSettings,
     ConnectionSettings,
+    AuthorizationSettings,
     AuthenticationSettings,
     ServiceSettings,
 ):

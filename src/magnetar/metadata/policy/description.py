@@ -55,11 +55,18 @@ class Description:
     kind: Any
     """Type of the value. If null is valid, it removes the policy."""
     effective: str | None = None
-    """Field of EffectivePolicies; None: the policy is stored and has no effect."""
+    """Field of EffectivePolicies; None: there is none."""
     is_per_cluster: bool = False
     """Whether the namespace's field contains a value for each cluster."""
+    is_of_authorization: bool = False
+    """Whether authorization reads it, so that it has an effect although it is no field of EffectivePolicies."""
     about: str = ""
-    """Meaning in Apache Pulsar of a policy without effect."""
+    """Meaning of a policy that is no field of EffectivePolicies, in Apache Pulsar if it has no effect."""
+
+    @property
+    def has_effect(self) -> bool:
+        """Whether the policy changes anything."""
+        return self.effective is not None or self.is_of_authorization
 
     def kind_at(self, level: Level) -> Any:  # noqa: ANN401 - any type
         """Return the type of the value in requests that set it."""

@@ -316,6 +316,7 @@ class Policy(Enum):
     SUBSCRIPTION_AUTH_MODE = Description(
         kind=Literal["None", "Prefix"] | None,
         namespace=Level(path="subscriptionAuthMode", field="subscription_auth_mode", unset="None"),
+        is_of_authorization=True,
         about="Whether a role may only use subscriptions whose names begin with its own.",
     )
 

@@ -68,7 +68,7 @@ def _of_change(change: Change, target: ClusterFacts) -> Iterator[Finding]:
         problem = f"{field}: the value of the target is replaced by that of the source"
         detail = f"{_shown(change.before)} becomes {_shown(change.after)}"
         yield Finding(Severity.WARNING, area, change.name, problem, "set the value that both shall have", detail)
-    if not change.has_effect:
+    if not change.has_effect or area is Area.PERMISSIONS:
         if area is Area.PERMISSIONS:
             problem, fix = "permissions are stored in the target", "compare the permissions of both clusters"
             if target.settings.get("authorizationEnabled") != "true":

@@ -142,7 +142,7 @@ def test_each_change_names_the_field_and_its_values(source: FakeAdminService, ta
     assert found == {
         (str(ORDERS), "/message_ttl_in_seconds"): (90, 60, True),
         (str(ORDERS), "/max_producers_per_topic"): (5, None, True),
-        (str(ORDERS), "/auth_policies/namespace_auth/r"): (None, ["consume"], False),
+        (str(ORDERS), "/auth_policies/namespace_auth/r"): (None, ["consume"], True),
         (str(EU), "/partitions"): (3, 5, True),
         (str(EU), "/messageTTLInSeconds"): (None, 30, True),
     }

@@ -144,12 +144,12 @@ def test_variables_of_other_programs_are_no_settings(tmp_path: Path) -> None:
 
 
 def test_keys_that_are_no_settings_are_reported_without_values(tmp_path: Path) -> None:
-    text = "authorizationEnabled=true\nunknownKey=s3cret\ntokenSecretKey=s3cret\nbrokerClient_x=s3cret\n"
+    text = "authorizationProvider=other\nunknownKey=s3cret\ntokenSecretKey=s3cret\nbrokerClient_x=s3cret\n"
     assert "s3cret" not in "\n".join(refusal(tmp_path, text))
 
 
 def test_a_key_with_pulsars_default_is_not_dangerous(tmp_path: Path) -> None:
-    text = "authorizationEnabled=FALSE\nentryFilterNames=\nmanagedLedgerDefaultAckQuorum=02\nbackupKey=1\n"
+    text = "tlsEnabled=FALSE\nentryFilterNames=\nmanagedLedgerDefaultAckQuorum=02\nbackupKey=1\n"
     assert refusal(tmp_path, text)[1:] == ["  backupKey: unknown key"]
 
 
@@ -167,18 +167,18 @@ def test_an_empty_port_is_refused_because_pulsar_does_not_open_it(tmp_path: Path
 
 
 def test_dangerous_keys_are_refused_until_they_are_acknowledged(tmp_path: Path) -> None:
-    text = "authorizationEnabled=true\ntlsEnabled=true\n"
+    text = "authorizationProvider=other\ntlsEnabled=true\n"
     problems = refusal(tmp_path, text)
     assert [line.partition(":")[0].strip() for line in problems] == [
         "invalid configuration",
-        "authorizationEnabled",
+        "authorizationProvider",
         "tlsEnabled",
         "hint",
     ]
-    named = f"{text}acknowledgeIgnoredKeys=authorizationEnabled, tlsEnabled\n"
+    named = f"{text}acknowledgeIgnoredKeys=authorizationProvider, tlsEnabled\n"
     for found in (loaded(tmp_path, text, acknowledge_all=True), loaded(tmp_path, named)):
-        assert {key.name for key in found.ignored} == {"authorizationEnabled", "tlsEnabled"}
-    half = f"{text}acknowledgeIgnoredKeys=authorizationEnabled\n"
+        assert {key.name for key in found.ignored} == {"authorizationProvider", "tlsEnabled"}
+    half = f"{text}acknowledgeIgnoredKeys=authorizationProvider\n"
     assert [line.partition(":")[0].strip() for line in refusal(tmp_path, half)][1] == "tlsEnabled"
 
 

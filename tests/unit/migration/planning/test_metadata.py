@@ -40,7 +40,7 @@ def test_a_value_that_is_replaced_or_has_no_effect_is_a_warning() -> None:
 
 
 def test_permissions_without_authorization_have_no_effect() -> None:
-    ((_, area, _, problem),) = found(changes=(change("/auth_policies/namespace_auth/r", has_effect=False),))
+    ((_, area, _, problem),) = found(changes=(change("/auth_policies/namespace_auth/r"),))
     assert (area, problem) == (Area.PERMISSIONS, "permissions are stored in the target without an effect")
 
 

@@ -1,4 +1,4 @@
-"""Permissions of roles in namespaces, topics and subscriptions. They are stored until there is authorization."""
+"""Permissions of roles in namespaces, topics and subscriptions."""
 
 from __future__ import annotations
 
@@ -15,12 +15,8 @@ from magnetar.base.names import TopicName
 from magnetar.metadata.policies import AuthAction
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
-    from typing import Unpack
-
     from starlette.requests import Request
 
-    from magnetar.admin.openapi.description import Description
     from magnetar.base.names import NamespaceName
     from magnetar.metadata.policies import AuthPolicies
 
@@ -51,25 +47,19 @@ def routes(context: Context) -> list[AdminRoute]:
     namespace = f"{root}/{{tenant}}/{{namespace}}/permissions"
     topic = "/admin/v2/persistent/{tenant}/{namespace}/{topic}/permissions"
 
-    def stored(
-        method: str, path: str, handler: Callable[[Request], Awaitable[None]], **description: Unpack[Description]
-    ) -> AdminRoute:
-        whole: Description = {**description, "is_without_effect": True}
-        return route(method, path, handler, **whole)
-
     invalid = [404, 412]
     return [
         route("GET", namespace, handlers.of_namespace, gives=dict[str, list[AuthAction]]),
-        stored("POST", f"{namespace}/{{role}}", handlers.grant, takes=_ACTIONS),
-        stored("DELETE", f"{namespace}/{{role}}", handlers.revoke),
+        route("POST", f"{namespace}/{{role}}", handlers.grant, takes=_ACTIONS),
+        route("DELETE", f"{namespace}/{{role}}", handlers.revoke),
         route("GET", f"{namespace}/subscription", handlers.of_subscriptions, gives=dict[str, list[str]]),
-        stored("POST", f"{namespace}/subscription/{{subscription}}", handlers.grant_for_subscription, takes=_ROLES),
-        stored("DELETE", f"{namespace}/{{subscription}}/{{role}}", handlers.revoke_for_subscription),
+        route("POST", f"{namespace}/subscription/{{subscription}}", handlers.grant_for_subscription, takes=_ROLES),
+        route("DELETE", f"{namespace}/{{subscription}}/{{role}}", handlers.revoke_for_subscription),
         route("GET", topic, handlers.of_topic, gives=dict[str, list[AuthAction]]),
-        stored("POST", f"{topic}/{{role}}", handlers.grant_for_topic, takes=_ACTIONS),
-        stored("DELETE", f"{topic}/{{role}}", handlers.revoke_for_topic),
-        stored("POST", f"{root}/grantPermissionsOnTopics", handlers.grant_for_topics, takes=_GRANTS, refuses=invalid),
-        stored(
+        route("POST", f"{topic}/{{role}}", handlers.grant_for_topic, takes=_ACTIONS),
+        route("DELETE", f"{topic}/{{role}}", handlers.revoke_for_topic),
+        route("POST", f"{root}/grantPermissionsOnTopics", handlers.grant_for_topics, takes=_GRANTS, refuses=invalid),
+        route(
             "POST", f"{root}/revokePermissionsOnTopics", handlers.revoke_for_topics, takes=_REVOCATIONS, refuses=invalid
         ),
     ]
