@@ -2,24 +2,21 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
-import typer
-
-from magnetar.base.errors import AdminError, ClusterUnreachableError
-from magnetar.base.names import NamespaceName, TopicName
-from magnetar.cli.failures import ExitCode, FailedError
+from magnetar.cli.failures import ExitCode
 from magnetar.cli.global_options import OutputForm, noun
-from magnetar.cli.hints import failure_elsewhere
 from magnetar.cli.metadata_diff import admin_of
+from magnetar.cli.migrate_names import From, Namespaces, Tenant, To, Topics, failure, options_of
+from magnetar.cli.migrate_run import abandon, run, status
+from magnetar.cli.migrate_verify import verify
 from magnetar.cli.output import Output, say, show_json, show_table
 from magnetar.cli.progress import progress
-from magnetar.cli.session import namespace as read_namespace
-from magnetar.cli.session import topic as read_topic
 from magnetar.migration.planning.findings import Severity
-from magnetar.migration.planning.gathering import STEPS, UnansweredError, source_of, target_of
+from magnetar.migration.planning.gathering import STEPS
 from magnetar.migration.planning.gathering import plan as make_plan
 from magnetar.migration.scope import scope_of
+from magnetar.migration.sides import UnansweredError, source_of, target_of
 
 if TYPE_CHECKING:
     from magnetar.migration.planning.findings import Group
@@ -29,25 +26,10 @@ _NAMED_MAX = 3
 """Resources that the table names in one row."""
 
 app = noun("Move a tenant, or a part of it, from one cluster to another.")
-
-Tenant = Annotated[str, typer.Argument(metavar="TENANT", help="The tenant to move.")]
-From = Annotated[
-    str,
-    typer.Option("--from", metavar="URL|PROFILE", help="Admin URL, or profile, of the cluster that the tenant leaves."),
-]
-To = Annotated[
-    str, typer.Option("--to", metavar="URL|PROFILE", help="Admin URL, or profile, of the cluster to which it moves.")
-]
-Namespaces = Annotated[
-    list[NamespaceName] | None,
-    typer.Option(
-        "--namespace", "-n", parser=read_namespace, metavar="NAMESPACE", help="Only this namespace; repeatable."
-    ),
-]
-Topics = Annotated[
-    list[TopicName] | None,
-    typer.Option("--topic", parser=read_topic, metavar="TOPIC", help="Only this topic; repeatable."),
-]
+app.command("run")(run)
+app.command("status")(status)
+app.command("verify")(verify)
+app.command("abandon")(abandon)
 
 
 @app.command("plan")
@@ -68,24 +50,11 @@ def plan(
     scope = scope_of(tenant, namespace or (), topic or ())
     with admin_of(source) as here, admin_of(target) as there, progress("migration_plan", STEPS) as tell:
         try:
-            found = make_plan(scope, source_of(here, _options(source)), target_of(there, _options(target)), tell)
+            found = make_plan(scope, source_of(here, options_of(source)), target_of(there, options_of(target)), tell)
         except UnansweredError as error:
-            raise _failure(error) from error
+            raise failure(error) from error
     _show(found, output)
     return ExitCode.DONE if found.is_possible else ExitCode.FAILED
-
-
-def _options(cluster: str) -> str:
-    """Return the options that select a cluster, given by its admin URL or by a profile."""
-    return f" --admin-url {cluster}" if "://" in cluster else f" --cluster {cluster}"
-
-
-def _failure(error: UnansweredError) -> FailedError:
-    cause, side = error.__cause__, error.side
-    assert isinstance(cause, (AdminError, ClusterUnreachableError))
-    option = "--from" if side.role == "source" else "--to"
-    hint = f"{option} is a profile or an admin URL; magnetar profiles list shows the profiles"
-    return failure_elsewhere(cause, side.client.url, f"the {side.role}", hint)
 
 
 def _show(found: Report, output: Output) -> None:

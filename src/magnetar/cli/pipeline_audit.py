@@ -29,9 +29,18 @@ from magnetar.cli.spark_options import (
 from magnetar.ops.spark import require_spark
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from magnetar.jobs.audit.report import Report
+    from magnetar.pipeline.driver.settings import SparkSettings
+    from magnetar.pipeline.options import ClusterAddress
+
+FindingsDirectory = Annotated[
+    Path | None, typer.Option("--findings", help="New directory for all findings, as Parquet.")
+]
+SettleSeconds = Annotated[
+    float, typer.Option(min=0, help="Seconds in which an acknowledgement arrives in all clusters.")
+]
 
 _SHOWN_MAX = 100
 """Findings of the table."""
@@ -54,10 +63,8 @@ def audit(
             help="Directory with which an interrupted audit continues, and a later one reads new entries only."
         ),
     ] = None,
-    findings: Annotated[Path | None, typer.Option(help="New directory for all findings, as Parquet.")] = None,
-    settle_seconds: Annotated[
-        float, typer.Option(min=0, help="Seconds in which an acknowledgement arrives in all clusters.")
-    ] = 10.0,
+    findings: FindingsDirectory = None,
+    settle_seconds: SettleSeconds = 10.0,
     master: SparkMaster = None,
     work_dir: WorkDirectory = None,
     spark_log: SparkLog = None,
@@ -72,34 +79,57 @@ def audit(
     that are on their way to a cluster are not lost. The exit code is 1 if there is a finding, and 4 if the comparison
     could not be completed.
     """
+    report = compared(
+        addresses_of(clusters, client_conf),
+        topics=names(topics),
+        namespaces=names(namespaces),
+        state=state,
+        findings=findings,
+        settle_seconds=settle_seconds,
+        spark=spark_settings(master, work_dir, spark_log, conf, package),
+    )
+    show_report(report, output)
+    return int(not report.is_clean)
+
+
+def compared(
+    clusters: Sequence[ClusterAddress],
+    *,
+    topics: Sequence[str] = (),
+    namespaces: Sequence[str] = (),
+    state: Path | None,
+    findings: Path | None,
+    settle_seconds: float,
+    spark: SparkSettings,
+) -> Report:
+    """Compare clusters, with progress on stderr; raises FailedError, with a hint, if it could not be completed."""
     require_spark(os.environ)
     from magnetar.jobs.audit.driver import audit as compare  # noqa: PLC0415 - Spark is heavy, and needs Java
     from magnetar.jobs.audit.outcome import STEPS  # noqa: PLC0415
     from magnetar.jobs.audit.settings import Settings  # noqa: PLC0415
 
     settings = Settings(
-        clusters=addresses_of(clusters, client_conf),
-        topics=tuple(names(topics)),
-        namespaces=tuple(names(namespaces)),
+        clusters=tuple(clusters),
+        topics=tuple(topics),
+        namespaces=tuple(namespaces),
         state=state,
         findings=findings,
         settle_seconds=settle_seconds,
-        spark=spark_settings(master, work_dir, spark_log, conf, package),
+        spark=spark,
     )
     stop = stop_of_signals()
     try:
         with progress("audit", STEPS) as tell:
-            report = compare(settings, tell, stop)
+            return compare(settings, tell, stop)
     except (ClusterUnreachableError, ConfigurationError):
         raise
     except MagnetarError as error:
         hint = f"run the same command again to continue from {state}" if state is not None and stop.is_set() else ""
         raise FailedError(Failure.of_text(str(error), ExitCode.UNDECIDED, hint)) from error
-    _show(report, output)
-    return int(not report.is_clean)
 
 
-def _show(report: Report, output: Output) -> None:
+def show_report(report: Report, output: Output) -> None:
+    """Print the report of a comparison."""
     if output is Output.JSON:
         show_json(report.to_json())
         return

@@ -95,15 +95,20 @@ def with_urls(clusters: str, client_confs: Sequence[str]) -> str:
     """
     parts = names(clusters)
     profiles = load_profiles() if any("=" not in part for part in parts) else Profiles()
-    return ",".join(part if "=" in part else f"{part}={_url_of(part, profiles, client_confs)}" for part in parts)
+    return ",".join(part if "=" in part else f"{part}={_url_of(part, part, profiles, client_confs)}" for part in parts)
 
 
-def _url_of(name: str, profiles: Profiles, client_confs: Sequence[str]) -> str:
-    profile = profiles.named(name)
+def url_of(cluster: str, name: str, client_confs: Sequence[str]) -> str:
+    """Return the admin URL of the cluster ``name``, given by it or by a profile; raises as ``with_urls``."""
+    return cluster if "://" in cluster else _url_of(cluster, name, load_profiles(), client_confs)
+
+
+def _url_of(profile_name: str, name: str, profiles: Profiles, client_confs: Sequence[str]) -> str:
+    profile = profiles.named(profile_name)
     is_replaced = any(is_for_all(text) or text.startswith(f"{name}=") for text in client_confs)
     if profile.credentials != NONE and not is_replaced:
         message = (
-            f"the profile {name} has credentials, but tasks read them from a client.conf"
+            f"the profile {profile_name} has credentials, but tasks read them from a client.conf"
             f"\nhint: write them to one, and give --client-conf {name}=PATH"
         )
         raise ConfigurationError(message)

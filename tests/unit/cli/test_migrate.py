@@ -3,29 +3,38 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING
+import threading
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from magnetar.admin.client import AdminClient
 from magnetar.base.names import NamespaceName, TopicName
 from magnetar.base.position import EARLIEST
-from magnetar.cli import metadata_diff
+from magnetar.cli import metadata_diff, migrate_run
 from magnetar.cli.main import ExitCode, main
+from magnetar.cli.migrate_run import directory_of, standing_json, standing_text
 from magnetar.metadata.policies import ClusterData
-from tests.unit.admin.fake_clusters import MagnetarTransport, client_of
+from magnetar.migration.machine.tables import Stage
+from magnetar.migration.running.runner import Standing
+from tests.unit.admin.fake_clusters import PulsarTransport, client_of
 from tests.unit.admin.fake_service import FakeSubscription, FakeTopic, new_service
+from tests.unit.migration.linked_clusters import Source, Target
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     import httpx
 
-PLAN = "migrate plan shop --from http://a:8080 --to http://b:8080"
+SIDES = "--from http://a:8080 --to http://b:8080"
+PLAN = f"migrate plan shop {SIDES}"
+RUN = f"migrate run shop {SIDES}"
 ORDERS = NamespaceName("shop", "orders")
 TOPICS = [TopicName.parse(f"persistent://shop/orders/t{index}") for index in range(5)]
 
 
 @pytest.fixture(autouse=True)
-def clusters(monkeypatch: pytest.MonkeyPatch) -> dict[str, httpx.BaseTransport]:
+def clusters(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> dict[str, httpx.BaseTransport]:
     """The clusters A and B; A has a tenant with five topics. Returns how their URLs are reached."""
     source, target = new_service(), new_service()
     target.cluster_name = "B"
@@ -36,9 +45,11 @@ def clusters(monkeypatch: pytest.MonkeyPatch) -> dict[str, httpx.BaseTransport]:
         source.topics.held[topic] = FakeTopic(subscriptions={"billing": FakeSubscription(EARLIEST)})
     target.resources.clusters.create("C", ClusterData())
     found: dict[str, httpx.BaseTransport] = {
-        "http://a:8080": MagnetarTransport(source),
-        "http://b:8080": MagnetarTransport(target),
+        "http://a:8080": Source(source),
+        "http://b:8080": Target(target, source),
     }
+    monkeypatch.setattr(migrate_run, "stop_of_signals", threading.Event)
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
     monkeypatch.setattr(metadata_diff, "AdminClient", lambda url: AdminClient(url, transport=found.get(url)))
     return found
 
@@ -77,3 +88,71 @@ def test_errors_name_what_is_wrong(
 ) -> None:
     assert main(["migrate", *arguments.split()]) is code
     assert error in capsys.readouterr().err
+
+
+def shown(arguments: str, capsys: pytest.CaptureFixture[str]) -> dict[str, Any]:
+    assert main([*arguments.split(), "--output", "json"]) is ExitCode.DONE
+    found: dict[str, Any] = json.loads(capsys.readouterr().out)
+    return found
+
+
+def test_a_migration_runs_until_it_is_ready_and_can_be_abandoned(
+    clusters: dict[str, httpx.BaseTransport], capsys: pytest.CaptureFixture[str]
+) -> None:
+    found = shown(RUN, capsys)
+    assert (found["scope"], found["from"], found["to"], found["step"]) == ("shop", "A", "B", "ready")
+    assert (found["topics"], found["topicsByState"], found["differences"]) == (5, {"agreed": 5}, None)
+    assert shown("migrate status shop", capsys) == found
+    there = AdminClient("http://b:8080", transport=clusters["http://b:8080"])
+    assert there.topics.of_namespace(ORDERS) == TOPICS
+    assert main(RUN.split()) is ExitCode.DONE
+    assert "magnetar migrate verify" in capsys.readouterr().err
+    assert shown(f"migrate abandon shop {SIDES}", capsys)["topicsByState"] == {"restored": 5}
+    assert main(["migrate", "status", "shop"]) is ExitCode.DONE
+    assert "abandoned" in capsys.readouterr().out
+    assert main(f"migrate verify shop {SIDES}".split()) is ExitCode.FAILED
+    assert "'abandoned'" in capsys.readouterr().err
+
+
+def test_nothing_is_changed_while_there_are_blockers(
+    clusters: dict[str, httpx.BaseTransport], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main([*RUN.split(), "--namespace", "shop/lacking"]) is ExitCode.FAILED
+    assert "magnetar migrate plan shop shows them" in capsys.readouterr().err
+    there = AdminClient("http://b:8080", transport=clusters["http://b:8080"])
+    assert "shop" not in there.tenants.names()
+    assert main(["migrate", "status", "shop"]) is ExitCode.FAILED
+    assert "there is no migration of shop" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("command", ["verify", "abandon"])
+def test_a_migration_must_have_begun(command: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(f"migrate {command} shop {SIDES}".split()) is ExitCode.FAILED
+    assert "there is no migration of shop\nhint: begin it" in capsys.readouterr().err
+
+
+def test_apache_pulsar_cannot_be_moved_by_this_command(
+    clusters: dict[str, httpx.BaseTransport], capsys: pytest.CaptureFixture[str]
+) -> None:
+    service = new_service()
+    clusters["http://a:8080"] = PulsarTransport(service)
+    assert main(RUN.split()) is ExitCode.FAILED
+    assert "the source http://a:8080 is not a cluster of Magnetar" in capsys.readouterr().err
+
+
+def test_the_journal_is_below_the_state_directory_of_the_user(tmp_path: Path) -> None:
+    assert directory_of("shop", None, {"XDG_STATE_HOME": "/s"}).as_posix() == "/s/magnetar/migrations/shop"
+    relative = directory_of("shop", None, {"XDG_STATE_HOME": "s"})
+    assert relative.as_posix().endswith("/.local/state/magnetar/migrations/shop")
+    assert directory_of("shop", tmp_path) == tmp_path
+
+
+def test_progress_is_shown_with_rate_and_time() -> None:
+    known = Standing(step=Stage.DATA, topics=2, topics_total=5, left=1_200, per_second=600.0, eta_s=2.0)
+    assert standing_text(known) == "data: 2 of 5 topics, 1,200 left, 600/s, about 2 s"
+    assert standing_json(known)["etaSeconds"] == 2.0
+    growing = Standing(step=Stage.DATA, topics=2, topics_total=5, left=9, per_second=-1.0, waits_for="t: no pipeline")
+    assert standing_text(growing) == "data: 2 of 5 topics, 9 left, -1/s, time unknown, t: no pipeline"
+    unknown = Standing(step=Stage.PROGRESS, topics=0, topics_total=1)
+    assert standing_text(unknown) == "progress: 0 of 1 topics, unknown left"
+    assert standing_json(unknown)["left"] is None

@@ -309,6 +309,10 @@ class Subscriptions(Noun):
         """Start or stop the replication of a subscription."""
         self._http.post(f"{subscription_path(topic, subscription)}/replicatedSubscriptionStatus", replicated)
 
+    def set_properties(self, topic: TopicName, subscription: str, properties: Mapping[str, str]) -> None:
+        """Replace the properties of a subscription."""
+        self._http.put(f"{subscription_path(topic, subscription)}/properties", dict(properties))
+
     def acknowledgements(self, topic: TopicName, subscription: str, after: Position = EARLIEST) -> Json:
         """Return a page of the AcknowledgementState after a position; the first page without it."""
         place = {} if after == EARLIEST else {"after": str(after)}

@@ -4,16 +4,15 @@ from __future__ import annotations
 
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
 from http import HTTPStatus
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from magnetar.admin.cluster_metadata.document import Selection
 from magnetar.admin.cluster_metadata.others import read_others
 from magnetar.admin.cluster_metadata.reading import READ, REQUESTS_AT_ONCE, if_present, read_metadata
 from magnetar.admin.metadata_import.cluster_names import ClusterNames
 from magnetar.admin.metadata_import.plan import plan_import
-from magnetar.base.errors import AdminError, ClusterUnreachableError, MagnetarError
+from magnetar.base.errors import AdminError
 from magnetar.base.names import TopicName
 from magnetar.metasync.units import ResourceType
 from magnetar.migration.planning.clients import client_findings
@@ -23,52 +22,23 @@ from magnetar.migration.planning.findings import Area, Finding, Severity
 from magnetar.migration.planning.metadata import allowed_clusters, metadata_findings, other_clusters
 from magnetar.migration.planning.report import Report
 from magnetar.migration.planning.topics import TopicChecks
+from magnetar.migration.sides import SOURCE, TARGET
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from magnetar.admin.client import AdminClient
     from magnetar.admin.cluster_metadata.document import ClusterMetadata
     from magnetar.metasync.units import Document
     from magnetar.migration.scope import Scope
+    from magnetar.migration.sides import Side
 
     Tell = Callable[[str, int, int], None]
     """Is told how much was read: one of STEPS, the number so far, and the number of all."""
 
-_SOURCE, _TARGET = "source", "target"
-
-STEPS = (*(f"{each} of the {side}" for side in (_SOURCE, _TARGET) for each in READ), "statistics")
+STEPS = (*(f"{each} of the {side}" for side in (SOURCE, TARGET) for each in READ), "statistics")
 
 _ABSENT = (HTTPStatus.NOT_FOUND, HTTPStatus.PRECONDITION_FAILED)
 """Answers about a topic that does not exist, or whose namespace is not in the cluster."""
-
-
-class Side(NamedTuple):
-    """One of the clusters."""
-
-    role: str
-    client: AdminClient
-    options: str
-    """Options that select the cluster in a command, after a space."""
-
-
-class UnansweredError(MagnetarError):
-    """One of the clusters did not answer, or refused; the cause is the error."""
-
-    def __init__(self, side: Side) -> None:
-        """Keep the cluster."""
-        super().__init__(f"the {side.role} {side.client.url} did not answer")
-        self.side = side
-
-
-def source_of(client: AdminClient, options: str) -> Side:
-    """Return the cluster that a migration leaves."""
-    return Side(_SOURCE, client, options)
-
-
-def target_of(client: AdminClient, options: str) -> Side:
-    """Return the cluster to which a migration moves."""
-    return Side(_TARGET, client, options)
 
 
 def plan(scope: Scope, source: Side, target: Side, tell: Tell = lambda *_: None) -> Report:
@@ -84,14 +54,14 @@ def plan(scope: Scope, source: Side, target: Side, tell: Tell = lambda *_: None)
     changes = plan_import(here, there, ClusterNames(here, there, both))
     found.changes = len(changes.changes)
     found.findings.add(metadata_findings(changes, scope, of_source, of_target))
-    namespaces = _documents(here, ResourceType.NAMESPACES)
+    namespaces = documents_in(here, ResourceType.NAMESPACES)
     found.namespaces = len(namespaces)
     found.findings.add(allowed_clusters(_field(namespaces, "allowed_clusters"), of_target))
     clusters, known = (
-        _field(each, "replication_clusters") for each in (namespaces, _documents(there, ResourceType.NAMESPACES))
+        _field(each, "replication_clusters") for each in (namespaces, documents_in(there, ResourceType.NAMESPACES))
     )
-    found.findings.add(other_clusters(clusters, known, here.cluster, there.cluster))
-    policies = PolicyFacts(namespaces, _documents(here, ResourceType.TOPIC_POLICIES))
+    found.findings.add(other_clusters(clusters, known, of_source, of_target))
+    policies = PolicyFacts(namespaces, documents_in(here, ResourceType.TOPIC_POLICIES))
     _add_topics(found, here, there, TopicChecks(of_source, of_target, policies), (source, target), tell)
     found.findings.add(client_findings(found.connections))
     found.findings.add(disk_findings(of_target, found.storage_bytes))
@@ -105,7 +75,7 @@ def selection_of(scope: Scope) -> Selection:
 
 
 def _read(side: Side, scope: Scope, tell: Tell) -> tuple[ClusterMetadata, ClusterFacts]:
-    with _answers_of(side):
+    with side.answers():
         found = read_metadata(
             side.client, selection_of(scope), lambda what, *numbers: tell(f"{what} of the {side.role}", *numbers)
         )
@@ -117,18 +87,10 @@ def _read(side: Side, scope: Scope, tell: Tell) -> tuple[ClusterMetadata, Cluste
     )
 
 
-@contextmanager
-def _answers_of(side: Side) -> Iterator[None]:
-    try:
-        yield
-    except (AdminError, ClusterUnreachableError) as error:
-        raise UnansweredError(side) from error
-
-
 def _missing(scope: Scope, source: ClusterMetadata) -> Iterator[Finding]:
     """Yield the parts of the scope that the source does not have."""
-    tenants, namespaces = (_documents(source, kind) for kind in (ResourceType.TENANTS, ResourceType.NAMESPACES))
-    topics = {*_documents(source, ResourceType.TOPICS), *map(str, source.topics)}
+    tenants, namespaces = (documents_in(source, kind) for kind in (ResourceType.TENANTS, ResourceType.NAMESPACES))
+    topics = {*documents_in(source, ResourceType.TOPICS), *map(str, source.topics)}
     found = [] if scope.tenant in tenants else [(scope.tenant, "tenants list")]
     found += [(str(each), "namespaces list TENANT") for each in scope.namespaces if str(each) not in namespaces]
     found += [(str(each), "topics list NAMESPACE") for each in scope.topics if str(each) not in topics]
@@ -148,13 +110,13 @@ def _add_topics(
 ) -> None:
     """Add the findings of all topics; their statistics are dropped one by one."""
     here, there = sides
-    known = set(_parts(target))
+    known = set(parts_in(target))
 
     def read(topic: TopicName) -> tuple[TopicFacts | None, TopicFacts | None]:
         facts = _facts(here, topic, target.cluster)
         return facts, _facts(there, topic, source.cluster) if topic in known else None
 
-    topics = sorted(_parts(source))
+    topics = sorted(parts_in(source))
     with ThreadPoolExecutor(REQUESTS_AT_ONCE) as pool:
         for done, (facts, in_target) in enumerate(pool.map(read, topics), 1):
             tell(STEPS[-1], done, len(topics))
@@ -168,7 +130,7 @@ def _add_topics(
 
 
 def _facts(side: Side, topic: TopicName, other: str) -> TopicFacts | None:
-    with _answers_of(side):
+    with side.answers():
         try:
             stats = if_present(side.client.topics.stats, topic)
         except AdminError as error:
@@ -178,16 +140,17 @@ def _facts(side: Side, topic: TopicName, other: str) -> TopicFacts | None:
     return None if stats is None else topic_facts(topic, stats, other)
 
 
-def _parts(metadata: ClusterMetadata) -> Iterator[TopicName]:
+def parts_in(metadata: ClusterMetadata) -> Iterator[TopicName]:
     """Yield the persistent topics without partitions, and the partitions of the others."""
     yield from (topic for topic in metadata.topics if topic.is_persistent)
-    for name, document in _documents(metadata, ResourceType.TOPICS).items():
+    for name, document in documents_in(metadata, ResourceType.TOPICS).items():
         topic = TopicName.parse(name)
         if topic.is_persistent:
             yield from map(topic.partition, range(document["partitions"]))
 
 
-def _documents(metadata: ClusterMetadata, kind: ResourceType) -> dict[str, Document]:
+def documents_in(metadata: ClusterMetadata, kind: ResourceType) -> dict[str, Document]:
+    """Return the documents of a kind, by the name of the resource."""
     return {resource.name: found for resource, found in metadata.resources.items() if resource.kind is kind}
 
 

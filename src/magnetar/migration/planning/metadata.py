@@ -38,12 +38,19 @@ def metadata_findings(plan: Plan, scope: Scope, source: ClusterFacts, target: Cl
 
 
 def other_clusters(
-    namespaces: Mapping[str, Sequence[str]], in_target: Mapping[str, Sequence[str]], source: str, target: str
+    namespaces: Mapping[str, Sequence[str]],
+    in_target: Mapping[str, Sequence[str]],
+    source: ClusterFacts,
+    target: ClusterFacts,
 ) -> Iterator[Finding]:
     """Yield the namespaces that further clusters replicate; the arguments are the clusters of each namespace."""
     for name, clusters in sorted(namespaces.items()):
-        known = in_target.get(name, ())
-        others = [each for each in clusters if each not in (source, target, *known)]
+        others = [each for each in clusters if each not in (source.name, target.name, *in_target.get(name, ()))]
+        unknown = [each for each in others if each not in target.registered]
+        if unknown:
+            problem = "the target does not know further clusters that replicate the namespace"
+            fix = f"register them: magnetar{target.options} clusters create CLUSTER --url URL --broker-url URL"
+            yield Finding(Severity.BLOCKER, Area.CLUSTERS, name, problem, fix, ", ".join(unknown))
         if others:
             problem = "further clusters replicate the namespace: the target gets their messages from them only"
             fix = "register the target in each of them, and add it there: magnetar namespaces set-clusters"

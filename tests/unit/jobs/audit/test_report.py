@@ -41,12 +41,12 @@ def report(findings: int) -> Report:
 
 
 def test_the_verdict_is_text_and_json(capsys: pytest.CaptureFixture[str]) -> None:
-    pipeline_audit._show(report(0), Output.TEXT)
+    pipeline_audit.show_report(report(0), Output.TEXT)
     shown = capsys.readouterr()
     assert "no difference was found; 3 subscriptions were compared" in shown.err
     assert f"subscription s of {TOPIC} was not compared: it is not replicated" in shown.err
     assert "1,234" in shown.out
-    pipeline_audit._show(report(1), Output.JSON)
+    pipeline_audit.show_report(report(1), Output.JSON)
     found = json.loads(capsys.readouterr().out)
     assert (found["verdict"], found["findingsByKind"], found["findingsOmitted"]) == ("different", {"lost": 1}, 0)
     assert found["findings"] == [
@@ -56,7 +56,7 @@ def test_the_verdict_is_text_and_json(capsys: pytest.CaptureFixture[str]) -> Non
 
 def test_many_findings_are_shown_in_part(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(pipeline_audit, "_SHOWN_MAX", 2)
-    pipeline_audit._show(report(3), Output.TEXT)
+    pipeline_audit.show_report(report(3), Output.TEXT)
     shown = capsys.readouterr()
     assert shown.out.count("ewr 5:7") == 2
     assert "1 further findings" in shown.err

@@ -12,8 +12,9 @@ from magnetar.base.names import NamespaceName, TopicName
 from magnetar.base.position import EARLIEST
 from magnetar.metadata.policies import ClusterData
 from magnetar.metadata.policy.table import Policy
-from magnetar.migration.planning.gathering import STEPS, UnansweredError, plan, source_of, target_of
+from magnetar.migration.planning.gathering import STEPS, plan
 from magnetar.migration.scope import Scope
+from magnetar.migration.sides import UnansweredError, source_of, target_of
 from tests.unit.admin.fake_clusters import client_of
 from tests.unit.admin.fake_service import FakeAdminService, FakeSubscription, FakeTopic, new_service
 
@@ -117,7 +118,7 @@ def test_a_cluster_and_itself_are_not_compared(source: FakeAdminService) -> None
 def test_progress_is_told(source: FakeAdminService, target: FakeAdminService) -> None:
     told: list[tuple[str, int, int]] = []
     here, there = client_of(source), client_of(target)
-    plan(SHOP, source_of(here, ""), target_of(there, ""), lambda *each: told.append(each))
+    plan(SHOP, source_of(here), target_of(there), lambda *each: told.append(each))
     assert {each[0] for each in told} <= set(STEPS)
     assert [each for each in told if each[0] == "statistics"] == [("statistics", done, 3) for done in (1, 2, 3)]
 
@@ -126,5 +127,5 @@ def test_the_cluster_that_does_not_answer_is_named(source: FakeAdminService) -> 
     transport = httpx.MockTransport(lambda _: httpx.Response(401, json={"reason": "who are you"}))
     there = AdminClient("http://there:8080", transport=transport)
     with pytest.raises(UnansweredError, match="the target http://there:8080") as raised:
-        plan(SHOP, source_of(client_of(source), ""), target_of(there, ""))
+        plan(SHOP, source_of(client_of(source)), target_of(there))
     assert str(raised.value.__cause__) == "who are you"

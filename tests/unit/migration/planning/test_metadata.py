@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -73,9 +74,12 @@ def test_further_resources_of_the_target_stay() -> None:
 
 def test_further_clusters_of_a_namespace_must_know_the_target() -> None:
     namespaces = {"shop/orders": ["E", "J", "L"], "shop/returns": ["E"]}
-    (finding,) = other_clusters(namespaces, {}, "E", "J")
-    assert (finding.resource, finding.detail) == ("shop/orders", "L")
-    assert list(other_clusters(namespaces, {"shop/orders": ["J", "L"]}, "E", "J")) == []
+    unknown, unlinked = other_clusters(namespaces, {}, EWR, JFK)
+    assert (unknown.severity, unknown.resource, unknown.detail) == (Severity.BLOCKER, "shop/orders", "L")
+    assert (unlinked.severity, unlinked.resource, unlinked.detail) == (Severity.WARNING, "shop/orders", "L")
+    (unlinked,) = other_clusters(namespaces, {}, EWR, replace(JFK, registered=frozenset({"L"})))
+    assert unlinked.severity is Severity.WARNING
+    assert list(other_clusters(namespaces, {"shop/orders": ["J", "L"]}, EWR, JFK)) == []
 
 
 def test_a_namespace_must_allow_the_target() -> None:

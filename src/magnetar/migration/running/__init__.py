@@ -1,0 +1,1 @@
+"""Performs the effects of a migration through the admin APIs of both clusters."""

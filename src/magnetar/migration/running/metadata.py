@@ -1,0 +1,92 @@
+"""The step *metadata*: the target gets what the source has, empty topics included."""
+
+from __future__ import annotations
+
+from http import HTTPStatus
+from typing import TYPE_CHECKING, NamedTuple
+
+from magnetar.admin.cluster_metadata.reading import read_metadata
+from magnetar.admin.metadata_import.apply import apply
+from magnetar.admin.metadata_import.changes import Reason
+from magnetar.admin.metadata_import.cluster_names import ClusterNames
+from magnetar.admin.metadata_import.plan import plan_import
+from magnetar.base.errors import AdminError, MigrationError
+from magnetar.base.names import TopicName
+from magnetar.metasync.units import ResourceType
+from magnetar.migration.planning.gathering import documents_in, parts_in, selection_of
+
+if TYPE_CHECKING:
+    from magnetar.admin.cluster_metadata.document import ClusterMetadata
+    from magnetar.admin.metadata_import.changes import Plan
+    from magnetar.migration.running.pair import Pair
+
+
+class Listing(NamedTuple):
+    """The topics and places of the source."""
+
+    topics: list[str]
+    places: list[str]
+    """Namespaces, then topics with their own clusters."""
+
+
+def copy_metadata(pair: Pair) -> Listing:
+    """Give the target the metadata of the source, and list its topics. What is equal is not written.
+
+    Raises MigrationError if something cannot be made equal, or the target refuses it.
+    """
+    selection = selection_of(pair.scope)
+    with pair.source.answers():
+        _allow_target(pair)
+        source = read_metadata(pair.source.client, selection)
+    with pair.target.answers():
+        target = read_metadata(pair.target.client, selection)
+        names = ClusterNames(source, target, {pair.source_name: [pair.source_name, pair.target_name]})
+        names.require_known(source)
+        plan = plan_import(source, target, names)
+        _require_no_conflict(plan)
+        refused = apply(pair.target.client, plan.changes)
+    if refused:
+        change, error = refused[0]
+        message = f"the target refused {len(refused)} changes of metadata; the first: {change.kind} {change.name}"
+        message += f"{change.field}: {error}"
+        raise MigrationError(message)
+    return _listing(source)
+
+
+def create_topic(pair: Pair, name: str) -> None:
+    """Create a topic without partitions, or a partition, in the target, if it does not exist there."""
+    with pair.target.answers():
+        try:
+            pair.target.client.topics.create(TopicName.parse(name))
+        except AdminError as error:
+            if error.status is not HTTPStatus.CONFLICT:
+                raise
+
+
+def _allow_target(pair: Pair) -> None:
+    tenants = pair.source.client.tenants
+    info = tenants.get(pair.scope.tenant)
+    allowed = info.get("allowedClusters", [])
+    if pair.target_name not in allowed:
+        tenants.update(pair.scope.tenant, [*allowed, pair.target_name], info.get("adminRoles", []))
+
+
+def _require_no_conflict(plan: Plan) -> None:
+    conflicts = [each for each in plan.remarks if each.reason is Reason.CONFLICT]
+    if conflicts:
+        first = conflicts[0]
+        message = (
+            f"{len(conflicts)} resources of the target cannot be made equal; the first: {first.kind} {first.name}: "
+        )
+        message += f"{first.detail}\nhint: magnetar migrate plan shows all of them"
+        raise MigrationError(message)
+
+
+def _listing(source: ClusterMetadata) -> Listing:
+    own = [
+        name
+        for name, document in documents_in(source, ResourceType.TOPIC_POLICIES).items()
+        if document.get("replicationClusters")
+    ]
+    places = [*sorted(documents_in(source, ResourceType.NAMESPACES)), *sorted(own)]
+    return Listing(sorted(map(str, parts_in(source))), places)

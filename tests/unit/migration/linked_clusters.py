@@ -1,0 +1,68 @@
+"""Two fake clusters, A and B, whose links carry everything at once unless a test says otherwise."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+import httpx
+
+from magnetar.base.names import NamespaceName
+from tests.unit.admin.fake_clusters import MagnetarTransport
+from tests.unit.admin.fake_service import FakeAdminService, FakeSubscription
+
+if TYPE_CHECKING:
+    from magnetar.base.names import TopicName
+
+
+class Source(MagnetarTransport):
+    """Cluster A; its links to B are open when its namespaces are replicated, and have the backlogs ``left``."""
+
+    def __init__(self, service: FakeAdminService) -> None:
+        super().__init__(service)
+        self.service = service
+        self.left: dict[TopicName, list[int]] = {}
+        """Backlogs of the links, one for each look at a topic; then 0."""
+        self.unconfirmed: list[float] = []
+        """Ages of unconfirmed acknowledgements, one for each look when all are replicated; then 0."""
+
+    def handle_request(self, request: httpx.Request) -> httpx.Response:
+        answer = super().handle_request(request)
+        if not request.url.path.endswith("/stats") or not answer.is_success:
+            return answer
+        stats: dict[str, Any] = json.loads(answer.content)
+        waiting = next((left for topic, left in self.left.items() if f"/{topic.local_name}/" in request.url.path), [])
+        link = {"replicationBacklog": waiting.pop(0) if waiting else 0, "replicationDelayInSeconds": 60}
+        clusters = self.service.resources.namespaces.get(NamespaceName("shop", "orders"))
+        is_linked = clusters is not None and "B" in clusters.replication_clusters
+        stats["replication"] = {"B": link | {"connected": True}} if is_linked else {}
+        found = stats["subscriptions"].values()
+        age = (
+            self.unconfirmed.pop(0)
+            if found and all(each["isReplicated"] for each in found) and self.unconfirmed
+            else 0.0
+        )
+        for each in found:
+            each["progressAgeSeconds"] = {"B": age}
+            each["progressUnconfirmed"] = {"B": 9 if age else 0}
+        return httpx.Response(answer.status_code, json=stats)
+
+
+class Target(MagnetarTransport):
+    """Cluster B; the subscriptions of A arrive there."""
+
+    def __init__(self, service: FakeAdminService, source: FakeAdminService) -> None:
+        super().__init__(service)
+        self.service = service
+        self.source = source
+        self.never = False
+        """Whether no subscription arrives."""
+
+    def handle_request(self, request: httpx.Request) -> httpx.Response:
+        for topic, held in self.service.topics.held.items():
+            here = self.source.topics.held.get(topic)
+            there = {} if self.never or here is None else here.subscriptions
+            held.subscriptions |= {
+                name: FakeSubscription(each.position) for name, each in there.items() if name not in held.subscriptions
+            }
+        return super().handle_request(request)
