@@ -97,6 +97,7 @@ bench: java setup ## compare Magnetar with Apache Pulsar, then measure links and
 	@$(BIN)/python -m bench.failover_duplicates $(if $(QUICK),--quick)
 	@$(BIN)/python -m bench.replicated_cost $(if $(QUICK),--quick)
 	@$(BIN)/python -m bench.metadata_latency $(if $(QUICK),--quick)
+	@$(BIN)/python -m bench.lookups $(if $(QUICK),--quick)
 	@$(BIN)/python -m bench.catch_up $(if $(QUICK),--quick)
 	@$(BIN)/python -m bench.idle_topics $(if $(QUICK),--quick)
 	@$(BIN)/python -m bench.hops $(if $(QUICK),--quick)

@@ -15,6 +15,7 @@ from magnetar.cli.global_options import Passing
 
 _COMMANDS = {
     "broker": "broker",
+    "lookup": "lookup",
     "standalone": "broker",
     "check": "check",
     "up": "up",

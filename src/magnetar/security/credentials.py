@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ssl
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from magnetar.base.errors import ConfigurationError
 from magnetar.security.authentication import Anonymous, Authentication, Certificate, authentication
@@ -42,6 +42,16 @@ class Credentials:
     def is_anonymous(self) -> bool:
         """Whether the client has no proof of an identity."""
         return self.authentication == Anonymous()
+
+    def anonymous(self) -> Credentials:
+        """Return credentials without a proof of an identity, which trust the same servers."""
+        return replace(self, auth_plugin="", auth_params="", tls_certificate_file_path="", tls_key_file_path="")
+
+    def presenting(self, proof: Authentication) -> Credentials:
+        """Return credentials with this proof only, which trust the same servers."""
+        found = self.anonymous()
+        object.__setattr__(found, "authentication", proof)
+        return found
 
     def tls(self) -> ssl.SSLContext:
         """Return the context of TLS connections to servers; raises ConfigurationError if a file cannot be read.

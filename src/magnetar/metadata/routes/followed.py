@@ -7,35 +7,13 @@ import json
 from hashlib import blake2b
 from typing import TYPE_CHECKING
 
-from magnetar.metadata.policies import ClusterData
-from magnetar.metadata.policy.document import Document
+from magnetar.metadata.routes.atlas import Atlas
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from magnetar.metadata.resources import Resources
     from magnetar.metadata.routes.table import RouteTable
-
-
-class RouteOfScope(Document):
-    """A route, as the admin API shows it."""
-
-    scope: str
-    cluster: str
-    epoch: int
-
-
-class Atlas(Document):
-    """All that a lookup service needs to know from a broker."""
-
-    cluster: str
-    """The cluster of the broker."""
-    version: str
-    """A text that is equal for equal content only."""
-    routes: dict[str, dict[str, str | int]]
-    """The routes by scope, with the deleted ones."""
-    clusters: dict[str, ClusterData]
-    """The addresses of the clusters that are registered with the broker."""
 
 
 class FollowedRoutes:

@@ -12,8 +12,9 @@ from magnetar.admin.exchange import AdminRoute, Context, body, number, path_text
 from magnetar.base.errors import AdminError, InvalidTopicNameError
 from magnetar.base.limits import ROUTES_MAX, Limit
 from magnetar.metadata.policy.document import Document, Long
+from magnetar.metadata.routes.atlas import Atlas, RouteOfScope
 from magnetar.metadata.routes.document import StoredRoute
-from magnetar.metadata.routes.followed import Atlas, FollowedRoutes, RouteOfScope
+from magnetar.metadata.routes.followed import FollowedRoutes
 from magnetar.metadata.routes.scope import parse_scope
 from magnetar.metadata.routes.table import Route, next_epoch
 from magnetar.metasync.local.scope import is_local

@@ -1,0 +1,85 @@
+"""``magnetar lookup``: run an instance of the lookup service."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from magnetar.base.errors import ConfigurationError
+from magnetar.base.logs.log_limit import LogLimit
+from magnetar.cli.broker_log import configure_log
+
+app = typer.Typer()
+
+_URL_SCHEMES = ("http://", "https://")
+
+
+@app.command()
+def lookup(
+    *,
+    broker_url: Annotated[
+        list[str],
+        typer.Option(
+            "--broker-url",
+            metavar="URL",
+            help="Admin URL of a broker that knows the routes, http://host:port. Repeatable: name one of each cluster.",
+        ),
+    ],
+    data: Annotated[Path, typer.Option(help="Directory in which the newest routes are kept.")] = Path("lookup"),
+    default_cluster: Annotated[
+        str | None, typer.Option(help="Cluster of topics without a route; default: their clients are refused.")
+    ] = None,
+    host: Annotated[str, typer.Option(help="Address on which it listens.")] = "0.0.0.0",  # noqa: S104 - as brokers
+    port: Annotated[int, typer.Option(help="Port of the binary protocol; 0: the system chooses it.")] = 6650,
+    web_port: Annotated[int, typer.Option(help="Port of HTTP; 0: the system chooses it.")] = 8080,
+    client_conf: Annotated[
+        str, typer.Option(help="A client.conf with credentials for the brokers, and with trusted certificates.")
+    ] = "",
+    connections_max: Annotated[int, typer.Option(min=1, help="Maximum number of connections of clients.")] = 10_000,
+    questions_max: Annotated[
+        int, typer.Option(min=1, help="Maximum number of requests that wait for an answer of a cluster.")
+    ] = 10_000,
+    questions_of_connection_max: Annotated[int, typer.Option(min=1, help="The same of one connection.")] = 5_000,
+    answers_max: Annotated[int, typer.Option(min=1, help="Maximum number of answers that are kept.")] = 100_000,
+    answer_validity: Annotated[
+        float, typer.Option(min=0, help="Seconds for which an answer is given to further clients.")
+    ] = 2.0,
+    answer_timeout: Annotated[float, typer.Option(min=0.1, help="Seconds within which a cluster must answer.")] = 10.0,
+) -> None:
+    """Send clients to the cluster of their tenant, namespace or topic, until SIGINT or SIGTERM.
+
+    Clients use pulsar://host:port of any instance as their service URL. The service gets the routes from brokers
+    (magnetar routes), and keeps them on disk, so that it also starts while all brokers are away. It has no other state:
+    run any number of instances.
+    """
+    import uvloop  # noqa: PLC0415 - heavy, and needed by this command only
+
+    from magnetar.broker.settings.sections.log import LogSettings  # noqa: PLC0415
+    from magnetar.lookup.options import LookupOptions  # noqa: PLC0415
+    from magnetar.lookup.service import LookupService  # noqa: PLC0415
+    from magnetar.security.client_conf import credentials_in  # noqa: PLC0415
+
+    for url in broker_url:
+        if not url.startswith(_URL_SCHEMES):
+            message = f"--broker-url {url} is no admin URL\nhint: it has the form http://host:port"
+            raise ConfigurationError(message)
+    options = LookupOptions(
+        broker_urls=tuple(broker_url),
+        data_directory=data,
+        default_cluster=default_cluster,
+        host=host,
+        port=port,
+        web_port=web_port,
+        connections_max=connections_max,
+        questions_max=questions_max,
+        questions_of_connection_max=questions_of_connection_max,
+        answers_max=answers_max,
+        answer_validity_s=answer_validity,
+        answer_timeout_s=answer_timeout,
+        credentials=credentials_in(client_conf),
+    )
+    configure_log(LogSettings(), LogLimit(time.monotonic))
+    uvloop.run(LookupService(options).run())

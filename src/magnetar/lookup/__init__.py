@@ -1,0 +1,1 @@
+"""The lookup service: sends clients to the cluster that serves them."""
