@@ -1,4 +1,4 @@
-"""The listening socket of the binary protocol, and what its sessions share."""
+"""The listening socket of the binary protocol."""
 
 from __future__ import annotations
 
@@ -6,52 +6,10 @@ import asyncio
 from typing import TYPE_CHECKING
 
 from magnetar.base.errors import ConfigurationError
-from magnetar.base.limits import KEEP_ALIVE_INTERVAL_SECONDS
 from magnetar.lookup.session import LookupSession
 
 if TYPE_CHECKING:
-    from magnetar.lookup.metrics import Metrics
-    from magnetar.lookup.options import LookupOptions
-    from magnetar.lookup.questions import Questions
-
-
-class Shared:
-    """What all sessions of an instance share. Used on the event loop's thread."""
-
-    keep_alive_s = KEEP_ALIVE_INTERVAL_SECONDS
-
-    def __init__(self, options: LookupOptions, questions: Questions, metrics: Metrics) -> None:
-        """Begin without sessions."""
-        self.options = options
-        self.questions = questions
-        self.metrics = metrics
-        self.known = metrics.requests.labels("lookup", "known")
-        """Lookups whose answer was known."""
-        self._sessions: dict[LookupSession, None] = {}
-
-    def admit(self, session: LookupSession) -> bool:
-        """Add a connection; return whether it is within the limit."""
-        if len(self._sessions) >= self.options.connections_max:
-            self.metrics.refused_connections.inc()
-            return False
-        self._sessions[session] = None
-        self.metrics.connections.set(len(self._sessions))
-        return True
-
-    def forget(self, session: LookupSession) -> None:
-        """Remove a connection."""
-        self._sessions.pop(session, None)
-        self.metrics.connections.set(len(self._sessions))
-
-    def tick(self, now: float) -> None:
-        """Keep the connections alive."""
-        for session in tuple(self._sessions):
-            session.tick(now)
-
-    def close(self) -> None:
-        """Close all connections; their clients connect to another instance."""
-        for session in tuple(self._sessions):
-            session.close()
+    from magnetar.lookup.shared import Shared
 
 
 class LookupServer:

@@ -19,7 +19,8 @@ from magnetar.lookup.kept import KeptKnowledge
 from magnetar.lookup.knowledge import Knowledge
 from magnetar.lookup.metrics import Metrics
 from magnetar.lookup.questions import Questions
-from magnetar.lookup.server import LookupServer, Shared
+from magnetar.lookup.server import LookupServer
+from magnetar.lookup.shared import Shared
 from magnetar.lookup.web import Web, WebServer
 
 if TYPE_CHECKING:

@@ -20,7 +20,7 @@ from magnetar.wire.proto import pulsar_api_pb2 as pb
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine
 
-    from magnetar.lookup.server import Shared
+    from magnetar.lookup.shared import Shared
     from magnetar.wire.frame import Frame
 
 log = structlog.get_logger(__name__)

@@ -14,8 +14,8 @@ from magnetar.lookup.knowledge import Knowledge
 from magnetar.lookup.metrics import Metrics
 from magnetar.lookup.options import LookupOptions
 from magnetar.lookup.questions import Questions
-from magnetar.lookup.server import Shared
 from magnetar.lookup.session import SERVER_VERSION, LookupSession
+from magnetar.lookup.shared import Shared
 from magnetar.metadata.routes.table import Route
 from magnetar.wire import commands
 from magnetar.wire.frame import FrameDecoder
