@@ -28,7 +28,11 @@ def check_request(request: Request, route: AdminRoute) -> None:
 def check_permission(request: Request, need: Need, resource: Resource) -> None:
     """Refuse with Pulsar's status and text what the role of a request may not do."""
     access: Access | None = request.app.state.access
-    refused = None if access is None else access.refusal(need, resource, principal_of(request.scope))
+    if access is None:
+        return
+    client = request.client
+    address = "" if client is None else f"/{client.host}:{client.port}"
+    refused = access.refusal(need, resource, principal_of(request.scope), address)
     if refused is not None:
         raise AdminError(refused.status, refused.reason)
 

@@ -25,8 +25,11 @@ class Access:
         self._tenants = resources.tenants
         self._namespaces = resources.namespaces
 
-    def refusal(self, need: Need, resource: Resource, principal: Principal) -> Refusal | None:
-        """Return why the principal may not do what has the ``need``, which is logged; None if it may."""
+    def refusal(self, need: Need, resource: Resource, principal: Principal, address: str = "") -> Refusal | None:
+        """Return why the principal may not do what has the ``need``, which is logged; None if it may.
+
+        ``address`` is that of the client.
+        """
         state = State(
             self._tenants.get(resource.tenant) if resource.tenant else None,
             self._namespaces.get(resource.namespace) if resource.namespace is not None else None,
@@ -35,6 +38,7 @@ class Access:
         if refused is not None:
             log.warning(
                 "not_authorized",
+                address=address,
                 role=principal.role,
                 original_role=principal.original,
                 operation=need.operation or need.scope.value,

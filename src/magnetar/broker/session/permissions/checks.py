@@ -67,6 +67,6 @@ def check(session: Session, kind: int, body: Any) -> None:  # noqa: ANN401 - the
     if access is None:
         return
     for demand in demands(kind, body):
-        refused = access.refusal(demand.need, demand.resource, session.principal)
+        refused = access.refusal(demand.need, demand.resource, session.principal, session.address)
         if refused is not None:
             raise RequestError(ServerError.AuthorizationError, refused.subscription_reason or demand.refusal)

@@ -92,4 +92,4 @@ class Revocation:
     def _is_refused(self, session: Session, topic: TopicName, subscription: str | None = None) -> bool:
         need = _PRODUCE if subscription is None else _CONSUME
         resource = Resource.of_topic(topic, subscription or "")
-        return self._access.refusal(need, resource, session.principal) is not None
+        return self._access.refusal(need, resource, session.principal, session.address) is not None
