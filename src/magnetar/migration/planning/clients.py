@@ -10,6 +10,8 @@ from magnetar.migration.planning.findings import Area, Finding, Severity
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
+    from magnetar.migration.planning.facts import ClusterFacts
+
 _VERSION: Final = re.compile(r"Pulsar[- ](Java|CPP|Go)[- ]v?(\d+)\.(\d+)")
 """The version that a client states. The Python and Node.js clients are the C++ client."""
 
@@ -31,15 +33,19 @@ def understands_migration(version: str) -> bool | None:
     return False if release < _BEFORE[kind] else None
 
 
-def client_findings(connections: Mapping[str, int]) -> Iterator[Finding]:
-    """Yield the clients that TOPIC_MIGRATED does not move, or not certainly; ``connections`` by version."""
+def client_findings(connections: Mapping[str, int], source: ClusterFacts) -> Iterator[Finding]:
+    """Yield the clients that TOPIC_MIGRATED does not move, or not certainly; ``connections`` by version.
+
+    A broker of Magnetar disconnects them, and they look the topic up again. Apache Pulsar knows no routes.
+    """
     problems = {
-        False: (Severity.WARNING, "clients do not understand TOPIC_MIGRATED"),
-        None: (Severity.WARNING, "it is unknown whether clients understand TOPIC_MIGRATED"),
+        False: "clients do not understand TOPIC_MIGRATED",
+        None: "it is unknown whether clients understand TOPIC_MIGRATED",
     }
-    fix = "let these clients reconnect with the address of the target, or update them"
+    severity, fix = Severity.WARNING, "let these clients reconnect with the address of the target"
+    if source.is_magnetar:
+        severity, fix = Severity.NOTE, "none is needed if they reach the target: they look topics up again (routes)"
     for version, count in sorted(connections.items()):
         known = understands_migration(version)
         if not known:
-            severity, problem = problems[known]
-            yield Finding(severity, Area.CLIENTS, version, problem, fix, f"{count:,} producers and consumers")
+            yield Finding(severity, Area.CLIENTS, version, problems[known], fix, f"{count:,} producers and consumers")

@@ -63,7 +63,7 @@ def plan(scope: Scope, source: Side, target: Side, tell: Tell = lambda *_: None)
     found.findings.add(other_clusters(clusters, known, of_source, of_target))
     policies = PolicyFacts(namespaces, documents_in(here, ResourceType.TOPIC_POLICIES))
     _add_topics(found, here, there, TopicChecks(of_source, of_target, policies), (source, target), tell)
-    found.findings.add(client_findings(found.connections))
+    found.findings.add(client_findings(found.connections, of_source))
     found.findings.add(disk_findings(of_target, found.storage_bytes))
     return found
 

@@ -1,8 +1,12 @@
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from magnetar.migration.planning.clients import client_findings, understands_migration
+from magnetar.migration.planning.facts import ClusterFacts
+from magnetar.migration.planning.findings import Severity
 
 
 @pytest.mark.parametrize(
@@ -25,8 +29,10 @@ def test_versions_tell_what_a_client_understands(version: str, understands: bool
 
 
 def test_clients_that_understand_are_no_finding() -> None:
-    found = list(client_findings({"Pulsar-CPP-v3.7.0": 5, "Pulsar-CPP-v3.1.2": 2, "rust": 1_000}))
-    assert [(each.resource, each.detail) for each in found] == [
-        ("Pulsar-CPP-v3.1.2", "2 producers and consumers"),
-        ("rust", "1,000 producers and consumers"),
-    ]
+    magnetar = ClusterFacts("ewr", is_magnetar=True, options="", settings={}, registered=frozenset())
+    connections = {"Pulsar-CPP-v3.7.0": 5, "Pulsar-CPP-v3.1.2": 2, "rust": 1_000}
+    for source, severity in ((magnetar, Severity.NOTE), (replace(magnetar, is_magnetar=False), Severity.WARNING)):
+        assert [(each.severity, each.resource, each.detail) for each in client_findings(connections, source)] == [
+            (severity, "Pulsar-CPP-v3.1.2", "2 producers and consumers"),
+            (severity, "rust", "1,000 producers and consumers"),
+        ]
