@@ -11,6 +11,7 @@ from magnetar.authorization.commands import COMMANDS
 from magnetar.authorization.decisions import Rules
 from magnetar.authorization.needs import Scope
 from magnetar.base.errors import ServerError
+from magnetar.base.names import TopicName
 from magnetar.broker.session.permissions.revocation import Revocation
 from magnetar.metadata.policies import AuthPolicies
 from magnetar.security.principal import Principal
@@ -160,6 +161,18 @@ def test_a_consumer_that_loses_its_subscription_is_closed_at_once(cluster: Clust
     assert [each.consumer_id for each in reader.take("CLOSE_CONSUMER")] == [1]
     reader.subscribe()
     assert refusals(reader)[0].startswith("reader is not authorized to access subscription worker on topic ")
+
+
+def test_clients_of_non_persistent_topics_lose_them_too(cluster: Cluster) -> None:
+    grant(cluster, namespace_auth={"writer": ["produce", "consume"]})
+    writer = client_of(cluster, "writer")
+    writer.topic = TopicName("non-persistent", NAMESPACE.tenant, NAMESPACE.namespace, "events")
+    writer.produce()
+    writer.subscribe()
+    assert refusals(writer) == []
+    grant(cluster)
+    cluster.settle()
+    assert sorted(writer.names()) == ["CLOSE_CONSUMER", "CLOSE_PRODUCER"]
 
 
 def test_an_admin_who_is_removed_loses_everything(cluster: Cluster) -> None:
