@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
+
+from magnetar.wire.links import BOOKMARK_PREFIX, FOREIGN_LINK_PREFIX
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -73,13 +75,17 @@ class TopicFacts:
         return self.topic.partitioned_topic
 
 
+_INTERNAL: Final = ("__compaction", FOREIGN_LINK_PREFIX, BOOKMARK_PREFIX)
+"""Beginnings of the names of subscriptions that Apache Pulsar and the pipeline use there, and that do not move."""
+
 UNKNOWN_VERSION = "unknown"
 """Stands for the version of a client that did not state any."""
 
 
 def topic_facts(topic: TopicName, stats: Json, other_cluster: str) -> TopicFacts:
     """Reduce the TopicStats of a topic."""
-    subscriptions: Mapping[str, Json] = stats.get("subscriptions") or {}
+    found: Mapping[str, Json] = stats.get("subscriptions") or {}
+    subscriptions = {name: each for name, each in found.items() if not name.startswith(_INTERNAL)}
     publishers: list[Json] = stats.get("publishers") or []
     clients = [*publishers, *(each for one in subscriptions.values() for each in one.get("consumers") or ())]
     age = stats.get("oldestBacklogMessageAgeSeconds", -1)

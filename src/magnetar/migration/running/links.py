@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
+from magnetar.admin.cluster_metadata.reading import if_present
 from magnetar.base.names import NamespaceName, TopicName
 
 if TYPE_CHECKING:
@@ -56,9 +57,11 @@ def unlink(pair: Pair, name: str, before: Sequence[str]) -> None:
 
 
 def link_state(pair: Pair, name: str) -> LinkState:
-    """Return the state of the link of a topic to the target."""
+    """Return the state of the link of a topic to the target. A topic that was deleted has nothing left to carry."""
     with pair.source.answers():
-        stats = pair.source.client.topics.stats(TopicName.parse(name))
+        stats = if_present(pair.source.client.topics.stats, TopicName.parse(name))
+    if stats is None:
+        return LinkState(0, 0.0, "")
     found = stats["replication"].get(pair.target_name)
     if found is None:
         return LinkState(None, None, "the link is not open yet")
@@ -86,6 +89,7 @@ def _add(client: AdminClient, place: Place, wanted: Sequence[str]) -> None:
 
 
 def _set(client: AdminClient, place: Place, clusters: Sequence[str]) -> None:
+    """Set the clusters of a place, where they differ."""
     if sorted(_clusters(client, place)) == sorted(clusters):
         return
     if isinstance(place, TopicName):

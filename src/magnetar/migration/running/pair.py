@@ -36,3 +36,8 @@ class Pair:
         wanted = list(items)
         with ThreadPoolExecutor(REQUESTS_AT_ONCE) as pool:
             yield from zip(wanted, pool.map(ask, wanted), strict=True)
+
+    def for_each(self, items: Iterable[Item], act: Callable[[Item], None]) -> None:
+        """Call ``act`` with each item, as ``with_each``."""
+        for _ in self.with_each(items, act):
+            pass

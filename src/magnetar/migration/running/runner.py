@@ -140,8 +140,7 @@ class Runner:
 
     def _create(self, effect: Effect) -> None:
         for done, batch in self._batches(effect):
-            for _ in self._pair.with_each(batch, lambda topic: metadata.create_topic(self._pair, topic)):
-                pass
+            self._pair.for_each(batch, lambda topic: metadata.create_topic(self._pair, topic))
             self._journal.append(TopicsMoved(TopicEvent.CREATED, batch))
             self._say(done, len(effect.names))
 
@@ -168,20 +167,15 @@ class Runner:
         self._moved(TopicEvent.CARRIED, done, effect, left.value, waits_for)
 
     def _remember_subscriptions(self, effect: Effect) -> None:
-        for done, batch in self._batches(effect):
+        for _, batch in self._batches(effect):
             found = dict(self._pair.with_each(batch, lambda topic: subscriptions.settings_of(self._pair, topic)))
             self._journal.append(SubscriptionsRemembered(found))
-            self._say(done, len(effect.names))
 
     def _replicate(self, effect: Effect) -> None:
         before = self._migration.replicated_before
-        for done, batch in self._batches(effect):
-            for _ in self._pair.with_each(
-                batch, lambda topic: subscriptions.replicate(self._pair, topic, before[topic])
-            ):
-                pass
+        for _, batch in self._batches(effect):
+            self._pair.for_each(batch, lambda topic: subscriptions.replicate(self._pair, topic, before[topic]))
             self._journal.append(TopicsMoved(TopicEvent.REPLICATED, batch))
-            self._say(done, len(effect.names))
 
     def _await_progress(self, effect: Effect) -> None:
         done, left, waits_for = list[str](), _Sum(), ""
@@ -231,8 +225,7 @@ class Runner:
         before = self._migration.replicated_before
         for done, batch in self._batches(effect):
             known = [topic for topic in batch if topic in before]
-            for _ in self._pair.with_each(known, lambda topic: subscriptions.restore(self._pair, topic, before[topic])):
-                pass
+            self._pair.for_each(known, lambda topic: subscriptions.restore(self._pair, topic, before[topic]))
             self._journal.append(TopicsMoved(TopicEvent.RESTORED, batch))
             self._say(done, len(effect.names))
 

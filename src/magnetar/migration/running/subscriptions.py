@@ -51,7 +51,7 @@ def complete_target(pair: Pair, name: str, wanted: Iterable[str]) -> str:
     topic = TopicName.parse(name)
     here = _durable(pair, name)
     with pair.target.answers():
-        there = pair.target.client.topics.stats(topic)["subscriptions"]
+        there = (if_present(pair.target.client.topics.stats, topic) or {"subscriptions": {}})["subscriptions"]
         for subscription in wanted:
             if subscription not in here:
                 continue
@@ -74,8 +74,9 @@ def _progress(stats: Json, target: str) -> ProgressState:
 
 
 def _durable(pair: Pair, name: str) -> dict[str, Json]:
+    """Return the statistics of the durable subscriptions of a topic of the source; none if it was deleted."""
     with pair.source.answers():
-        stats = pair.source.client.topics.stats(TopicName.parse(name))
+        stats = if_present(pair.source.client.topics.stats, TopicName.parse(name)) or {"subscriptions": {}}
     return {name: each for name, each in sorted(stats["subscriptions"].items()) if each.get("isDurable", True)}
 
 

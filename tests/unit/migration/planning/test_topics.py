@@ -143,3 +143,10 @@ def test_statistics_of_apache_pulsar_are_reduced_to_facts() -> None:
     assert facts.backlog_age_s is None
     assert sum(facts.connections.values()) > 0
     assert {each.is_durable for each in facts.subscriptions} == {True}
+
+
+def test_subscriptions_that_do_not_move_are_left_out() -> None:
+    names = ("billing", "__compaction", "magnetar.repl.jfk", "magnetar.bookmark.jfk")
+    facts = topic_facts(EU, {"subscriptions": {name: {"consumers": [{}]} for name in names}}, "jfk")
+    assert [each.name for each in facts.subscriptions] == ["billing"]
+    assert facts.connections == {"unknown": 1}

@@ -176,6 +176,19 @@ def test_new_topics_and_subscriptions_are_found_by_the_next_run(clusters: Cluste
     assert new in clusters.target.topics.held
 
 
+def test_a_topic_that_is_deleted_meanwhile_holds_nothing_up(clusters: Clusters) -> None:
+    clusters.transport.left = {US: [400]}
+    runner = clusters.runner(World(stop_after=6))
+    runner.begin()
+    with pytest.raises(InterruptedMigrationError):
+        runner.run()
+    del clusters.source.topics.held[US]
+    clusters.run()
+    assert clusters.journal().migration.stage is Stage.READY
+    clusters.runner().abandon()
+    assert clusters.journal().migration.stage is Stage.ABANDONED
+
+
 def test_an_abandoned_migration_leaves_the_source_as_it_was(clusters: Clusters) -> None:
     clusters.run()
     runner = clusters.runner()
