@@ -67,6 +67,10 @@ def run(
         runner = _runner(pair, journal, output)
         if journal.migration.begun is None:
             _require_possible(pair)
+        elif journal.migration.stage in (Stage.ABANDONED, Stage.DONE):
+            message = f"the migration of {tenant} is {journal.migration.stage.value}\n"
+            message += f"hint: remove {directory_of(tenant, state)} to begin another one"
+            raise MigrationError(message)
         runner.begin()
         runner.run()
         _show(journal.migration, journal.changed_at, output)

@@ -112,6 +112,8 @@ def test_a_migration_runs_until_it_is_ready_and_can_be_abandoned(
     assert "abandoned" in capsys.readouterr().out
     assert main(f"migrate verify shop {SIDES}".split()) is ExitCode.FAILED
     assert "'abandoned'" in capsys.readouterr().err
+    assert main(RUN.split()) is ExitCode.FAILED
+    assert "is abandoned\nhint: remove" in capsys.readouterr().err
 
 
 def test_nothing_is_changed_while_there_are_blockers(
@@ -125,9 +127,9 @@ def test_nothing_is_changed_while_there_are_blockers(
     assert "there is no migration of shop" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("command", ["verify", "abandon"])
+@pytest.mark.parametrize("command", [f"verify shop {SIDES}", f"abandon shop {SIDES}", "status shop"])
 def test_a_migration_must_have_begun(command: str, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(f"migrate {command} shop {SIDES}".split()) is ExitCode.FAILED
+    assert main(["migrate", *command.split()]) is ExitCode.FAILED
     assert "there is no migration of shop\nhint: begin it" in capsys.readouterr().err
 
 

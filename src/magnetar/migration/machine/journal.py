@@ -131,7 +131,11 @@ class _Replay:
 
 def _content(files: Files, directory: Path) -> bytes:
     """Return the content of the journal; empty if there is none."""
-    if NAME not in files.list(directory):
+    try:
+        names = files.list(directory)
+    except FileNotFoundError:
+        return b""
+    if NAME not in names:
         return b""
     file = files.open(directory / NAME)
     try:
