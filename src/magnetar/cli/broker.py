@@ -62,6 +62,7 @@ def broker(
     gc.disable()  # imports leave hardly any garbage, and the collector would examine all modules several times
     import uvloop  # noqa: PLC0415 - heavy, and needed by this command only
 
+    from magnetar.broker.authentication.building import check_authentication  # noqa: PLC0415
     from magnetar.broker.resources.memory_limits import memory_limits  # noqa: PLC0415
     from magnetar.broker.resources.process import machine_memory_bytes  # noqa: PLC0415
     from magnetar.broker.service import Broker  # noqa: PLC0415
@@ -80,6 +81,7 @@ def broker(
         loaded = load(config, os.environ, flags, acknowledge_all=acknowledge_ignored)
         if check_config:
             memory_limits(loaded.config, machine_memory_bytes())
+            check_authentication(loaded.config)
     except ConfigurationError as error:
         if log_format(config, os.environ, flags) == "json":
             log_problems(error)

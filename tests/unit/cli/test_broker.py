@@ -40,6 +40,32 @@ def test_shares_of_the_memory_that_do_not_fit_are_found_without_a_start(capsys: 
     assert "memoryLimitMB=1024 is less than the" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize("source", ["flags", "environment", "file"])
+def test_keys_that_cannot_be_used_are_found_without_a_start_and_not_shown(
+    source: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    settings = {
+        "authenticationEnabled": "true",
+        "authenticationProviders": "token",
+        "tokenSecretKey": "data:;base64,Y2FuYXJ5",
+        "brokerClientAuthenticationParameters": "token:Y2FuYXJ5",
+    }
+    arguments = ["broker", "--check-config"]
+    if source == "flags":
+        arguments += [word for key, value in settings.items() for word in (f"--{key}", value)]
+    elif source == "environment":
+        for key, value in settings.items():
+            monkeypatch.setenv(f"MAGNETAR_{key}", value)
+    else:
+        file = tmp_path / "broker.conf"
+        file.write_text("".join(f"{key}={value}\n" for key, value in settings.items()))
+        arguments += ["--config", str(file)]
+    assert main(arguments) is ExitCode.FAILED
+    shown = capsys.readouterr()
+    assert "tokenSecretKey has 6 bytes" in shown.err
+    assert "Y2FuYXJ5" not in shown.err + shown.out
+
+
 def test_ignored_keys_are_listed_by_their_effects_without_values(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

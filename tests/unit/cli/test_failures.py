@@ -138,7 +138,7 @@ def test_the_pipeline_reports_clusters_that_do_not_answer(capsys: pytest.Capture
 
 
 def test_a_port_in_use_is_named(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    monkeypatch.setattr("magnetar.cli.pipeline.addresses_of", lambda _: ())
+    monkeypatch.setattr("magnetar.cli.pipeline.addresses_of", lambda *_: ())
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         taken.listen()

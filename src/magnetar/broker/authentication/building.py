@@ -9,7 +9,6 @@ from magnetar.broker.authentication.authentication import Authentication
 from magnetar.security.credentials import Credentials
 from magnetar.security.providers.basic import BasicProvider, read_users
 from magnetar.security.providers.certificates import CertificateProvider
-from magnetar.security.providers.fetching import HttpFetch, trusting
 from magnetar.security.providers.issuers import CacheOptions, IssuerKeys
 from magnetar.security.providers.keys import public_key, read_key, secret_key
 from magnetar.security.providers.openid import OpenIdOptions, OpenIdProvider
@@ -55,6 +54,13 @@ def build_authentication(config: BrokerConfig, clock: Clock, limit_hits: LimitHi
     """Return the authentication of clients, which must be closed; None if it is off. Raises as ``build_service``."""
     service = build_service(config)
     return None if service is None else Authentication(service, clock, limit_hits)
+
+
+def check_authentication(config: BrokerConfig) -> None:
+    """Check keys, users and the other settings of authentication; raises as ``build_service``."""
+    service = build_service(config)
+    if service is not None:
+        service.close()
 
 
 def own_credentials(config: BrokerConfig) -> Credentials:
@@ -118,6 +124,9 @@ def _tls(_: BrokerConfig) -> Provider:
 
 
 def _openid(config: BrokerConfig) -> Provider:
+    # The client for HTTP is heavy, and only this provider needs it.
+    from magnetar.security.providers.fetching import HttpFetch, trusting  # noqa: PLC0415
+
     issuers, audiences = _names(config.openIDAllowedTokenIssuers), _names(config.openIDAllowedAudiences)
     if not issuers or not audiences:
         message = "the provider openid needs openIDAllowedTokenIssuers and openIDAllowedAudiences"
