@@ -57,8 +57,12 @@ class Target(MagnetarTransport):
         self.source = source
         self.never = False
         """Whether no subscription arrives."""
+        self.refuses: str | None = None
+        """A path to which nothing can be written."""
 
     def handle_request(self, request: httpx.Request) -> httpx.Response:
+        if request.url.path == self.refuses and request.method != "GET":
+            return httpx.Response(409, json={"reason": "no"})
         for topic, held in self.service.topics.held.items():
             here = self.source.topics.held.get(topic)
             there = {} if self.never or here is None else here.subscriptions

@@ -11,14 +11,18 @@ from magnetar.admin.metadata_import.changes import Reason
 from magnetar.admin.metadata_import.cluster_names import ClusterNames
 from magnetar.admin.metadata_import.plan import plan_import
 from magnetar.base.errors import AdminError, MigrationError
-from magnetar.base.names import TopicName
+from magnetar.base.names import NamespaceName, TopicName
 from magnetar.metasync.units import ResourceType
 from magnetar.migration.planning.gathering import documents_in, parts_in, selection_of
 
 if TYPE_CHECKING:
     from magnetar.admin.cluster_metadata.document import ClusterMetadata
+    from magnetar.admin.metadata_import.apply import Refusal
     from magnetar.admin.metadata_import.changes import Plan
     from magnetar.migration.running.pair import Pair
+
+ATTEMPTS = 3
+"""Comparisons before a refusal is an error: the metadata synchronizer can create the same resources meanwhile."""
 
 
 class Listing(NamedTuple):
@@ -38,19 +42,42 @@ def copy_metadata(pair: Pair) -> Listing:
     with pair.source.answers():
         _allow_target(pair)
         source = read_metadata(pair.source.client, selection)
-    with pair.target.answers():
-        target = read_metadata(pair.target.client, selection)
-        names = ClusterNames(source, target, {pair.source_name: [pair.source_name, pair.target_name]})
-        names.require_known(source)
-        plan = plan_import(source, target, names)
-        _require_no_conflict(plan)
-        refused = apply(pair.target.client, plan.changes)
-    if refused:
-        change, error = refused[0]
-        message = f"the target refused {len(refused)} changes of metadata; the first: {change.kind} {change.name}"
-        message += f"{change.field}: {error}"
-        raise MigrationError(message)
-    return _listing(source)
+    refused: list[Refusal] = []
+    for _ in range(ATTEMPTS):
+        with pair.target.answers():
+            target = read_metadata(pair.target.client, selection)
+            refused = _copy(pair, source, target)
+        if not refused:
+            return _listing(source)
+    change, error = refused[0]
+    message = f"the target refused {len(refused)} changes of metadata; the first: {change.kind} {change.name}"
+    message += f"{change.field}: {error}"
+    raise MigrationError(message)
+
+
+def _copy(pair: Pair, source: ClusterMetadata, target: ClusterMetadata) -> list[Refusal]:
+    """Make the metadata of the target those of the source; return what it refused."""
+    client = pair.target.client
+    names = ClusterNames(source, target, {pair.source_name: [pair.source_name, pair.target_name]})
+    names.require_known(source)
+    plan = plan_import(source, target, names)
+    _require_no_conflict(plan)
+    tenants = [each for each in plan.changes if each.kind == ResourceType.TENANTS.value]
+    refused = apply(client, tenants)
+    _serve_namespaces(pair, source, target)
+    return refused + apply(client, [each for each in plan.changes if each not in tenants])
+
+
+def _serve_namespaces(pair: Pair, source: ClusterMetadata, target: ClusterMetadata) -> None:
+    """Let the target serve namespaces that it has already.
+
+    The metadata synchronizer creates them with the clusters of the source, and topics cannot be created there before.
+    """
+    known = documents_in(target, ResourceType.NAMESPACES)
+    for name in documents_in(source, ResourceType.NAMESPACES):
+        clusters = known[name].get("replication_clusters") or [] if name in known else [pair.target_name]
+        if pair.target_name not in clusters:
+            pair.target.client.namespaces.set_clusters(NamespaceName.parse(name), [*clusters, pair.target_name])
 
 
 def create_topic(pair: Pair, name: str) -> None:

@@ -11,6 +11,7 @@ from magnetar.admin.client import AdminClient
 from magnetar.base.errors import InterruptedMigrationError, MigrationError, MigrationStateError
 from magnetar.base.names import NamespaceName, TopicName
 from magnetar.base.position import EARLIEST
+from magnetar.metadata.policies import Policies
 from magnetar.metadata.policy.table import Policy
 from magnetar.migration.machine.journal import Journal
 from magnetar.migration.machine.records import StageMoved
@@ -111,6 +112,26 @@ def test_the_target_gets_everything_and_the_settings_are_remembered(clusters: Cl
     for client in (here, there):
         assert client.namespaces.clusters(ORDERS) == client.namespaces.clusters(RETURNS) == ["A", "B"]
     assert clusters.replicated() == {"billing": True, "audit": True}
+
+
+def test_the_synchronizer_may_have_created_the_namespaces_with_the_clusters_of_the_source(clusters: Clusters) -> None:
+    there = client_of(clusters.target)
+    there.tenants.create("shop", ["A"])
+    clusters.target.resources.namespaces.create(ORDERS, Policies(replication_clusters=["A"]))
+    clusters.run()
+    assert there.namespaces.clusters(ORDERS) == ["A", "B"]
+    assert there.topics.of_namespace(ORDERS) == [EU, US]
+
+
+def test_a_change_that_the_target_refuses_is_an_error(clusters: Clusters) -> None:
+    clusters.arrival.refuses = "/admin/v2/namespaces/shop/orders/messageTTL"
+    with pytest.raises(
+        MigrationError, match="the target refused 1 changes of metadata; the first: Namespaces shop/ord"
+    ):
+        clusters.run()
+    clusters.arrival.refuses = None
+    clusters.run()
+    assert clusters.journal().migration.stage is Stage.READY
 
 
 def test_it_waits_for_links_and_progress_and_tells_how_far_they_are(clusters: Clusters) -> None:
