@@ -60,7 +60,8 @@ def no_profiles(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     """Keep the command line away from the profiles and variables of the user who runs the tests."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("XDG_CONFIG_HOME", str(tmp_path_factory.mktemp("configuration")))
-        for variable in ("MAGNETAR_ADMIN_URL", "MAGNETAR_CLUSTER", "COLUMNS"):  # processes of pytest-xdist have COLUMNS
+        # processes of pytest-xdist have COLUMNS
+        for variable in ("MAGNETAR_ADMIN_URL", "MAGNETAR_CLUSTER", "PULSAR_CLIENT_CONF", "COLUMNS"):
             patch.delenv(variable, raising=False)
         yield
 

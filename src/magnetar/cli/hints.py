@@ -58,7 +58,7 @@ def refusal_hint(error: AdminError, target: Target, arguments: Mapping[str, Any]
     """Return the URL, the status, and the next command; ``arguments`` are those of the refused command."""
     answered = f"{target} answered {error.status.value} {error.status.phrase}"
     if error.status in UNAUTHENTICATED:
-        return f"{answered}; {CREDENTIALS_HINT}"
+        return f"{answered}; PULSAR_CLIENT_CONF can name a client.conf with credentials, and {CREDENTIALS_HINT}"
     reason = str(error).lower()
     names = _names(arguments)
     for status, words, purpose, line in _NEXT:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from magnetar.base.errors import ConfigurationError
 from magnetar.cli.global_options import ADMIN_URL_VARIABLE, CLUSTER_VARIABLE
 from magnetar.cli.profile_store import load_profiles
+from magnetar.security.client_conf import credentials_in
 from magnetar.security.credentials import NONE, Credentials
 
 DEFAULT_ADMIN_URL = "http://localhost:8080"
@@ -32,8 +33,15 @@ class Target:
 def choose(context: Any, admin_url: str | None, profile: str | None) -> Target:  # noqa: ANN401 - typer's context
     """Return the cluster of a command: that of its options, else of the environment, else of the current profile.
 
-    Raises ConfigurationError if options or variables contradict each other, or if there is no such profile.
+    Without credentials in a profile, those of the client.conf in PULSAR_CLIENT_CONF are used, as by Pulsar's own tools.
+    Raises ConfigurationError if options or variables contradict each other, if there is no such profile, or if the
+    file cannot be used.
     """
+    target = _chosen(context, admin_url, profile)
+    return target if target.credentials != NONE else replace(target, credentials=credentials_in(""))
+
+
+def _chosen(context: Any, admin_url: str | None, profile: str | None) -> Target:  # noqa: ANN401 - typer's context
     given = {"admin_url": admin_url, "profile": profile}
     sources = {name: context.get_parameter_source(name).name for name, value in given.items() if value is not None}
     explicit = [name for name, source in sources.items() if source == "COMMANDLINE"]

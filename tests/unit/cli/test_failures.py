@@ -18,6 +18,8 @@ from magnetar.cli.output import Output
 from tests.unit.cli.fake_cluster import TOPIC
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from tests.unit.admin.fake_service import FakeAdminService
 
 
@@ -105,8 +107,30 @@ def test_a_cluster_that_wants_credentials(monkeypatch: pytest.MonkeyPatch, capsy
     assert main(["tenants", "list"]) is ExitCode.FAILED
     assert capsys.readouterr().err == (
         "error: Authentication required\nhint: http://localhost:8080 answered 401 Unauthorized; "
-        "a profile can have a token: magnetar profiles set NAME --admin-url URL --auth-params file:///path\n"
+        "PULSAR_CLIENT_CONF can name a client.conf with credentials, and a profile can have a token: "
+        "magnetar profiles set NAME --admin-url URL --auth-params file:///path\n"
     )
+
+
+def test_credentials_of_a_client_conf_are_sent(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    sent = []
+
+    def answer(request: httpx.Request) -> httpx.Response:
+        sent.append(request.headers.get("Authorization"))
+        return httpx.Response(200, json=[])
+
+    file = tmp_path / "client.conf"
+    file.write_text("authPlugin=basic\nauthParams=userId:bob,password:x\n")
+    monkeypatch.setattr(session, "AdminClient", partial(AdminClient, transport=httpx.MockTransport(answer)))
+    assert main(["tenants", "list"]) == ExitCode.DONE
+    monkeypatch.setenv("PULSAR_CLIENT_CONF", str(file))
+    assert main(["--admin-url", "http://a:8080", "tenants", "list"]) == ExitCode.DONE
+    assert sent == [None, "Basic Ym9iOng="]
+    monkeypatch.setenv("PULSAR_CLIENT_CONF", str(tmp_path / "none"))
+    assert main(["tenants", "list"]) is ExitCode.FAILED
+    assert "cannot read" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(
