@@ -70,6 +70,7 @@ NAMES = {
     "name": "maxProducersPerTopic",
     "policy": "isolated",
     "resource": TENANT,
+    "scope": TENANT,
     "subscription": SUBSCRIPTION,
     "tenant": TENANT,
     "timestamp": 0,
@@ -100,6 +101,7 @@ class Stage:
         rest, self.namespace = self.broker.rest, f"n{next(self._numbers)}"
         rest.ensure(f"clusters/{CLUSTER}", {"serviceUrl": self.broker.admin_url})
         rest.ensure(f"tenants/{TENANT}", {"allowedClusters": [CLUSTER]})
+        rest.put(f"magnetar/routes/{TENANT}", {"cluster": CLUSTER})
         namespace, topics = f"namespaces/{TENANT}/{self.namespace}", f"persistent/{TENANT}/{self.namespace}"
         rest.put(namespace, {})
         rest.put(f"{namespace}/properties", {"key": "value"})
