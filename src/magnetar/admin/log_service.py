@@ -89,6 +89,10 @@ class LogOperations(Protocol):
         """Translate no message ids any more, durably."""
         ...
 
+    async def raise_ledger_ids(self) -> int:
+        """Give new ledgers the ids of a data directory that is created now, durably; return the lowest one."""
+        ...
+
     async def analyze(self, topic: TopicName, subscription: str, start: Position | None) -> AnalyzedBacklog:
         """Count the unacknowledged entries of a subscription, beginning at ``start`` if it is given."""
         ...

@@ -65,6 +65,7 @@ def _of_broker() -> Iterator[tuple[str, str, Need]]:
         "/{cluster}/{broker}/ownedNamespaces",
     ):
         yield "GET", f"{root}{path}", SUPERUSER
+    yield "POST", f"{root}/ledgerIds", SUPERUSER  # an addition of Magnetar
     yield "POST", f"{root}/configuration/{{name}}/{{value}}", SUPERUSER
     yield "DELETE", f"{root}/configuration/{{name}}", SUPERUSER
     stats = "/admin/v2/broker-stats"

@@ -30,3 +30,14 @@ class Life(NamedTuple):
     def __str__(self) -> str:
         """Return the written form."""
         return f"{self.identity}@{self.first_ledger_id}"
+
+
+def first_ledger_id(now: float) -> int:
+    """Return the first ledger id of a new data directory created at ``now``, in seconds since the epoch.
+
+    Other clusters identify entries by their positions in this cluster, even after this cluster has lost its disk and
+    started again under its name. They would take a new entry at an old position for the entry that they already have. A
+    cluster creates at most one ledger per millisecond, so the ids of a later life are greater than those of earlier
+    ones.
+    """
+    return int(now * 1000)

@@ -14,6 +14,7 @@ import structlog
 
 from magnetar.admin.api import build_app
 from magnetar.base.errors import ConfigurationError, DiskFullError
+from magnetar.base.life import first_ledger_id
 from magnetar.base.limits import Limit
 from magnetar.base.lock import DirectoryLock
 from magnetar.base.real import SystemClock, SystemFiles
@@ -294,17 +295,6 @@ def _periodic_work(
         NonPersistentMaintenance(environment, domains.non_persistent),
         MemoryTrim(environment.memory, environment.loop),
     )
-
-
-def first_ledger_id(now: float) -> int:
-    """Return the first ledger id of a new data directory created at ``now``, in seconds since the epoch.
-
-    Other clusters identify entries by their positions in this cluster, even after this cluster has lost its disk and
-    started again under its name. They would take a new entry at an old position for the entry that they already have. A
-    cluster creates at most one ledger per millisecond, so the ids of a later life are greater than those of earlier
-    ones.
-    """
-    return int(now * 1000)
 
 
 def _write_metadata_again(directory: Path) -> None:

@@ -41,3 +41,13 @@ def version(session: Session) -> None:
 def get_runtime_config(session: Session) -> None:
     """Show all settings in effect."""
     session.fields(session.client.brokers.runtime_configuration())
+
+
+@command(app, "raise-ledger-ids")
+def raise_ledger_ids(session: Session) -> None:
+    """Give new ledgers ids above those that other clusters have given until now.
+
+    Before topics move to this cluster, so that message ids of the old cluster can be told from those given here.
+    """
+    lowest = session.client.brokers.raise_ledger_ids()["lowest"]
+    session.done(f"new ledgers have ids from {lowest} on", session.target, "lowest ledger id", None, lowest)

@@ -269,7 +269,7 @@ def _accept_losses(store: LocalLedgerStore, metadata: MetadataStore) -> None:
             continue
         try:
             stored = json.loads(found.value)
-            foreign = [each["ledgerId"] for each in stored["ledgers"] if not store.has_given(each["ledgerId"])]
+            foreign = [each["ledgerId"] for each in stored["ledgers"] if not store.ids.has_given(each["ledgerId"])]
             if foreign:  # its files are gone, which is no loss of recent entries: it refuses, when it is loaded
                 log.warning("losses_not_accepted", topic=str(name), error=f"the log does not know ledger {foreign[0]}")
                 continue

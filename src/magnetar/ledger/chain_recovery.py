@@ -92,7 +92,7 @@ def _stored_length(store: LedgerStore, topic: str, ledger_id: int) -> int:
     try:
         return store.length(ledger_id)
     except StorageError:
-        if store.has_given(ledger_id):
+        if store.ids.has_given(ledger_id):
             return 0  # it was listed, but nothing of it became durable
         message = (
             f"{topic}: ledger {ledger_id} is unknown to the log: files of the ledger directory are missing, or "

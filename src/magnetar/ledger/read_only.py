@@ -25,6 +25,22 @@ _REASON = "the log is only being looked at"
 _CACHED_RUNS = 500_000
 
 
+class _KnownIds:
+    """See IdsOfLedgers."""
+
+    def __init__(self, index: LogIndex, life: Life | None, foreign: Sequence[range]) -> None:
+        self._index = index
+        self._first = 1 if life is None else life.first_ledger_id
+        self._foreign = foreign
+
+    def has_given(self, ledger_id: int) -> bool:
+        is_known = not self._index.is_unborn and self._first <= ledger_id < self._index.next_ledger_id
+        return is_known and not any(ledger_id in each for each in self._foreign)
+
+    def begin_at(self, ledger_id: int) -> None:
+        raise StorageError(_REASON)
+
+
 class ReadOnlyLedgerStore:
     """A LedgerStore over the index that ``survey`` found; what it is asked to change stays as it is."""
 
@@ -32,7 +48,7 @@ class ReadOnlyLedgerStore:
         """Read the segments of ``medium``, which blocks."""
         self.state = StoreState(_REASON)
         self.life: Life | None = run_blocking(read_life, medium)
-        self._foreign = run_blocking(read_foreign, medium)
+        self.ids = _KnownIds(index, self.life, run_blocking(read_foreign, medium))
         self.syncs = True
         self.commit_times = Histogram()
         self.write_latencies = RecentDurations()
@@ -43,12 +59,6 @@ class ReadOnlyLedgerStore:
     def cached_bytes(self) -> int:
         """See LedgerStore."""
         return self._reader.cached_bytes
-
-    def has_given(self, ledger_id: int) -> bool:
-        """See LedgerStore."""
-        first = 1 if self.life is None else self.life.first_ledger_id
-        is_known = not self._index.is_unborn and first <= ledger_id < self._index.next_ledger_id
-        return is_known and not any(ledger_id in each for each in self._foreign)
 
     async def look_at_space(self) -> None:
         """Change nothing."""

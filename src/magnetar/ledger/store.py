@@ -51,6 +51,18 @@ class StoreState:
         return None if self.shortage is None else type(self.shortage)(str(self.shortage))
 
 
+class IdsOfLedgers(Protocol):
+    """The ids of a store's ledgers."""
+
+    def has_given(self, ledger_id: int) -> bool:
+        """Whether the log may ever have given an id. A ledger with another one was in files that are gone."""
+        ...
+
+    def begin_at(self, ledger_id: int) -> None:
+        """Give all new ledgers ids of at least ``ledger_id``, once everything asked until now is durable."""
+        ...
+
+
 class LedgerStore(Protocol):
     """Ledgers with one owner. Used on the event loop's thread, where it also reports.
 
@@ -88,16 +100,17 @@ class LedgerStore(Protocol):
         """Times from the append of a run to a topic until it was durable; its topic adds them."""
         ...
 
+    @property
+    def ids(self) -> IdsOfLedgers:
+        """The ids that it gives to ledgers."""
+        ...
+
     async def look_at_space(self) -> None:
         """Find out whether there is room on the disk, and change ``state`` by it; to be called every second or so."""
         ...
 
     def create(self) -> int:
         """Return the id of a new, empty ledger, greater than every id that was ever given in this store."""
-        ...
-
-    def has_given(self, ledger_id: int) -> bool:
-        """Whether the log may ever have given an id. A ledger with another one was in files that are gone."""
         ...
 
     def append(

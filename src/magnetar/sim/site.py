@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from magnetar.base.errors import MagnetarError, RequestError, StorageError
+from magnetar.base.life import first_ledger_id
 from magnetar.base.limits import MAX_MESSAGE_SIZE
 from magnetar.base.position import Position
 from magnetar.broker.delayed.store import DelayedStore
@@ -21,7 +22,6 @@ from magnetar.broker.loop.slices import at_once
 from magnetar.broker.loop.turns import LoopTurns
 from magnetar.broker.resources.memory import MemoryBudget
 from magnetar.broker.resources.memory_limits import memory_limits
-from magnetar.broker.service import first_ledger_id
 from magnetar.broker.session.server import Server, ServerProtocol
 from magnetar.broker.settings.config import BrokerConfig
 from magnetar.broker.topic.registry import TopicRegistry

@@ -417,6 +417,9 @@ class FakeLogOperations:
                 return MessageOrigin(state="present", cluster=cluster, position=origin)
         return MessageOrigin(state="absent")
 
+    async def raise_ledger_ids(self) -> int:
+        return 1_700_000_000_000
+
     async def former_cluster(self, topic: TopicName) -> FormerCluster | None:
         return self._topics.of(topic).former
 

@@ -106,7 +106,7 @@ class ClusterNetwork:
     def add(self, name: str, **options: Any) -> Cluster:  # noqa: ANN401 - a cluster's
         cluster = Cluster(name, loop=self.loop, links=lambda made: WiredLinks(self, made), **options)
         # Ledger ids of a real store begin at its creation time: no two clusters or lives of one share ids.
-        cluster.store.begin_at(100 * (len(self.clusters) + 1))
+        cluster.store.ids.begin_at(100 * (len(self.clusters) + 1))
         self.clusters[name] = cluster
         for other in self.clusters:
             if other != name:

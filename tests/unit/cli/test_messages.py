@@ -77,6 +77,10 @@ def test_a_message_that_is_not_here(capsys: pytest.CaptureFixture[str]) -> None:
     assert error["hint"] == "if 3:5 is the position at its origin, add --origin A, or another cluster"
 
 
+def test_higher_ledger_ids(run: Run) -> None:
+    assert run("brokers raise-ledger-ids")["after"] == 1_700_000_000_000
+
+
 def test_the_former_cluster(run: Run) -> None:
     assert run(f"messages former-cluster {TOPIC}") is None
     former = {"cluster": "B", "ledgersBelow": 3}

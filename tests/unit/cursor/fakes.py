@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Self
 
 from magnetar.base.errors import DiskFullError, StorageError
 from magnetar.base.histogram import Histogram, RecentDurations
@@ -71,11 +71,18 @@ class MemoryLedgerStore:
         self.pending: list[tuple[int | None, Run | None, OnDurable]] = []
         self.next_id = 100
 
+    @property
+    def ids(self) -> Self:
+        return self
+
     def has_given(self, ledger_id: int) -> bool:
         return ledger_id <= self.next_id
 
     async def look_at_space(self) -> None:
         pass
+
+    def begin_at(self, ledger_id: int) -> None:
+        self.next_id = max(self.next_id, ledger_id - 1)
 
     def create(self) -> int:
         self.next_id += 1

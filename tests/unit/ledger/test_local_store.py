@@ -10,9 +10,8 @@ from pathlib import Path
 import pytest
 
 from magnetar.base.errors import ConfigurationError, CorruptionError, DiskFullError, StorageError
-from magnetar.base.life import Life
+from magnetar.base.life import Life, first_ledger_id
 from magnetar.base.real import SystemFiles
-from magnetar.broker.service import first_ledger_id
 from magnetar.ledger.local import LocalLedgerStore, LocalStoreOptions
 from magnetar.ledger.medium.local import LocalMedium, segment_path
 from magnetar.ledger.medium.space import RESERVE_NAME
@@ -62,13 +61,13 @@ def test_ids_that_a_log_lost_stay_unknown_to_it_in_later_runs(tmp_path: Path, *,
 
         async def check(named: int) -> None:
             async with opened(tmp_path, replace(SMALL, sync=sync, identity="one", named_ledger_id=named)) as store:
-                assert [store.has_given(each) for each in kept] == [True] * len(kept)
-                assert [store.has_given(each) for each in lost] == [False] * len(lost)
+                assert [store.ids.has_given(each) for each in kept] == [True] * len(kept)
+                assert [store.ids.has_given(each) for each in lost] == [False] * len(lost)
                 kept.append(store.create())
                 await append(store, kept[-1], [entry(1)])
                 read_only = ReadOnlyLedgerStore(LocalMedium(tmp_path, SystemFiles()), store._log.index)
-                assert [read_only.has_given(each) for each in kept] == [True] * len(kept)
-                assert [read_only.has_given(each) for each in lost] == [False] * len(lost)
+                assert [read_only.ids.has_given(each) for each in kept] == [True] * len(kept)
+                assert [read_only.ids.has_given(each) for each in lost] == [False] * len(lost)
 
         await check(0)
         for jump in (100, 1000):
@@ -217,6 +216,31 @@ def test_ids_are_given_only_as_far_as_they_are_durably_reserved() -> None:
                     store.create()
             await barrier(store)
             store.create()
+
+    asyncio.run(scenario())
+
+
+def test_higher_ids_are_given_as_soon_as_they_are_reserved_and_in_later_runs() -> None:
+    async def scenario() -> None:
+        disk = FaultyDisk()
+        async with opened(Path("/log"), SMALL, disk) as store:
+            first = store.create()
+            with disk.lock:  # nothing becomes durable
+                store.ids.begin_at(1_000)
+                assert store.create() == first + 1
+            await barrier(store)
+            assert [store.create(), store.create()] == [1_000, 1_001]
+            store.ids.begin_at(500)
+            await barrier(store)
+            assert store.create() == 1_002
+            for _ in range(3 * SMALL.ledger_id_block):
+                store.create()
+                await barrier(store)
+            store.ids.begin_at(9_000)
+            await barrier(store)
+            abandoned = disk.crash(random.Random(1))
+        async with opened(Path("/log"), SMALL, abandoned) as store:
+            assert store.create() >= 9_000, "the reservation was durable"
 
     asyncio.run(scenario())
 

@@ -34,6 +34,7 @@ def routes(context: Context) -> list[AdminRoute]:
         route("GET", f"{root}/version", handlers.version, gives=TEXT),
         route("GET", f"{root}/leaderBroker", handlers.leader, gives=dict[str, str]),
         route("GET", f"{root}/configuration/runtime", handlers.runtime_configuration, gives=dict[str, str]),
+        route("POST", f"{root}/ledgerIds", handlers.raise_ledger_ids, gives=dict[str, int]),
         route("GET", f"{root}/{{cluster}}", handlers.of_cluster, gives=list[str]),
         *(
             route("GET", f"/lookup/v2/topic/{domain}/{topic}", handlers.lookup, gives=dict[str, str])
@@ -82,6 +83,9 @@ class _Brokers:
 
     def runtime_configuration(self, _: Request) -> dict[str, str]:
         return self._service.runtime_configuration()
+
+    async def raise_ledger_ids(self, _: Request) -> dict[str, int]:
+        return {"lowest": await self._service.logs.raise_ledger_ids()}
 
     def lookup(self, request: Request) -> Response | dict[str, str]:
         domain = request.url.path.split("/")[_DOMAIN_PART]

@@ -365,6 +365,10 @@ class Brokers(Noun):
         """Return all settings in effect."""
         return dict(self._http.get("/admin/v2/brokers/configuration/runtime"))
 
+    def raise_ledger_ids(self) -> Json:
+        """Give new ledgers ids above those of all other clusters; return the ``lowest`` one."""
+        return dict(self._http.send("POST", "/admin/v2/brokers/ledgerIds").json())
+
     def replication(self) -> Json:
         """Return ``LinkTotals`` by namespace and remote cluster; refused with 404 by Apache Pulsar."""
         return dict(self._http.get("/admin/v2/broker-stats/replication"))

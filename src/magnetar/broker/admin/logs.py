@@ -19,6 +19,7 @@ from magnetar.admin.models.logs import (
 from magnetar.admin.models.model import iso_time
 from magnetar.admin.models.topics import MessageId
 from magnetar.base.errors import DamagedEntriesError, RemoteProtocolError, RequestError, ServerError
+from magnetar.base.life import first_ledger_id
 from magnetar.base.position import Position
 from magnetar.broker.admin.finding import Finder, refusals
 from magnetar.broker.environment import settle
@@ -119,6 +120,13 @@ class LogOperations:
         """Translate no message ids any more."""
         (await self._found.topic(topic)).log.remove_former()
         await self._environment.recorded()
+
+    async def raise_ledger_ids(self) -> int:
+        """Give new ledgers the ids of a data directory that is created now; return the lowest one."""
+        ledger_id = first_ledger_id(self._environment.clock.now())
+        self._environment.store.ids.begin_at(ledger_id)
+        await self._environment.durable()
+        return ledger_id
 
     # -- analysis -----------------------------------------------------------------------------------------------
 

@@ -29,15 +29,19 @@ class LedgerIds:
         index.next_ledger_id = max(self._recovered_end, above + 1)
         self.next = self._began_at = index.next_ledger_id
         """The lowest id that can still be given."""
+        self._floor = self.next
+        """No lower id is given once this one is reserved."""
         self.reserving = self.next + block
         """Upper bound, exclusive, of the ids whose reservation was asked for; the index has the durable one."""
+        self.reserve: Callable[[int], None] = _not_yet
+        """Reserves the ids below a bound, later; set before an id is given."""
         self._index = index
         self._earlier = range(0)
         """The ids that earlier runs may have given, as far as the log knows."""
         self._foreign: Sequence[range] = ()
         """Ids among these that it never gave."""
-        self._block = block
-        """How many ids were reserved last."""
+        self._block = self._block_min = block
+        """How many ids were reserved last, and at first."""
         self._block_max = max(block, block_max)
 
     @property
@@ -54,12 +58,25 @@ class LedgerIds:
         if not self.is_unborn:
             self._earlier = range(1 if life is None else life.first_ledger_id, self._recovered_end)
 
-    def give(self, reserve: Callable[[int], None]) -> int:
-        """Return the next id; ``reserve`` is called with a new bound when few are left that have been asked for.
+    def begin_at(self, ledger_id: int) -> None:
+        """Give no id below ``ledger_id`` as soon as it is reserved durably.
+
+        Few ids are reserved, as at a start, so that those that a crash skips do not get ahead of the clock.
+        """
+        if ledger_id > max(self._floor, self.next):
+            self._floor, self._block = ledger_id, self._block_min
+            self.reserving = max(self.reserving, ledger_id + self._block)
+            self.reserve(self.reserving)
+
+    def give(self) -> int:
+        """Return the next id, and reserve more when few are left that have been asked for.
 
         Raises StorageError when ids are asked for faster than they can be reserved durably.
         """
-        given, reserved = self.next, self._index.next_ledger_id  # which grows where the index is changed
+        reserved = self._index.next_ledger_id  # which grows where the index is changed
+        if self._floor < reserved:
+            self.next = max(self.next, self._floor)
+        given = self.next
         if given >= reserved:
             message = f"ledger ids up to {reserved - 1} are used up and no more could be reserved yet"
             raise StorageError(message)
@@ -67,7 +84,7 @@ class LedgerIds:
         if self.reserving - self.next < self._block:
             self._block = min(2 * self._block, self._block_max)
             self.reserving += self._block
-            reserve(self.reserving)
+            self.reserve(self.reserving)
         return given
 
     def has_given(self, ledger_id: int) -> bool:
@@ -75,3 +92,8 @@ class LedgerIds:
         if any(ledger_id in each for each in self._foreign):
             return False
         return ledger_id in self._earlier or self._began_at <= ledger_id < self.next
+
+
+def _not_yet(bound: int) -> None:
+    message = f"the store that reserves the ids below {bound} is not open"
+    raise AssertionError(message)

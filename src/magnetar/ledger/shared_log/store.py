@@ -92,13 +92,13 @@ class SharedLogStore:
 
         self._pool = ThreadPoolExecutor(self._options.read_threads, thread_name_prefix="magnetar-ledger-read")
         try:
-            self._ids, self.life, self.may_lack_entries = await self._run(
+            self.ids, self.life, self.may_lack_entries = await self._run(
                 open_log, self._log, self._medium, self._options, told
             )
         except BaseException:
             self._pool.shutdown(wait=False)
             raise
-        index = self._log.index
+        self.ids.reserve, index = self._reserve, self._log.index
         self._ledgers |= {each.ledger_id: _Ledger(each.length, sealed=each.sealed) for each in index.ledgers.values()}
         self._reader = LogReader(self._medium, index, self._options.table_cache_bytes)
         self._committer = self._make_committer(self._log, self._options.group_bytes, self._report_soon)
@@ -130,11 +130,7 @@ class SharedLogStore:
     @property
     def next_ledger_id(self) -> int:
         """The lowest id that a ledger created from now on can have."""
-        return self._ids.next
-
-    def has_given(self, ledger_id: int) -> bool:
-        """See LedgerStore."""
-        return self._ids.has_given(ledger_id)
+        return self.ids.next
 
     def losses_accepted(self) -> None:
         """Note that nothing counts on missing entries any more; raises StorageError."""
@@ -155,7 +151,7 @@ class SharedLogStore:
     def create(self) -> int:
         """See LedgerStore; raises StorageError when ids are asked for faster than they can be reserved durably."""
         try:
-            ledger_id = self._ids.give(self._reserve)
+            ledger_id = self.ids.give()
         except StorageError:
             if self._deferred:  # the reservation may be one of them, and nobody may ask for anything else
                 self.barrier(lambda _error: None)

@@ -31,6 +31,19 @@ class _Ledger:
     trimmed: int = 0
 
 
+class _Ids:
+    """See IdsOfLedgers; nothing waits, and files are never lost."""
+
+    def __init__(self) -> None:
+        self.last = 0
+
+    def has_given(self, ledger_id: int) -> bool:
+        return True
+
+    def begin_at(self, ledger_id: int) -> None:
+        self.last = max(self.last, ledger_id - 1)
+
+
 class ManualStore:
     """See LedgerStore. Requests wait in ``pending`` until ``commit`` or ``fail``."""
 
@@ -50,7 +63,7 @@ class ManualStore:
         self.cached_bytes = 0
         self.commit_times = Histogram()
         self.write_latencies = RecentDurations()
-        self._next_id = 0
+        self.ids = _Ids()
 
     def commit(self, count: int | None = None) -> None:
         """Make the oldest ``count`` requests durable, by default all pending ones."""
@@ -85,24 +98,16 @@ class ManualStore:
     @property
     def next_ledger_id(self) -> int:
         """See LocalLedgerStore."""
-        return self._next_id + 1
+        return self.ids.last + 1
 
     async def look_at_space(self) -> None:
         """See LedgerStore; there is always space."""
 
-    def begin_at(self, ledger_id: int) -> None:
-        """Give all new ledgers ids of at least ``ledger_id``."""
-        self._next_id = max(self._next_id, ledger_id - 1)
-
     def create(self) -> int:
         """See LedgerStore."""
-        self._next_id += 1
-        self.ledgers[self._next_id] = _Ledger()
-        return self._next_id
-
-    def has_given(self, ledger_id: int) -> bool:
-        """See LedgerStore; files are never lost."""
-        return True
+        self.ids.last += 1
+        self.ledgers[self.ids.last] = _Ledger()
+        return self.ids.last
 
     def append(
         self,

@@ -16,7 +16,7 @@ from tests.unit.broker.network import ClusterNetwork, Worker
 
 def begin_life(network: ClusterNetwork, name: str, first_ledger_id: int) -> None:
     store = network[name].store
-    store.begin_at(first_ledger_id)
+    store.ids.begin_at(first_ledger_id)
     store.life = Life(f"{name}-{first_ledger_id}", first_ledger_id)
 
 

@@ -21,7 +21,7 @@ from magnetar.wire.links import LIFE_METADATA, PROGRESS_PREFIX
 def source(loop: HandLoop, identity: str, first_ledger_id: int) -> Cluster:
     """Return the cluster ewr with an empty disk."""
     made = Cluster("ewr", targets=["jfk"], loop=loop)
-    made.store.begin_at(first_ledger_id)
+    made.store.ids.begin_at(first_ledger_id)
     made.store.life = Life(identity, first_ledger_id)
     return made
 

@@ -33,7 +33,7 @@ SECOND_LIFE = 1_000
 def begin_life(network: ClusterNetwork, name: str, first_ledger_id: int) -> None:
     """Set the life of a cluster, which its peers learn."""
     store = network[name].store
-    store.begin_at(first_ledger_id)
+    store.ids.begin_at(first_ledger_id)
     store.life = Life(f"{name}-{first_ledger_id}", first_ledger_id)
 
 

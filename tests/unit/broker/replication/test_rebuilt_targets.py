@@ -69,7 +69,7 @@ class RebuiltTargetScenario:
         """Replace the target's disk by an empty one."""
         self.detach()
         self.target = Cluster("jfk", targets=["ewr"], loop=self.loop)
-        self.target.store.begin_at(10_000)
+        self.target.store.ids.begin_at(10_000)
 
     def restart_source(self) -> None:
         """Restart the source's broker after all writes."""
@@ -158,7 +158,7 @@ def test_entries_that_a_source_lost_with_the_power_do_not_begin_a_link() -> None
     scenario.publisher = scenario.source.client()
     scenario.publisher.produce()
     scenario.target = Cluster("jfk", targets=["ewr"], loop=scenario.loop)
-    scenario.target.store.begin_at(10_000)
+    scenario.target.store.ids.begin_at(10_000)
     scenario.attach()
     scenario.publish("d")
     scenario.pipe.read()

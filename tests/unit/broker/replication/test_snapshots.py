@@ -792,7 +792,7 @@ def test_the_first_acknowledgement_may_be_that_of_a_returned_entry() -> None:
     """The cluster lost its data, got its entries back, and has published nothing since."""
     mesh = among_others("jfk")
     jfk = mesh.clusters["jfk"]
-    jfk.store.begin_at(1_000)
+    jfk.store.ids.begin_at(1_000)
     jfk.store.life = Life("second", 1_000)
     writer = mesh.pipes["ewr", "jfk"].writer
     entry = stamp(sim_cluster.entry("returned"), Origin("jfk", Position(5, 0)))
