@@ -15,14 +15,14 @@ if TYPE_CHECKING:
 
 _BOUNDS = {"ge": "≥", "gt": ">", "le": "≤", "lt": "<"}
 
-_TYPES = {Path: "path", str: "text", bool: "`true`, `false`", int: "integer", float: "number"}
+_TYPES = {Path: "path", str: "text", bool: "`true`, `false`", int: "integer", float: "number", int | None: "integer"}
 
 _ABOUT = f"""\
 A broker reads its settings from a file of `key=value` lines (`magnetar broker --config FILE`), from the environment
 (`{ENVIRONMENT_PREFIX}<key>`), and from its command line (`--<key> VALUE`). Later sources override earlier ones. The
-file has the format of Pulsar's `broker.conf`. An empty value means the default. A broker does not start with a key that
-neither Magnetar nor Apache Pulsar knows, or with a value outside its bounds. Keys with names of Apache Pulsar have the
-same meaning there ([keys of Pulsar's broker.conf](broker-conf.md)).
+file has the format of Pulsar's `broker.conf`. An empty value means the default, but an empty port is not opened. A
+broker does not start with a key that neither Magnetar nor Apache Pulsar knows, or with a value outside its bounds. Keys
+with names of Apache Pulsar have the same meaning there ([keys of Pulsar's broker.conf](broker-conf.md)).
 """
 
 

@@ -27,6 +27,8 @@ def prose(docstring: str) -> str:
 
 def value(of: object) -> str:
     """Return a setting's value in the form of the configuration file."""
+    if of is None:
+        return ""
     return str(of).lower() if isinstance(of, bool) else str(of)
 
 

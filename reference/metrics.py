@@ -14,6 +14,7 @@ from magnetar.admin.metrics.links import LINK
 from magnetar.admin.metrics.measurements import AuthenticationTotals
 from magnetar.admin.metrics.metadata_sync import metadata_sync_metrics
 from magnetar.admin.metrics.subscriptions import PROGRESS, SUBSCRIPTION
+from magnetar.admin.metrics.tls import TlsState, tls_metrics
 from magnetar.admin.metrics.topics import ENTRY_SIZE, TOPIC, WRITE_LATENCY
 from magnetar.admin.models.metadata_sync import MetadataSyncStatus
 from reference.broker import administration
@@ -61,6 +62,7 @@ def page() -> str:
     totals = AuthenticationTotals({}, {})
     rows = _table(_row(family) for family in authentication_metrics("", totals))
     sections.append(f"## Authentication\n\nThey are exposed while it is on.\n\n{rows}")
+    sections.append(f"## TLS\n\nThey are exposed while a port has TLS.\n\n{_table(_of_tls())}")
     for title, labels, metrics in _OF_TOPICS:
         rows = _table((each.name, each.kind, each.documentation) for each in metrics)
         sections.append(f"## {title}\n\nLabels: {labels}.\n\n{rows}")
@@ -89,6 +91,10 @@ def _of_synchronizer() -> list[tuple[str, str, str]]:
         newest_event_age_seconds={},
     )
     return [_row(family) for family in metadata_sync_metrics("", status)]
+
+
+def _of_tls() -> list[tuple[str, str, str]]:
+    return [_row(family) for family in tls_metrics("", TlsState(0, False, 0, 0, 0))]  # noqa: FBT003 - the values do not matter
 
 
 def _row(family: Family) -> tuple[str, str, str]:

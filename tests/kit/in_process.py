@@ -16,22 +16,30 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from magnetar.base.world import Files
+    from magnetar.security.credentials import Credentials
 
 
 class BrokerInProcess:
     """A context manager that serves ``directory``; the log uses ``files``."""
 
+    credentials: Credentials | None = None
+    """Credentials for the admin API; if a subclass has them, all ports have TLS."""
+
     def __init__(self, directory: Path, files: Files, **settings: object) -> None:
         """Choose ports; ``settings`` are additional configuration keys."""
+        credentials = self.credentials
         binary_port, web_port = free_ports(2)
-        self.service_url = f"pulsar://{LOOPBACK}:{binary_port}"
-        self.admin_url = f"http://{LOOPBACK}:{web_port}"
-        self.rest = Rest(self.admin_url)
+        tls, secure = ("", "") if credentials is None else ("Tls", "s")
+        self.service_url = f"pulsar{'+ssl' if tls else ''}://{LOOPBACK}:{binary_port}"
+        self.admin_url = f"http{secure}://{LOOPBACK}:{web_port}"
+        self.rest = Rest(self.admin_url, context=credentials.tls() if credentials else None)
         self._files = files
         self._config = BrokerConfig.model_validate(
             {
-                "brokerServicePort": binary_port,
-                "webServicePort": web_port,
+                "brokerServicePort": None,
+                "webServicePort": None,
+                f"brokerServicePort{tls}": binary_port,
+                f"webServicePort{tls}": web_port,
                 "bindAddress": LOOPBACK,
                 "advertisedAddress": LOOPBACK,
                 "dataDirectory": directory,
@@ -47,7 +55,7 @@ class BrokerInProcess:
         self.broker = Broker(self._config, self._files)
         asyncio.run_coroutine_threadsafe(self.broker.start(), self._loop).result(60)
         cluster = self._config.clusterName
-        self.rest.ensure(f"clusters/{cluster}", {"serviceUrl": self.admin_url, "brokerServiceUrl": self.service_url})
+        self.rest.ensure(f"clusters/{cluster}", self.broker.topics.addresses.to_json())
         self.rest.ensure("tenants/public", {"adminRoles": [], "allowedClusters": [cluster]})
         self.rest.ensure("namespaces/public/default", {})
         return self

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from http import HTTPStatus
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 from urllib.parse import quote
 
 import httpx
+
+if TYPE_CHECKING:
+    import ssl
 
 Json = Any
 """A decoded response."""
@@ -15,10 +18,10 @@ Json = Any
 class Rest:
     """A client of one cluster. A response above 399 raises httpx.HTTPStatusError with Pulsar's reason."""
 
-    def __init__(self, admin_url: str, timeout_s: float = 30.0) -> None:
-        """Use ``admin_url``, such as ``http://127.0.0.1:8080``."""
+    def __init__(self, admin_url: str, timeout_s: float = 30.0, context: ssl.SSLContext | None = None) -> None:
+        """Use ``admin_url``, such as ``http://127.0.0.1:8080``; ``context`` is for one with TLS."""
         self._metrics_url = f"{admin_url}/metrics/"
-        self._http = httpx.Client(base_url=f"{admin_url}/admin/v2/", timeout=timeout_s)
+        self._http = httpx.Client(base_url=f"{admin_url}/admin/v2/", timeout=timeout_s, verify=context or True)
 
     def __enter__(self) -> Self:
         """Return the client; the connection is closed at exit."""

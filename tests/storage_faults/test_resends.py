@@ -25,7 +25,7 @@ from magnetar.geo.progress.link import LinkOptions
 from magnetar.ledger.local import LocalLedgerStore, LocalStoreOptions
 from magnetar.ledger.rollover import ManagedLedgerConfig
 from magnetar.metadata.memory import MemoryMetadataStore
-from magnetar.metadata.policies import Policies, TenantInfo
+from magnetar.metadata.policies import ClusterData, Policies, TenantInfo
 from magnetar.metadata.resources import Resources
 from magnetar.sim.cluster import NAMESPACE, TOPIC, Client, NoLinks, entry
 from magnetar.sim.virtual.disk import FaultyDisk
@@ -65,7 +65,7 @@ class Broker:
             turns=LoopTurns(loop, self.clock),
             memory=MemoryBudget(memory_limits(CONFIG, 1 << 30)),
         )
-        self.topics = TopicRegistry(self.environment, "pulsar://here:6650")
+        self.topics = TopicRegistry(self.environment, ClusterData())
         self.domains = Domains(self.topics)
 
     async def open(self) -> None:

@@ -10,11 +10,12 @@ from magnetar.admin.topic_service import DomainTopicOperations
 from magnetar.base.errors import AdminError
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Generator, Mapping, Sequence
+    from collections.abc import Callable, Collection, Generator, Mapping, Sequence
 
     from magnetar.admin.log_service import DynamicSettings, LogOperations
     from magnetar.admin.metrics.measurements import Durations, Totals
     from magnetar.admin.metrics.options import MetricsOptions
+    from magnetar.admin.metrics.tls import TlsState
     from magnetar.admin.models.acknowledgements import AcknowledgementState
     from magnetar.admin.models.links import LinkTotals
     from magnetar.admin.models.metadata_sync import (
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
     from magnetar.base.names import NamespaceName, TopicName
     from magnetar.base.position import Position
     from magnetar.metadata.effective import EffectivePolicies
+    from magnetar.metadata.policies import ClusterData
     from magnetar.metasync.places import Resource
     from magnetar.metasync.timestamps import Timestamp
 
@@ -240,6 +242,9 @@ class AdminService(Protocol):
     metadata_sync: MetadataSync | None
     """The metadata synchronizer; None if it is off."""
 
+    tls: Callable[[], TlsState | None]
+    """Returns the state of TLS; None if no port has it."""
+
     @property
     def topics(self) -> TopicOperations:
         """Operations on topics."""
@@ -276,13 +281,13 @@ class AdminService(Protocol):
         ...
 
     @property
-    def service_url(self) -> str:
-        """URL for clients, ``pulsar://host:port``."""
+    def addresses(self) -> ClusterData:
+        """URLs of this broker; those of ports that are closed are None."""
         ...
 
     @property
     def admin_url(self) -> str:
-        """URL of this API, ``http://host:port``."""
+        """URL of this API, ``http://host:port``, or ``https://host:port`` if it has no port without TLS."""
         ...
 
     @property
@@ -385,13 +390,3 @@ def subscription_exists() -> AdminError:
 def subscription_in_use() -> AdminError:
     """Return the refusal to delete a subscription that consumers use."""
     return AdminError(HTTPStatus.PRECONDITION_FAILED, "Subscription has active connected consumers")
-
-
-def message_not_found() -> AdminError:
-    """Return the refusal for an entry beyond the backlog."""
-    return AdminError(HTTPStatus.NOT_FOUND, "Message not found")
-
-
-def message_id_not_found() -> AdminError:
-    """Return the refusal for a position without an entry."""
-    return AdminError(HTTPStatus.NOT_FOUND, "Message id not found")

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from http import HTTPStatus
 from typing import TYPE_CHECKING, Protocol
+
+from magnetar.base.errors import AdminError
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Iterator, Mapping, Sequence
@@ -134,3 +137,13 @@ class StrandedOperations(Protocol):
     async def delete(self, topic: TopicName) -> None:
         """Delete a topic with its messages; refuses with ``topic_not_found`` unless it is stranded."""
         ...
+
+
+def message_not_found() -> AdminError:
+    """Return the refusal for an entry beyond the backlog."""
+    return AdminError(HTTPStatus.NOT_FOUND, "Message not found")
+
+
+def message_id_not_found() -> AdminError:
+    """Return the refusal for a position without an entry."""
+    return AdminError(HTTPStatus.NOT_FOUND, "Message id not found")

@@ -25,11 +25,9 @@ from magnetar.base.limits import Limit
 from magnetar.base.names import TopicName
 from magnetar.base.tasks import start_task
 from magnetar.broker.admin.stranded import stranded_topics
-from magnetar.broker.authentication.building import own_credentials
 from magnetar.broker.metadata_checks import check_fields
 from magnetar.broker.metadata_history import MetadataHistory
 from magnetar.client.client import PulsarClient
-from magnetar.client.options import ClientOptions
 from magnetar.metadata.policies import DEFAULT_NUMBER_OF_NAMESPACE_BUNDLES, BundlesData, Policies, TenantInfo
 from magnetar.metadata.resources import POLICIES
 from magnetar.metasync.event_topic import ClientEventTopic
@@ -51,6 +49,7 @@ if TYPE_CHECKING:
     from magnetar.base.world import Clock
     from magnetar.broker.environment import Environment
     from magnetar.broker.settings.config import BrokerConfig
+    from magnetar.client.options import PeerAddress
     from magnetar.metadata.store import Change, MetadataStore
     from magnetar.metasync.places import Resource
     from magnetar.metasync.timestamps import Timestamp
@@ -79,13 +78,12 @@ def synchronized_store(config: BrokerConfig, metadata: MetadataStore, clock: Clo
 class MetadataSync:
     """Keeps a synchronizer connected to the event topic."""
 
-    def __init__(self, environment: Environment, store: SynchronizedStore, service_url: str) -> None:
-        """Synchronize ``store`` through the broker at ``service_url``."""
+    def __init__(self, environment: Environment, store: SynchronizedStore, broker: PeerAddress) -> None:
+        """Synchronize ``store`` through the broker at an address."""
         config = environment.config
         self._environment = environment
         self._store = store
-        self._url = service_url
-        self._options = ClientOptions(credentials=own_credentials(config))
+        self._broker = broker
         self._history = MetadataHistory(store)
         self._topic = TopicName.parse(config.metadataSyncEventTopic)
         self._local = LocalMetadata(store.holdings)
@@ -271,7 +269,7 @@ class MetadataSync:
 
     async def _run(self) -> None:
         while True:
-            client = PulsarClient(self._url, self._options)
+            client = PulsarClient(self._broker.url, self._broker.options)
             try:
                 topic = await ClientEventTopic.open(client, str(self._topic), self._environment.clock)
                 log.info("metadata_synchronizer_connected", topic=str(self._topic))

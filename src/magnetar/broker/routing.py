@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from magnetar.base.errors import MagnetarError, RequestError, ServerError
+from magnetar.broker.settings.peers import peer_address
 from magnetar.client.client import PulsarClient
 from magnetar.metadata.policies import ClusterData
 from magnetar.metadata.routes.followed import FollowedRoutes
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
 
     from magnetar.base.names import NamespaceName, TopicName
     from magnetar.broker.environment import Environment
+    from magnetar.client.options import PeerAddress
     from magnetar.wire.proto import pulsar_api_pb2 as pb
 
 
@@ -28,13 +30,14 @@ class Routing:
         self._resources = environment.resources
         self._cluster = environment.cluster
         self.followed = FollowedRoutes(environment.resources, environment.cluster)
-        self._clients: dict[str, PulsarClient] = {}
+        self._config = environment.config
+        self._clients: dict[str, tuple[PeerAddress, PulsarClient]] = {}
         """Clients of other clusters, by cluster, for questions."""
 
     def stop(self) -> None:
         """Close the connections to other clusters."""
         self.followed.stop()
-        for client in self._clients.values():
+        for _, client in self._clients.values():
             client.close()
 
     def elsewhere(self, topic: TopicName) -> str | None:
@@ -51,24 +54,33 @@ class Routing:
         """Return the addresses of a cluster; those that are not registered are None."""
         return self._resources.clusters.get(cluster) or ClusterData()
 
-    def service_url(self, cluster: str) -> str:
-        """Return the address of a cluster for clients; raises RequestError if it is not registered."""
-        url = self.addresses(cluster).brokerServiceUrl
-        if not url:
+    def registered(self, cluster: str) -> ClusterData:
+        """Return the addresses of a cluster for clients; raises RequestError if none is registered."""
+        found = self.addresses(cluster)
+        if not (found.brokerServiceUrl or found.brokerServiceUrlTls):
             message = f"a route leads to cluster {cluster}, whose brokerServiceUrl is not registered in {self._cluster}"
             raise RequestError(ServerError.ServiceNotReady, message)
-        return url
+        return found
+
+    def _address(self, cluster: str) -> PeerAddress:
+        """Return the address of a cluster for this broker; raises RequestError if it is not registered."""
+        found = peer_address(self._config, self.registered(cluster))
+        if found is None:
+            message = f"a route leads to cluster {cluster}, whose brokerServiceUrlTls is not registered"
+            raise RequestError(ServerError.ServiceNotReady, message)
+        return found
 
     async def ask(self, cluster: str, build: Callable[[int], bytes]) -> pb.BaseCommand:
         """Return the answer of another cluster to the command that ``build`` returns for a request id.
 
         Raises RequestError, with ServiceNotReady if the cluster does not answer.
         """
-        url, client = self.service_url(cluster), self._clients.get(cluster)
-        if client is None or client.url != url:
-            if client is not None:
-                client.close()
-            client = self._clients[cluster] = PulsarClient(url)
+        address, known = self._address(cluster), self._clients.get(cluster)
+        if known is None or known[0] != address:
+            if known is not None:
+                known[1].close()
+            known = self._clients[cluster] = address, PulsarClient(address.url, address.options)
+        client = known[1]
         try:
             return await (await client.connect()).request(build)
         except RequestError:

@@ -8,6 +8,7 @@ import signal
 import time
 from contextlib import AsyncExitStack
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import structlog
@@ -20,7 +21,7 @@ from magnetar.base.lock import DirectoryLock
 from magnetar.base.real import SystemClock, SystemFiles
 from magnetar.broker.admin.administration import Administration
 from magnetar.broker.admin.bounded_metadata import BoundedMetadataStore
-from magnetar.broker.authentication.building import build_authentication, own_credentials
+from magnetar.broker.authentication.building import build_authentication
 from magnetar.broker.delayed.store import DELAYED, DelayedStore
 from magnetar.broker.delayed.thread import StoreThread
 from magnetar.broker.domains import Domains
@@ -33,13 +34,13 @@ from magnetar.broker.loop.stack_sampler import StackSampler
 from magnetar.broker.loop.stalls import LOGGED_FROM_S
 from magnetar.broker.loop.turns import LoopTurns
 from magnetar.broker.metadata_sync import MetadataSync, synchronized_store
+from magnetar.broker.ports import Ports, connections_allowed
 from magnetar.broker.resources.limit_hits import LimitHits
 from magnetar.broker.resources.memory import MemoryBudget
 from magnetar.broker.resources.memory_limits import memory_limits
 from magnetar.broker.resources.memory_trim import MemoryTrim
 from magnetar.broker.resources.process import (
     allocated_blocks,
-    connections_max,
     machine_memory_bytes,
     raise_descriptor_limit,
     resident_bytes,
@@ -51,12 +52,13 @@ from magnetar.broker.session.permissions.revocation import Revocation
 from magnetar.broker.session.server import Server
 from magnetar.broker.settings.data_directory import LEDGERS, METADATA
 from magnetar.broker.settings.dynamic import with_values
+from magnetar.broker.settings.peers import own_address, peer_address
 from magnetar.broker.starting import Starting
+from magnetar.broker.tls.handshakes import waiting_max
+from magnetar.broker.tls.service import BrokerTls
 from magnetar.broker.topic.registry import TopicRegistry
 from magnetar.broker.web.connection import WebOptions
-from magnetar.broker.web.listening import WebSockets
 from magnetar.broker.web.server import WebServer
-from magnetar.client.options import ClientOptions
 from magnetar.geo.progress.link import LinkOptions, ProgressLinks
 from magnetar.ledger.agreement import bring_to_agreement, read_named_ledgers
 from magnetar.ledger.local import LocalLedgerStore, LocalStoreOptions
@@ -77,6 +79,7 @@ if TYPE_CHECKING:
     from magnetar.base.world import Clock, Files
     from magnetar.broker.resources.memory_limits import MemoryLimits
     from magnetar.broker.settings.config import BrokerConfig
+    from magnetar.client.options import PeerAddress
     from magnetar.metasync.store import SynchronizedStore
 
 log = structlog.get_logger(__name__)
@@ -148,7 +151,7 @@ class Broker:
         self._synchronized = synchronized_store(config, metadata, self._clock)
         resources = Resources.over(self._synchronized or metadata)
         link_options = _link_options(config, store.life)
-        links = ProgressLinks(config.clusterName, lambda peer: _service_url(resources, peer), self._clock, link_options)
+        links = ProgressLinks(config.clusterName, partial(_address, config, resources), self._clock, link_options)
         opened.callback(links.close)
         opened.callback(resources.clusters.watch(links.address_changed))
         return Environment(
@@ -178,33 +181,31 @@ class Broker:
         config = self.config
         self.environment = environment
         _reconfigure(environment)
-        self.topics = TopicRegistry(environment, "")
+        self.topics = TopicRegistry(environment, ClusterData())
         opened.callback(environment.sliced.stop)
         opened.callback(environment.schemas.close)
-        connections, web_connections = _connections_max(config)
+        connections, web_connections = connections_allowed(config)
         domains = _domains(environment, self.topics)
         server = Server(environment, domains, connections)
         opened.push_async_callback(server.stop)
         if environment.access is not None:
             opened.callback(Revocation(environment, environment.access, server.sessions).stop)
         opened.push_async_callback(domains.stop)
-        try:
-            binary_port = await server.start(config.bindAddress, config.brokerServicePort)
-        except OSError as error:
-            message = f"cannot listen on brokerServicePort {config.brokerServicePort} of {config.bindAddress}: {error}"
-            raise ConfigurationError(message) from error
-        self.topics.service_url = f"pulsar://{config.advertisedAddress}:{binary_port}"
-        web_sockets = WebSockets(config.bindAddress, config.webServicePort)
-        opened.callback(web_sockets.close)
-        admin_url = f"http://{config.advertisedAddress}:{web_sockets.port}"
-        data = ClusterData(serviceUrl=admin_url, brokerServiceUrl=self.topics.service_url)
-        if await register_cluster(environment.resources, config.clusterName, data):
+        tls = _start_tls(opened, environment)
+        ports = Ports(config, tls)
+        opened.callback(ports.close)
+        server.start()
+        addresses = self.topics.addresses = await ports.open(server)
+        admin_url = addresses.serviceUrl or addresses.serviceUrlTls or ""
+        if await register_cluster(environment.resources, config.clusterName, addresses):
             log.info("cluster_registered", cluster=config.clusterName, namespace=str(NAMESPACE))
-        if await update_addresses(environment.resources, config.clusterName, data):
-            log.info("cluster_addresses_updated", cluster=config.clusterName, **data.model_dump(exclude_none=True))
+        if await update_addresses(environment.resources, config.clusterName, addresses):
+            log.info("cluster_addresses_updated", cluster=config.clusterName, **addresses.model_dump(exclude_none=True))
         loaded = await self.topics.linked.load_all(lambda done, total: starting.report("topics", done, total))
         metadata_sync = await self._synchronize(opened, environment)
-        administration = Administration(environment, domains, admin_url, metadata_sync)
+        administration = Administration(
+            environment, domains, admin_url, metadata_sync, tls.state if tls else lambda: None
+        )
         app = self._app(environment, administration)
         options = _web_options(environment, web_connections)
         web = WebServer(
@@ -216,7 +217,7 @@ class Broker:
             environment.turns,
         )
         opened.push_async_callback(web.stop)
-        await web.start(web_sockets)
+        await web.start(*ports.web)
         for work in _periodic_work(environment, domains):
             opened.callback(work.stop)
             work.start()
@@ -235,8 +236,7 @@ class Broker:
         log.info(
             "broker_started",
             cluster=config.clusterName,
-            service_url=self.topics.service_url,
-            admin_url=admin_url,
+            **addresses.model_dump(exclude_defaults=True),
             data=str(config.dataDirectory),
             topics_loaded=loaded,
             topics_failed=len(self.topics.load_failures.reasons),
@@ -252,7 +252,8 @@ class Broker:
         """Start the metadata synchronizer and return it; None if it is off."""
         if self._synchronized is None:
             return None
-        synchronizer = MetadataSync(environment, self._synchronized, self.topics.service_url)
+        address = own_address(environment.config, self.topics.addresses)
+        synchronizer = MetadataSync(environment, self._synchronized, address)
         opened.callback(synchronizer.stop)
         await synchronizer.prepare()
         synchronizer.start()
@@ -322,26 +323,21 @@ def _reconfigure(environment: Environment) -> None:
         log.warning("dynamic_configuration_ignored", error=str(error))
 
 
-def _service_url(resources: Resources, cluster: str) -> str | None:
+def _address(config: BrokerConfig, resources: Resources, cluster: str) -> PeerAddress | None:
     data = resources.clusters.get(cluster)
-    return data.brokerServiceUrl if data is not None else None
+    return peer_address(config, data) if data is not None else None
 
 
-def _connections_max(config: BrokerConfig) -> tuple[int, int]:
-    """Return the maximum numbers of connections of the binary protocol and of REST that file descriptors allow."""
-    descriptors = raise_descriptor_limit()
-    allowed = connections_max(config.maxConcurrentConnections, config.maxHttpServerConnections, descriptors)
-    if allowed < (config.maxConcurrentConnections, config.maxHttpServerConnections):
-        log.warning(
-            "connections_limited",
-            connections=allowed[0],
-            maxConcurrentConnections=config.maxConcurrentConnections,
-            http_connections=allowed[1],
-            maxHttpServerConnections=config.maxHttpServerConnections,
-            open_files=descriptors,
-            remedy="raise the limit of open files (ulimit -n)",
-        )
-    return allowed
+def _start_tls(opened: AsyncExitStack, environment: Environment) -> BrokerTls | None:
+    """Load the certificate and begin to renew it; None if no port has TLS."""
+    if not environment.config.has_tls:
+        return None
+    handshakes_max = waiting_max(raise_descriptor_limit())
+    turns, hits = environment.turns, environment.limit_hits
+    tls = BrokerTls(environment.config, environment.clock, turns, hits, handshakes_max)
+    opened.callback(tls.stop)
+    tls.start(environment.loop)
+    return tls
 
 
 def _web_options(environment: Environment, connections_max: int) -> WebOptions:
@@ -377,7 +373,6 @@ def _link_options(config: BrokerConfig, life: Life | None) -> LinkOptions:
         full_state_interval_s=config.replicatedSubscriptionFullStateIntervalSeconds,
         at_risk_after_s=config.replicatedSubscriptionAtRiskAfterMs / 1000,
         life=life,
-        client=ClientOptions(credentials=own_credentials(config)),
     )
 
 

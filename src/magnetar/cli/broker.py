@@ -107,6 +107,7 @@ def broker(
 def _described(key: str, field: FieldInfo) -> str:
     """Return a setting with its default as lines of a configuration file."""
     default = str(field.default).lower() if isinstance(field.default, bool) else field.default
+    default = "" if default is None else default
     comment = wrap(str(field.description), 118, initial_indent="# ", subsequent_indent="# ")
     return "\n".join([*comment, f"{key}={default}"])
 

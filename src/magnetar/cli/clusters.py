@@ -15,6 +15,11 @@ app = noun("The clusters that are registered in a cluster, including itself.")
 Cluster = Annotated[str, typer.Argument(help="The cluster's name.")]
 Url = Annotated[str | None, typer.Option(help="Admin URL of the cluster, http://host:port.")]
 BrokerUrl = Annotated[str | None, typer.Option(help="URL for clients, pulsar://host:port.")]
+UrlSecure = Annotated[str | None, typer.Option(help="Admin URL with TLS, https://host:port.")]
+BrokerUrlSecure = Annotated[str | None, typer.Option(help="URL for clients with TLS, pulsar+ssl://host:port.")]
+TlsEnable = Annotated[
+    bool | None, typer.Option("--tls-enable/--tls-disable", help="Whether brokers connect to the cluster with TLS.")
+]
 
 
 @command(app, "list")
@@ -30,17 +35,35 @@ def get(session: Session, cluster: Cluster) -> None:
 
 
 @command(app, "create")
-def create(session: Session, cluster: Cluster, url: Url = None, broker_url: BrokerUrl = None) -> None:
+def create(
+    session: Session,
+    cluster: Cluster,
+    url: Url = None,
+    broker_url: BrokerUrl = None,
+    *,
+    url_secure: UrlSecure = None,
+    broker_url_secure: BrokerUrlSecure = None,
+    tls: TlsEnable = None,
+) -> None:
     """Register a cluster."""
-    session.client.clusters.create(cluster, _given(url, broker_url))
+    session.client.clusters.create(cluster, _given(url, broker_url, url_secure, broker_url_secure, tls=tls))
     session.created("cluster", cluster, session.client.clusters.get(cluster))
 
 
 @command(app, "update")
-def update(session: Session, cluster: Cluster, url: Url = None, broker_url: BrokerUrl = None) -> None:
+def update(
+    session: Session,
+    cluster: Cluster,
+    url: Url = None,
+    broker_url: BrokerUrl = None,
+    *,
+    url_secure: UrlSecure = None,
+    broker_url_secure: BrokerUrlSecure = None,
+    tls: TlsEnable = None,
+) -> None:
     """Change the URLs of a cluster; omitted ones are not changed."""
     before = session.client.clusters.get(cluster)
-    session.client.clusters.update(cluster, before | _given(url, broker_url))
+    session.client.clusters.update(cluster, before | _given(url, broker_url, url_secure, broker_url_secure, tls=tls))
     session.changed(cluster, "cluster", before, session.client.clusters.get(cluster))
 
 
@@ -56,6 +79,14 @@ def delete(session: Session, cluster: Cluster, force: Force = False) -> None:
     session.deleted("cluster", cluster, before)
 
 
-def _given(url: str | None, broker_url: str | None) -> dict[str, str]:
-    urls = {"serviceUrl": url, "brokerServiceUrl": broker_url}
-    return {field: value for field, value in urls.items() if value is not None}
+def _given(
+    url: str | None, broker_url: str | None, url_secure: str | None, broker_url_secure: str | None, *, tls: bool | None
+) -> dict[str, str | bool]:
+    given = {
+        "serviceUrl": url,
+        "brokerServiceUrl": broker_url,
+        "serviceUrlTls": url_secure,
+        "brokerServiceUrlTls": broker_url_secure,
+        "brokerClientTlsEnabled": tls,
+    }
+    return {field: value for field, value in given.items() if value is not None}

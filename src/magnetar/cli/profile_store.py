@@ -30,6 +30,8 @@ class Profile:
         given = {
             "authParams": self.credentials.auth_params,
             "tlsTrustCertsFilePath": self.credentials.tls_trust_certs_file_path,
+            "tlsCertificateFilePath": self.credentials.tls_certificate_file_path,
+            "tlsKeyFilePath": self.credentials.tls_key_file_path,
         }
         return found | {name: value for name, value in given.items() if value}
 
@@ -45,6 +47,8 @@ class Profile:
         credentials = Credentials(
             auth_params=found.get("authParams") or "",
             tls_trust_certs_file_path=found.get("tlsTrustCertsFilePath") or "",
+            tls_certificate_file_path=found.get("tlsCertificateFilePath") or "",
+            tls_key_file_path=found.get("tlsKeyFilePath") or "",
         )
         return cls(str(found["adminUrl"]), found.get("serviceUrl"), credentials)
 

@@ -32,7 +32,9 @@ def list_profiles(output: OutputForm = Output.TEXT) -> None:
         "adminUrl": "admin URL",
         "serviceUrl": "URL for clients",
         "authParams": "token",
-        "tlsTrustCertsFilePath": "certificates",
+        "tlsTrustCertsFilePath": "trusted certificates",
+        "tlsCertificateFilePath": "certificate",
+        "tlsKeyFilePath": "key",
     }
     fields = [field for field in heads if any(field in row for row in rows)]
     show_table({heads[field]: row.get(field) for field in fields} for row in rows)
@@ -52,14 +54,22 @@ def set_profile(
             "env:VARIABLE, or token:TOKEN (which others can see in the list of processes)."
         ),
     ] = "",
+    *,
     tls_trust_certs_file_path: Annotated[
         str, typer.Option(help="Certificates in PEM to trust instead of those of the system.")
     ] = "",
+    tls_certificate_file_path: Annotated[str, typer.Option(help="Certificate of the client in PEM.")] = "",
+    tls_key_file_path: Annotated[str, typer.Option(help="Private key of this certificate in PEM.")] = "",
     output: OutputForm = Output.TEXT,
 ) -> None:
     """Add or replace a profile. Its credentials are for the admin API, for example that of Apache Pulsar."""
     old = load_profiles()
-    credentials = Credentials(auth_params=auth_params, tls_trust_certs_file_path=tls_trust_certs_file_path)
+    credentials = Credentials(
+        auth_params=auth_params,
+        tls_trust_certs_file_path=tls_trust_certs_file_path,
+        tls_certificate_file_path=tls_certificate_file_path,
+        tls_key_file_path=tls_key_file_path,
+    )
     new = old.with_profile(name, Profile(admin_url, service_url, credentials))
     save_profiles(new)
     before, after = old.by_name.get(name), new.by_name[name]

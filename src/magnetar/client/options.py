@@ -51,6 +51,13 @@ class ClientOptions:
 DEFAULT_OPTIONS = ClientOptions()
 
 
+class PeerAddress(NamedTuple):
+    """The URL of a broker, and the options of connections to it."""
+
+    url: str
+    options: ClientOptions = DEFAULT_OPTIONS
+
+
 class Address(NamedTuple):
     """Address of a broker."""
 

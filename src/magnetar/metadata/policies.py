@@ -54,6 +54,9 @@ class ClusterData(Document):
     brokerClientTlsEnabled: bool = False
     tlsAllowInsecureConnection: bool = False
     brokerClientTlsEnabledWithKeyStore: bool = False
+    brokerClientTrustCertsFilePath: str | None = None
+    brokerClientCertificateFilePath: str | None = None
+    brokerClientKeyFilePath: str | None = None
 
 
 class TenantInfo(Document):

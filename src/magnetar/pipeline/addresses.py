@@ -156,7 +156,7 @@ def _name_and_url(part: str, option: str) -> tuple[str, str]:
 
 _HINTS = {
     "brokerServiceUrl": "magnetar clusters update {}",
-    "brokerServiceUrlTls": "set it in the data of the cluster by the admin API, or give an admin URL with http",
+    "brokerServiceUrlTls": "magnetar clusters update {} --broker-url-secure URL, or give an admin URL with http",
 }
 
 

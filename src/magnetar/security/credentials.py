@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 
 from magnetar.base.errors import ConfigurationError
 from magnetar.security.authentication import Anonymous, Authentication, Certificate, authentication
+from magnetar.security.tls_versions import Versions
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -27,6 +28,8 @@ class Credentials:
     """Whether to accept any certificate of a server (``tlsAllowInsecureConnection``)."""
     tls_enable_hostname_verification: bool = True
     """Whether the certificate of a server must name its host (``tlsEnableHostnameVerification``, in Pulsar false)."""
+    tls_versions: Versions = field(default=Versions(), repr=False)
+    """Versions and cipher suites of connections."""
     authentication: Authentication = field(init=False)
     """The proof of the client's identity."""
 
@@ -59,7 +62,7 @@ class Credentials:
         It reads files, so it does not belong on an event loop.
         """
         context = self._trusting()
-        context.minimum_version = ssl.TLSVersion.TLSv1_2
+        self.tls_versions.apply(context)
         context.check_hostname = self.tls_enable_hostname_verification and not self.tls_allow_insecure_connection
         if self.tls_allow_insecure_connection:
             context.verify_mode = ssl.CERT_NONE

@@ -21,10 +21,11 @@ from magnetar.broker.session.receiving import receive
 from magnetar.broker.session.session import Session
 from magnetar.broker.settings.config import BrokerConfig
 from magnetar.broker.topic.registry import TopicRegistry
+from magnetar.client.options import PeerAddress
 from magnetar.geo.progress.link import LinkOptions, ProgressLinks
 from magnetar.ledger.rollover import ManagedLedgerConfig
 from magnetar.metadata.memory import MemoryMetadataStore
-from magnetar.metadata.policies import Policies, TenantInfo
+from magnetar.metadata.policies import ClusterData, Policies, TenantInfo
 from magnetar.metadata.resources import Resources
 from magnetar.sim.virtual.loop import HandClock, HandLoop
 from magnetar.sim.virtual.store import ManualStore
@@ -43,6 +44,9 @@ if TYPE_CHECKING:
     from magnetar.broker.subscription.subscription import Subscription
     from magnetar.broker.topic.topic import Topic
 
+PORT = 6650
+"""Port of all brokers."""
+
 MACHINE_BYTES = 4 << 30
 """Memory of a simulated machine, in bytes."""
 
@@ -53,6 +57,11 @@ Exclusive = pb.CommandSubscribe.Exclusive
 Shared = pb.CommandSubscribe.Shared
 Failover = pb.CommandSubscribe.Failover
 Key_Shared = pb.CommandSubscribe.Key_Shared
+
+
+def address_of(machine: str) -> PeerAddress:
+    """Return the address of a broker."""
+    return PeerAddress(f"pulsar://{machine}:{PORT}")
 
 
 def entry(text: str, **metadata: Any) -> bytes:
@@ -118,7 +127,7 @@ class Cluster:
             memory=MemoryBudget(memory_limits(config, MACHINE_BYTES)),
             loss_boundaries=self.loss_boundaries,
         )
-        self.topics = TopicRegistry(self.environment, "pulsar://here:6650")
+        self.topics = TopicRegistry(self.environment, ClusterData(brokerServiceUrl="pulsar://here:6650"))
         self.domains = Domains(self.topics)
 
     def crash(self) -> None:

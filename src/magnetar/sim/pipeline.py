@@ -10,7 +10,7 @@ from magnetar.pipeline.reading.carrying import CarryingTask
 from magnetar.pipeline.rows import Opening
 from magnetar.pipeline.spreading import Assignment, spread
 from magnetar.pipeline.writing.target import Target
-from magnetar.sim.site import PORT
+from magnetar.sim.cluster import PORT
 from magnetar.sim.virtual.scheduler import MachineLoop
 from magnetar.wire.links import LINK_BUCKETS
 

@@ -30,9 +30,9 @@ from magnetar.ledger.agreement import bring_to_agreement, read_named_ledgers
 from magnetar.ledger.local import LocalLedgerStore, LocalStoreOptions
 from magnetar.ledger.medium.blocking import run_blocking
 from magnetar.ledger.rollover import ManagedLedgerConfig
-from magnetar.metadata.policies import TenantInfo
+from magnetar.metadata.policies import ClusterData, TenantInfo
 from magnetar.metadata.resources import Resources, managed_ledger_path
-from magnetar.sim.cluster import MACHINE_BYTES
+from magnetar.sim.cluster import MACHINE_BYTES, PORT, address_of
 from magnetar.sim.limits import LEDGER_ENTRIES
 from magnetar.sim.scenario import NAMESPACE
 from magnetar.sim.virtual.committer import VirtualCommitter
@@ -56,8 +56,6 @@ if TYPE_CHECKING:
     from magnetar.sim.virtual.network import Network
     from magnetar.sim.virtual.scheduler import Scheduler
     from magnetar.sim.virtual.tap import Tap
-
-PORT = 6650
 
 FIRST_S = 0.5
 """Virtual seconds within which brokers start for the first time and create the topics."""
@@ -156,14 +154,14 @@ class Site:
             store=self.store,
             metadata=self.metadata,
             resources=Resources.over(self._documents(config)),
-            links=ProgressLinks(self.name, lambda peer: f"pulsar://{peer}:{PORT}", self.clock, link_options),
+            links=ProgressLinks(self.name, address_of, self.clock, link_options),
             ledger_config=_LEDGERS,
             delayed=self._delayed,
             turns=LoopTurns(loop, self.clock),
             memory=MemoryBudget(memory_limits(config, MACHINE_BYTES)),
             loss_boundaries=loss_boundaries,
         )
-        self.topics = TopicRegistry(self.environment, f"pulsar://{self.name}:{PORT}")
+        self.topics = TopicRegistry(self.environment, ClusterData(brokerServiceUrl=f"pulsar://{self.name}:{PORT}"))
         self.topics.observe(changed=lambda _, before, event: self.topic_events.append((before, event)))
         self.maintenance = Maintenance(self.environment, self.topics)
         loop.create_task(self._serve())
@@ -290,7 +288,8 @@ class Site:
 
         server = Server(self.environment, Domains(self.topics))
         server.protocol = TappedProtocol
-        await server.start(self.name, PORT)
+        server.start()
+        await server.listen(self.name, PORT)
         await self._apply_policies()
         if self._scheduler.now < FIRST_S:
             self.create_topics()

@@ -22,8 +22,6 @@ from magnetar.admin.models.subscriptions import AckHole, SubscriptionStats
 from magnetar.admin.models.topics import MessageId, ReplicatorStats, SnapshotStats, TopicStats
 from magnetar.admin.service import (
     NO_PROPERTIES,
-    message_id_not_found,
-    message_not_found,
     subscription_exists,
     subscription_in_use,
     subscription_not_found,
@@ -31,6 +29,7 @@ from magnetar.admin.service import (
     topic_in_use,
     topic_not_found,
 )
+from magnetar.admin.topic_service import message_id_not_found, message_not_found
 from magnetar.base.errors import AuthenticationFailure, StorageError
 from magnetar.base.histogram import Histogram, RecentDurations
 from magnetar.base.limits import NAME_LENGTH_MAX
@@ -55,10 +54,11 @@ from magnetar.schema.strategy import SchemaCompatibilityStrategy
 from magnetar.wire.entries.entry import replicate_to
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Generator, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Collection, Generator, Iterator, Mapping, Sequence
 
     from starlette.applications import Starlette
 
+    from magnetar.admin.metrics.tls import TlsState
     from magnetar.admin.models.links import LinkTotals
     from magnetar.admin.models.metadata_sync import StrandedTopic
     from magnetar.admin.service import MetadataSync
@@ -508,12 +508,13 @@ class FakeAdminService:
 
     cluster_name = "A"
     metadata_sync: MetadataSync | None = None
-    service_url = "pulsar://127.0.0.1:16650"
+    addresses = ClusterData(serviceUrl="http://127.0.0.1:18080", brokerServiceUrl="pulsar://127.0.0.1:16650")
     admin_url = "http://127.0.0.1:18080"
     version = "4.0.7"
     name_length_max = NAME_LENGTH_MAX
 
     def __init__(self, resources: Resources) -> None:
+        self.tls: Callable[[], TlsState | None] = lambda: None
         self.metrics_options = MetricsOptions()
         self.resources = resources
         self.topics = FakeTopicOperations(resources)

@@ -10,7 +10,7 @@ import pytest
 
 from magnetar.base.errors import ConfigurationError, StorageError
 from magnetar.base.lock import DirectoryLock
-from magnetar.broker import service
+from magnetar.broker import ports
 from magnetar.broker.service import Broker
 from magnetar.broker.settings.config import BrokerConfig
 from magnetar.broker.web.listening import WebSockets
@@ -78,7 +78,7 @@ def test_a_port_that_is_taken_after_it_was_bound_is_named(
     async def run() -> None:
         lost = WebSockets(LOOPBACK, 0)
         lost.close()
-        monkeypatch.setattr(service, "WebSockets", lambda *_: lost)
+        monkeypatch.setattr(ports, "WebSockets", lambda *_: lost)
         with pytest.raises(ConfigurationError, match=f"cannot listen on webServicePort 0 of {LOOPBACK}: "):
             await Broker(config).start()
 

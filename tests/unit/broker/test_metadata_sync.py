@@ -14,6 +14,7 @@ from magnetar.base.names import NamespaceName
 from magnetar.broker.loop.slices import at_once
 from magnetar.broker.metadata_sync import MetadataSync
 from magnetar.broker.settings.config import BrokerConfig
+from magnetar.client.options import PeerAddress
 from magnetar.metadata.policies import ClusterData, Policies, TenantInfo
 from magnetar.metasync.events import EVENT_BYTES_MAX, EventType, MetadataChangeEvent
 from magnetar.metasync.local.scope import local_changes
@@ -47,7 +48,7 @@ def synchronizer(ewr: Cluster) -> MetadataSync:
         resources=ewr.resources,
         clock=ewr,
     )
-    return MetadataSync(environment, ewr.store, "pulsar://localhost:6650")
+    return MetadataSync(environment, ewr.store, PeerAddress("pulsar://localhost:6650"))
 
 
 def status(synchronizer: MetadataSync) -> MetadataSyncStatus:

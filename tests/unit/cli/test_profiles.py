@@ -193,6 +193,16 @@ def test_credentials_that_cannot_be_used_name_the_reason(
     assert words in capsys.readouterr().err
 
 
+def test_a_profile_has_the_files_of_tls(capsys: pytest.CaptureFixture[str]) -> None:
+    files = {"tlsTrustCertsFilePath": "/ca.pem", "tlsCertificateFilePath": "/c.pem", "tlsKeyFilePath": "/k.pem"}
+    line = "profiles set ewr --admin-url https://ewr:8443 --tls-trust-certs-file-path /ca.pem"
+    as_json(f"{line} --tls-certificate-file-path /c.pem --tls-key-file-path /k.pem", capsys)
+    (row,) = as_json("profiles list", capsys)
+    assert {name: row[name] for name in files} == files
+    assert main([*line.split(), "--tls-key-file-path", "/k.pem"]) is not ExitCode.DONE
+    assert "must be given together" in capsys.readouterr().err
+
+
 def test_the_form_of_a_token_is_checked_without_telling_it(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["profiles", "set", "ewr", "--admin-url", "http://a", "--auth-params", "secret"]) is ExitCode.FAILED
     assert "secret" not in (error := capsys.readouterr().err)

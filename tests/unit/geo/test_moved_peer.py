@@ -9,7 +9,7 @@ import pytest
 
 from magnetar.base.errors import MagnetarError
 from magnetar.base.real import SystemClock
-from magnetar.client.options import ClientOptions
+from magnetar.client.options import ClientOptions, PeerAddress
 from magnetar.geo.progress import link
 from magnetar.geo.progress.link import LinkOptions, ProgressLinks
 from magnetar.security.credentials import Credentials
@@ -38,7 +38,10 @@ def _connections(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def links_to(urls: dict[str, str]) -> ProgressLinks:
-    return ProgressLinks("ewr", urls.get, SystemClock(), LinkOptions(0.05, 60.0))
+    def address_of(peer: str) -> PeerAddress | None:
+        return PeerAddress(urls[peer]) if peer in urls else None
+
+    return ProgressLinks("ewr", address_of, SystemClock(), LinkOptions(0.05, 60.0))
 
 
 def test_a_connection_to_the_old_address_is_closed_and_the_next_one_is_to_the_new() -> None:
@@ -93,7 +96,8 @@ def test_a_connection_presents_the_credentials_of_the_broker() -> None:
     options = ClientOptions(credentials=Credentials(auth_plugin="token", auth_params="token:own"))
 
     async def scenario() -> None:
-        links = ProgressLinks("ewr", lambda _: "pulsar://jfk:1", SystemClock(), LinkOptions(0.05, 60.0, client=options))
+        address = PeerAddress("pulsar://jfk:1", options)
+        links = ProgressLinks("ewr", lambda _: address, SystemClock(), LinkOptions(0.05, 60.0))
         connection = await links.connection("jfk")
         assert isinstance(connection, Connection)
         assert connection.options is options

@@ -15,6 +15,7 @@ from magnetar.admin.openapi.description import EMPTY, METRICS, TEXT, Raw
 from magnetar.base.errors import AdminError
 from magnetar.base.names import NON_PERSISTENT, PERSISTENT
 from magnetar.base.tasks import start_task
+from magnetar.metadata.policies import ClusterData
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Generator
@@ -92,19 +93,29 @@ class _Brokers:
         elsewhere = self._context.resources.routes.find(topic_name(request, domain))
         if elsewhere is not None and elsewhere.cluster != self._service.cluster_name:
             query = f"?{request.url.query}" if request.url.query else ""
-            url = f"{self._admin_url_of(elsewhere.cluster)}{request.url.path}{query}"
+            base = self._admin_url_of(elsewhere.cluster, is_encrypted=request.url.scheme == "https")
+            url = f"{base}{request.url.path}{query}"
             return RedirectResponse(url, HTTPStatus.TEMPORARY_REDIRECT)
         self._context.topic(request)
-        urls = {"brokerUrl": self._service.service_url, "httpUrl": self._service.admin_url}
-        return urls | {"nativeUrl": self._service.service_url, "brokerUrlSsl": ""}
+        found = self._service.addresses
+        urls = {
+            "brokerUrl": found.brokerServiceUrl,
+            "brokerUrlTls": found.brokerServiceUrlTls,
+            "httpUrl": found.serviceUrl,
+            "httpUrlTls": found.serviceUrlTls,
+            "nativeUrl": found.brokerServiceUrl,
+        }
+        return {name: url for name, url in urls.items() if url} | {"brokerUrlSsl": ""}
 
-    def _admin_url_of(self, cluster: str) -> str:
-        data = self._context.resources.clusters.get(cluster)
-        if data is None or not data.serviceUrl:
+    def _admin_url_of(self, cluster: str, *, is_encrypted: bool) -> str:
+        data = self._context.resources.clusters.get(cluster) or ClusterData()
+        urls = (data.serviceUrlTls, data.serviceUrl) if is_encrypted else (data.serviceUrl, data.serviceUrlTls)
+        found = urls[0] or urls[1]
+        if not found:
             here = self._service.cluster_name
             text = f"A route leads to cluster {cluster}, whose serviceUrl is not registered in {here}"
             raise AdminError(HTTPStatus.SERVICE_UNAVAILABLE, text)
-        return data.serviceUrl
+        return found
 
     def metrics_redirect(self, request: Request) -> Response:
         return RedirectResponse(request.url.replace(path="/metrics/"), HTTPStatus.FOUND)

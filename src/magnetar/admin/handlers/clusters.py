@@ -94,7 +94,13 @@ def _does_not_exist() -> AdminError:
 
 
 def _checked(data: ClusterData) -> ClusterData:
-    """Refuse with 400 an invalid URL, or one with the wrong scheme for its field."""
+    """Refuse with 400 an invalid URL, one with the wrong scheme for its field, and TLS that brokers do not support."""
+    if data.brokerClientTlsEnabledWithKeyStore:
+        message = "brokerClientTlsEnabledWithKeyStore: key stores of Java are not supported; name PEM files"
+        raise AdminError(HTTPStatus.BAD_REQUEST, message)
+    if bool(data.brokerClientCertificateFilePath) != bool(data.brokerClientKeyFilePath):
+        message = "brokerClientCertificateFilePath and brokerClientKeyFilePath must be given together"
+        raise AdminError(HTTPStatus.BAD_REQUEST, message)
     for field, scheme in _URL_SCHEMES.items():
         url = getattr(data, field)
         if url is None or url == "":

@@ -12,7 +12,7 @@ from magnetar.admin.messages import entry_response
 from magnetar.admin.models.acknowledgements import AcknowledgementState
 from magnetar.admin.models.positions import MESSAGE_ID, MessageIdData
 from magnetar.admin.openapi.description import ENTRY
-from magnetar.admin.service import message_not_found
+from magnetar.admin.topic_service import message_not_found
 from magnetar.base.errors import AdminError
 from magnetar.base.position import EARLIEST, LATEST, LONG_MAX, Position
 

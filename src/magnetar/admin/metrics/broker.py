@@ -16,6 +16,7 @@ from prometheus_client.utils import floatToGoString
 
 from magnetar.admin.metrics.authentication import authentication_metrics
 from magnetar.admin.metrics.metadata_sync import metadata_sync_metrics
+from magnetar.admin.metrics.tls import tls_metrics
 from magnetar.admin.metrics.topics import SUMMED
 
 if TYPE_CHECKING:
@@ -71,6 +72,7 @@ class BrokerMetrics:
         self._connections = service.connections()
         self._memory = service.memory()
         self._authentication = service.totals().authentication
+        self._tls = service.tls()
         self._synchronizer = synchronizer
         self._topics = topics
         self._sums = sums
@@ -91,6 +93,8 @@ class BrokerMetrics:
             yield from authentication_metrics(self._cluster, self._authentication)
         if self._synchronizer is not None:
             yield from metadata_sync_metrics(self._cluster, self._synchronizer)
+        if self._tls is not None:
+            yield from tls_metrics(self._cluster, self._tls)
 
     def _gauge(self, name: str, text: str, value: float, **labels: str) -> Metric:
         family = GaugeMetricFamily(name, text, labels=("cluster", *labels))

@@ -22,14 +22,16 @@ from magnetar.broker.resources.process import resident_bytes
 from magnetar.broker.settings.sections.authentication import HIDDEN, SECRETS
 
 if TYPE_CHECKING:
-    from collections.abc import Generator, Mapping
+    from collections.abc import Callable, Generator, Mapping
 
+    from magnetar.admin.metrics.tls import TlsState
     from magnetar.admin.service import MetadataSync
     from magnetar.base.limits import Limit
     from magnetar.base.memory_share import Share
     from magnetar.base.names import TopicName
     from magnetar.broker.domains import Domains
     from magnetar.broker.environment import Environment
+    from magnetar.metadata.policies import ClusterData
 
 
 Result = TypeVar("Result")
@@ -44,13 +46,18 @@ class Administration:
         domains: Domains,
         admin_url: str,
         metadata_sync: MetadataSync | None = None,
+        tls: Callable[[], TlsState | None] = lambda: None,
     ) -> None:
-        """Administer the topics of both domains; ``metadata_sync`` is the metadata synchronizer, None if it is off."""
+        """Administer the topics of both domains.
+
+        ``metadata_sync`` is the metadata synchronizer, None if it is off; ``tls`` returns the state of TLS.
+        """
         topics = domains.persistent
         self.metadata_sync = metadata_sync
         self._environment = environment
         self._topics = topics
         self._admin_url = admin_url
+        self.tls = tls
         self.topics = TopicOperations(environment, topics)
         self.non_persistent = NonPersistentOperations(environment, domains.non_persistent)
         self.stranded = StrandedTopics(environment, topics)
@@ -65,9 +72,9 @@ class Administration:
         return self._environment.cluster
 
     @property
-    def service_url(self) -> str:
-        """URL for clients."""
-        return self._topics.service_url
+    def addresses(self) -> ClusterData:
+        """See AdminService."""
+        return self._topics.addresses
 
     @property
     def admin_url(self) -> str:
@@ -104,7 +111,7 @@ class Administration:
     def runtime_configuration(self) -> dict[str, str]:
         """See AdminService."""
         values = self._environment.config.model_dump(mode="json")
-        shown = {key: str(value).lower() if isinstance(value, bool) else str(value) for key, value in values.items()}
+        shown = {key: _text(value) for key, value in values.items()}
         return shown | {key: HIDDEN for key in SECRETS if shown[key]}
 
     async def health(self) -> None:
@@ -187,3 +194,10 @@ class Administration:
             totals.handovers,
             None if clients is None else AuthenticationTotals(clients.successes, clients.failures),
         )
+
+
+def _text(value: object) -> str:
+    """Return a setting in the form of the configuration file."""
+    if value is None:
+        return ""
+    return str(value).lower() if isinstance(value, bool) else str(value)

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING
 
 from magnetar.admin.service import (
     NO_PROPERTIES,
-    message_not_found,
     subscription_exists,
     subscription_in_use,
 )
+from magnetar.admin.topic_service import message_not_found
 from magnetar.base.errors import AdminError
 from magnetar.base.names import check_length
 from magnetar.base.position import EARLIEST

@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING
 from magnetar.admin.models.topics import MessageId
 from magnetar.admin.service import (
     check_not_fewer,
-    message_not_found,
     topic_exists,
     topic_in_use,
     topic_not_found,
 )
+from magnetar.admin.topic_service import message_not_found
 from magnetar.base.errors import AdminError, DamagedEntriesError, RequestError, TopicLoadError
 from magnetar.base.limits import Limit
 from magnetar.broker.admin.finding import Finder, refusals

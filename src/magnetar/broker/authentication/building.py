@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 from magnetar.base.errors import ConfigurationError
 from magnetar.broker.authentication.authentication import Authentication
-from magnetar.security.credentials import Credentials
+from magnetar.broker.settings.peers import own_credentials
 from magnetar.security.providers.basic import BasicProvider, read_users
 from magnetar.security.providers.certificates import CertificateProvider
 from magnetar.security.providers.issuers import CacheOptions, IssuerKeys
@@ -61,13 +61,6 @@ def check_authentication(config: BrokerConfig) -> None:
     service = build_service(config)
     if service is not None:
         service.close()
-
-
-def own_credentials(config: BrokerConfig) -> Credentials:
-    """Return the credentials of this broker for its connections to other brokers and to itself."""
-    return Credentials(
-        auth_plugin=config.brokerClientAuthenticationPlugin, auth_params=config.brokerClientAuthenticationParameters
-    )
 
 
 def _names(text: str) -> list[str]:

@@ -84,9 +84,12 @@ def lookup(session: Session, command: pb.CommandLookupTopic) -> None:
         refusal = _refusal(session, error)
         session.write(commands.lookup_failed(request_id=command.request_id, code=refusal.code, message=str(refusal)))
     else:
+        addresses = session.topics.persistent.addresses
         session.write(
             commands.lookup_response(
-                request_id=command.request_id, broker_service_url=session.topics.persistent.service_url
+                request_id=command.request_id,
+                broker_service_url=addresses.brokerServiceUrl,
+                broker_service_url_tls=addresses.brokerServiceUrlTls,
             )
         )
 

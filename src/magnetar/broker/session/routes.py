@@ -44,10 +44,12 @@ def redirection(session: Session, command: pb.CommandLookupTopic, cluster: str) 
     if command.authoritative:
         message = f"cluster {cluster} serves {command.topic}, and it or another one has sent the client here"
         raise RequestError(ServerError.ServiceNotReady, message)
-    url = session.topics.routing.service_url(cluster)
-    url_tls = session.topics.routing.addresses(cluster).brokerServiceUrlTls
+    found = session.topics.routing.registered(cluster)
     return commands.lookup_response(
-        request_id=command.request_id, broker_service_url=url, broker_service_url_tls=url_tls, redirect=True
+        request_id=command.request_id,
+        broker_service_url=found.brokerServiceUrl,
+        broker_service_url_tls=found.brokerServiceUrlTls,
+        redirect=True,
     )
 
 

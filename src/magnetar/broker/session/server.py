@@ -16,11 +16,13 @@ from magnetar.broker.resources.memory import READ_BYTES
 from magnetar.broker.session.handshake.foreign import foreign_protocol, remedy
 from magnetar.broker.session.receiving import receive
 from magnetar.broker.session.session import Session
+from magnetar.security.peer_certificate import peer_certificate
 from magnetar.wire.connection import Connection, Role
 
 if TYPE_CHECKING:
     from magnetar.broker.domains import Domains
     from magnetar.broker.environment import Environment
+    from magnetar.broker.tls.connection import SecurePort
     from magnetar.wire.frame import Received
 
 log = structlog.get_logger(__name__)
@@ -71,6 +73,7 @@ class ServerProtocol(asyncio.BufferedProtocol):
         transport.set_write_buffer_limits(high=0)  # so that it reports when all is sent
         host, port = transport.get_extra_info("peername")[:2]
         self.session.address = f"/{host}:{port}"
+        self.session.peer_certificate = peer_certificate(transport)
         if not self._server.admit(self):
             limit = self._server.connections_limit
             self._environment.limit_hits.hit(limit)
@@ -280,7 +283,7 @@ class ServerProtocol(asyncio.BufferedProtocol):
 
 
 class Server:
-    """The listening socket of the binary protocol and its connections."""
+    """The listening sockets of the binary protocol and their connections."""
 
     protocol: type[ServerProtocol] = ServerProtocol
     """Return the protocol of a new connection."""
@@ -295,28 +298,39 @@ class Server:
         self._has_short_reads = self._had_short_reads = False
         """Whether reads were reduced since the last check of the memory, and since the check before."""
         self._protocols: dict[ServerProtocol, None] = {}  # in the order of connection
-        self._listener: asyncio.Server | None = None
+        self._listeners: list[asyncio.Server] = []
         self._ticker: asyncio.TimerHandle | None = None
         self._memory_watch: asyncio.TimerHandle | None = None
 
-    async def start(self, host: str, port: int) -> int:
-        """Listen; return the port, which is chosen by the system for ``port`` 0. Raises OSError."""
-        loop = self.environment.loop
-        self._listener = await loop.create_server(lambda: self.protocol(self), host, port, backlog=1024)
+    def start(self) -> None:
+        """Begin to check the connections."""
         self._tick()
         self._watch_memory()
-        return int(self._listener.sockets[0].getsockname()[1])
+
+    async def listen(self, host: str, port: int, secure: SecurePort | None = None) -> int:
+        """Listen on a port, with TLS if ``secure`` is given; return its number.
+
+        The system chooses the number for ``port`` 0. Raises OSError.
+        """
+
+        def plain() -> ServerProtocol:
+            return self.protocol(self)
+
+        make = plain if secure is None else partial(secure.protocol, plain)
+        listener = await self.environment.loop.create_server(make, host, port, backlog=1024)
+        self._listeners.append(listener)
+        return int(listener.sockets[0].getsockname()[1])
 
     async def stop(self) -> None:
-        """Close the listener and every connection."""
+        """Close the listeners and every connection."""
         for timer in (self._ticker, self._memory_watch):
             if timer is not None:
                 timer.cancel()
-        if self._listener is not None:
-            self._listener.close()
+        for listener in self._listeners:
+            listener.close()
         close_each(self.environment.loop, "server", [("connection", protocol.stop) for protocol in self._protocols])
-        if self._listener is not None:
-            await self._listener.wait_closed()
+        for listener in self._listeners:
+            await listener.wait_closed()
 
     def sessions(self) -> list[Session]:
         """Return the sessions of all connections."""

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from magnetar.broker.publish.interfaces import Producer
     from magnetar.broker.resources.token_bucket import RateLimit
     from magnetar.broker.session.transport import Renewal, Transport
-    from magnetar.security.providers.proof import Certificate
+    from magnetar.security.peer_certificate import PeerCertificate
     from magnetar.wire.connection import Connection
 
 log = structlog.get_logger(__name__)
@@ -53,7 +53,7 @@ class Session:
     """SENDs to non-persistent topics that are being distributed."""
     principal = NOBODY
     """Who the client is; NOBODY before CONNECTED, and if the broker does not authenticate. A renewal replaces it."""
-    peer_certificate: Certificate | None = None
+    peer_certificate: PeerCertificate | None = None
     """The verified certificate of the client; None without TLS, or if it has sent none."""
     renewal: Renewal | None = None
     """Renewal of the client's credentials; None before CONNECTED, and if they do not expire."""

@@ -22,10 +22,12 @@ from magnetar.broker.settings.sections.schemas import SchemaSettings
 from magnetar.broker.settings.sections.service import ServiceSettings
 from magnetar.broker.settings.sections.storage import StorageSettings
 from magnetar.broker.settings.sections.topics import TopicSettings
+from magnetar.broker.settings.tls.section import TlsSettings
 from magnetar.metadata.policy.values import SubscriptionType
 
 SECTIONS: Final[tuple[type[BaseModel], ...]] = (
     ServiceSettings,
+    TlsSettings,
     AuthenticationSettings,
     AuthorizationSettings,
     ConnectionSettings,
@@ -64,6 +66,7 @@ class BrokerConfig(
     ConnectionSettings,
     AuthorizationSettings,
     AuthenticationSettings,
+    TlsSettings,
     ServiceSettings,
 ):
     """All settings with their defaults. Unknown keys are rejected. Fields of the last base class come first."""
@@ -74,6 +77,11 @@ class BrokerConfig(
     def enabled_subscription_types(self) -> list[SubscriptionType]:
         """Return the types of subscriptions that consumers may use."""
         return SUBSCRIPTION_TYPES.validate_python([each.strip() for each in self.subscriptionTypesEnabled.split(",")])
+
+    @property
+    def has_tls(self) -> bool:
+        """Return whether a port has TLS."""
+        return self.brokerServicePortTls is not None or self.webServicePortTls is not None
 
     @property
     def partitions_max(self) -> int:

@@ -19,6 +19,8 @@ from magnetar.base.names import is_named_entity
 from magnetar.broker.settings.config import BrokerConfig
 from magnetar.broker.settings.pulsar_keys import Effect, pulsar_keys
 from magnetar.broker.settings.similar import same_name, similar_name
+from magnetar.broker.settings.tls import rules
+from magnetar.broker.settings.tls.section import PORTS
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -38,11 +40,6 @@ TRANSLATED: Final = {
 _ACKNOWLEDGED: Final = "acknowledgeIgnoredKeys"
 
 _ALL: Final = "all"
-
-_CLOSES_PORT: Final = frozenset({"brokerServicePort", "webServicePort"})
-"""Ports that Pulsar does not open if their value is empty."""
-
-_PORT_STAYS_OPEN: Final = "an empty value does not close the port, which has no TLS"
 
 _UNKNOWN: Final = "neither Magnetar nor Apache Pulsar knows the key"
 
@@ -83,7 +80,7 @@ def load(
     acknowledged = frozenset(part.strip() for part in given.get(_ACKNOWLEDGED, "").split(","))
     sorting = _Sorting(acknowledged | {_ALL} if acknowledge_all else acknowledged, labels)
     chosen = ChainMap(*(sorting.settings(dict(source.values())) for source in sources))
-    values = {key: value for key, value in chosen.items() if value}
+    values = {key: value for key, value in chosen.items() if value or key in PORTS}
     problems += sorting.problems
     config = _validated(values, labels, problems)
     if config is None or problems:
@@ -121,8 +118,6 @@ class _Sorting:
         for key, value in values.items():
             if key in SETTINGS:
                 found[key] = value
-                if not value and key in _CLOSES_PORT:
-                    self._note_open_port(key)
             elif key in TRANSLATED:
                 translated |= self._translated(key, value)
             else:
@@ -156,10 +151,6 @@ class _Sorting:
             if key.effect is Effect.DANGEROUS and not is_default and value not in key.harmless:
                 self._refuse(name, key.reason, key.fix)
 
-    def _note_open_port(self, name: str) -> None:
-        self.ignored[name] = IgnoredKey(name, Effect.DANGEROUS, _PORT_STAYS_OPEN, is_default=False)
-        self._refuse(name, _PORT_STAYS_OPEN, "set the port, and restrict access to it")
-
     def _refuse(self, name: str, reason: str, fix: str) -> None:
         if not self._acknowledged & {name, _ALL}:
             self.refused = True
@@ -184,6 +175,8 @@ def _validated(values: Mapping[str, str], labels: Mapping[str, str], problems: l
         config = None
     if config is not None and not is_named_entity(config.clusterName):
         found.append(f"{labels['clusterName']}={config.clusterName!r}: use letters, digits and -=:._ only")
+    if config is not None:
+        found += [f"{labels.get(key, key)}: {problem}" for key, problem in rules.problems(config)]
     problems += found
     return None if found else config
 

@@ -26,16 +26,17 @@ if TYPE_CHECKING:
     from magnetar.broker.topic.lifecycle import OnChange
     from magnetar.broker.topic.load_failures import LoadFailures
     from magnetar.broker.topic.topic import Topic
-    from magnetar.metadata.policies import Policies
+    from magnetar.metadata.policies import ClusterData, Policies
 
 
 class TopicRegistry:
     """The topics of this cluster, loaded on request. Used on the event loop's thread."""
 
-    def __init__(self, environment: Environment, service_url: str) -> None:
+    def __init__(self, environment: Environment, addresses: ClusterData) -> None:
         """Create the registry; no topic is loaded yet."""
         self.environment = environment
-        self.service_url = service_url
+        self.addresses = addresses
+        """The URLs of this broker."""
         self._loader = TopicLoader(environment, lambda name: self.linked.load_again(name))  # noqa: PLW0108 - made below
         self.partitioned = PartitionedTopics(self)
         self.linked = LinkedTopics(self)

@@ -9,6 +9,7 @@ from magnetar.admin.exchange import refusal
 from magnetar.admin.identity import set_principal
 from magnetar.base.errors import AuthenticationFailedError, AuthenticationFailure
 from magnetar.broker.authentication.authentication import Peer
+from magnetar.security.peer_certificate import STATE_KEY
 from magnetar.security.providers.service import RequestCredentials
 
 if TYPE_CHECKING:
@@ -21,9 +22,6 @@ OPEN: Final = frozenset({b"/status.html"})
 
 METRICS: Final = frozenset({b"/metrics", b"/metrics/"})
 """Paths without authentication, unless ``authenticateMetricsEndpoint`` says otherwise."""
-
-CERTIFICATE_KEY: Final = "magnetar.peer_certificate"
-"""Key of the verified certificate of the client in the ``state`` of the scope of a request."""
 
 _PROGRAM_LENGTH_MAX: Final = 256
 
@@ -66,7 +64,7 @@ def _credentials(scope: Scope) -> RequestCredentials:
         authorization=_header(scope, b"authorization"),
         method=_header(scope, b"x-pulsar-auth-method-name"),
         original_principal=_header(scope, b"x-original-principal"),
-        certificate=scope["state"].get(CERTIFICATE_KEY),
+        certificate=scope["state"].get(STATE_KEY),
     )
 
 

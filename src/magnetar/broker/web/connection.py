@@ -18,6 +18,7 @@ from magnetar.base.limits import Limit
 from magnetar.broker.loop.turns import Share
 from magnetar.broker.web.answers import UNREAD_KEY, Answers, UnreadAnswers
 from magnetar.broker.web.patience import Patience, Phase
+from magnetar.security.peer_certificate import STATE_KEY, peer_certificate
 
 if TYPE_CHECKING:
     import asyncio
@@ -140,6 +141,7 @@ class WebConnection(H11Protocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Serve the connection, or reject it at the limit of connections."""
         super().connection_made(cast("asyncio.Transport", transport))
+        self.app_state[STATE_KEY] = peer_certificate(transport)
         self.transport.set_write_buffer_limits(high=HIGH_WATER_LIMIT, low=0)
         self._unread.opened(self.transport)
         if self._state.make_room():

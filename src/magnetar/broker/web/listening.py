@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import socket
+from typing import TYPE_CHECKING
 
 from magnetar.base.errors import ConfigurationError
+
+if TYPE_CHECKING:
+    from magnetar.broker.tls.connection import SecurePort
 
 RECEIVE_BUFFER_BYTES = 16 * 1024
 """Receive buffer of a connection in the kernel, which uses at most twice of it.
@@ -17,14 +21,16 @@ bodies would hold 256 KB each.
 class WebSockets:
     """Sockets bound to each address of a host. Clients can connect when the web server listens on them."""
 
-    def __init__(self, host: str, port: int) -> None:
+    def __init__(self, host: str, port: int, setting: str = "webServicePort", secure: SecurePort | None = None) -> None:
         """Bind them. The system chooses the port for 0.
 
         Raises ConfigurationError with the name of the setting if the port is not available.
         """
         self.sockets: list[socket.socket] = []
         self.port = port
-        self._name = f"webServicePort {port} of {host}"
+        self.secure = secure
+        """The port with TLS; None without TLS."""
+        self._name = f"{setting} {port} of {host}"
         try:
             for family, address in _addresses(host):
                 self._bind(family, address)

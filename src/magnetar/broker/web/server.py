@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+from functools import partial
 from http import HTTPStatus
 from math import ceil
 from typing import TYPE_CHECKING
@@ -15,6 +16,7 @@ from starlette.concurrency import run_in_threadpool
 
 import magnetar
 from magnetar.admin.exchange import refusal
+from magnetar.base.errors import ConfigurationError
 from magnetar.base.limits import Limit
 from magnetar.base.tasks import start_task
 from magnetar.broker.web.access_log import AccessLog
@@ -45,7 +47,7 @@ _CHECK_EVERY_TICKS = 10
 class WebServer(uvicorn.Server):
     """Uvicorn in the broker's event loop; the broker handles signals and the end of the process."""
 
-    failure: OSError | None = None
+    _failure: ConfigurationError | None = None
     """The error that prevented listening."""
 
     def __init__(
@@ -81,15 +83,18 @@ class WebServer(uvicorn.Server):
         self._options = options
         self._state = self.server_state = WebState(options, limit_hits, clock, answers, turns)
         self._task: asyncio.Task[None] | None = None
+        self._ports: tuple[WebSockets, ...] = ()
+        self._has_started_up = asyncio.Event()
 
-    async def start(self, sockets: WebSockets) -> None:
+    async def start(self, *ports: WebSockets) -> None:
         """Listen. Raises ConfigurationError with the name of the setting if that is not possible."""
-        self._task = start_task(asyncio.get_running_loop(), self.serve(sockets.sockets), "web server")
-        while not self.started:
-            if self.failure is not None:
-                raise sockets.refusal(self.failure) from self.failure
-            await asyncio.sleep(0.01)
-        asyncio.get_running_loop().run_in_executor(None, _import_early)
+        loop = asyncio.get_running_loop()
+        self._ports = ports
+        self._task = start_task(loop, self.serve([]), "web server")
+        await self._has_started_up.wait()
+        if self._failure is not None:
+            raise self._failure
+        loop.run_in_executor(None, _import_early)
 
     async def stop(self) -> None:
         """Close the listener and all connections. Requests in progress have one second to finish."""
@@ -101,11 +106,27 @@ class WebServer(uvicorn.Server):
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         """Listen; on failure, keep the error and stop the server: a port may be taken after it was bound."""
+        await super().startup(sockets)
         try:
-            await super().startup(sockets)
-        except OSError as error:
-            self.failure = error
+            for port in self._ports:
+                await self._listen(port)
+        except ConfigurationError as error:
+            self._failure = error
             self.should_exit = True
+        self._has_started_up.set()
+
+    async def _listen(self, port: WebSockets) -> None:
+        """Listen on the sockets of a port, which uvicorn closes at the end; its own way has one kind of connections."""
+        loop = asyncio.get_running_loop()
+        make = self._connection if port.secure is None else partial(port.secure.protocol, self._connection)
+        for each in port.sockets:
+            try:
+                self.servers.append(await loop.create_server(make, sock=each, backlog=self.config.backlog))
+            except OSError as error:
+                raise port.refusal(error) from error
+
+    def _connection(self) -> WebConnection:
+        return WebConnection(self.config, self._state, self.lifespan.state)
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         """Close the listener and the connections; requests in progress finish first."""

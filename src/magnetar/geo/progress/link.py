@@ -15,7 +15,6 @@ from magnetar.base.life import Life
 from magnetar.base.parts import Part
 from magnetar.base.tasks import start_task
 from magnetar.client.connection import PulsarConnection
-from magnetar.client.options import DEFAULT_OPTIONS, ClientOptions
 from magnetar.geo.progress.codec import encode_markers
 from magnetar.geo.progress.confirmations import Confirmations
 from magnetar.wire.entries import markers
@@ -25,6 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping
 
     from magnetar.base.world import Clock
+    from magnetar.client.options import PeerAddress
     from magnetar.client.producer import Producer
     from magnetar.geo.progress.state import SubscriptionProgress
 
@@ -58,25 +58,23 @@ class LinkOptions:
     """Seconds until unconfirmed acknowledgements count as late."""
     life: Life | None = None
     """The life of this cluster, which is sent to peers."""
-    client: ClientOptions = DEFAULT_OPTIONS
-    """The options of the connections, with the credentials of this broker."""
 
 
 class ProgressLinks:
     """The connections that the progress links of all topics share: one to each peer."""
 
     def __init__(
-        self, cluster: str, service_url_of: Callable[[str], str | None], clock: Clock, options: LinkOptions
+        self, cluster: str, address_of: Callable[[str], PeerAddress | None], clock: Clock, options: LinkOptions
     ) -> None:
-        """Create links from ``cluster``; ``service_url_of`` returns a peer's ``pulsar://`` URL, None if unknown."""
+        """Create links from ``cluster``; ``address_of`` returns the address of a peer, None if it is unknown."""
         self.cluster = cluster
         self.clock = clock
         self.options = options
         self.jitter = random.Random(cluster)  # noqa: S311 - spreads retries, protects nothing
-        self._service_url_of = service_url_of
+        self._address_of = address_of
         self._connections: dict[str, PulsarConnection] = {}
-        self._urls: dict[str, str] = {}
-        """The URL of each connection."""
+        self._addresses: dict[str, PeerAddress] = {}
+        """The address of each connection."""
         self._opening: dict[str, asyncio.Lock] = {}
         self._unable: set[str] = set()
 
@@ -86,24 +84,27 @@ class ProgressLinks:
             existing = self._connections.get(peer)
             if existing is not None and existing.failure is None:
                 return existing
-            url = self._service_url_of(peer)
-            if url is None:
-                message = f"cluster {peer} has no brokerServiceUrl: set one with `magnetar clusters update {peer}`"
+            address = self._address_of(peer)
+            if address is None:
+                message = (
+                    f"cluster {peer} has no brokerServiceUrl, or with TLS no brokerServiceUrlTls: set one with "
+                    f"`magnetar clusters update {peer}`"
+                )
                 raise MagnetarError(message)
-            connection = await PulsarConnection.open(url, self.options.client)
-            if self._service_url_of(peer) != url:
+            connection = await PulsarConnection.open(address.url, address.options)
+            if self._address_of(peer) != address:
                 connection.close()
                 message = f"cluster {peer} has moved"
                 raise MagnetarError(message)
-            self._connections[peer], self._urls[peer] = connection, url
+            self._connections[peer], self._addresses[peer] = connection, address
             return connection
 
     def address_changed(self, peer: str) -> None:
         """Close the connection to ``peer`` if its URL has changed; its links reconnect."""
         connection = self._connections.get(peer)
-        if connection is None or self._service_url_of(peer) == self._urls[peer]:
+        if connection is None or self._address_of(peer) == self._addresses[peer]:
             return
-        log.info("peer_address_changed", peer=peer, before=self._urls[peer])
+        log.info("peer_address_changed", peer=peer, before=self._addresses[peer].url)
         del self._connections[peer]
         connection.close()
 

@@ -6,7 +6,7 @@ import asyncio
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
 
-from magnetar.sim.site import PORT
+from magnetar.sim.cluster import PORT
 from magnetar.sim.virtual.scheduler import MachineLoop
 from magnetar.wire import commands
 from magnetar.wire.connection import Connection, Role

@@ -12,11 +12,11 @@ from magnetar.sim.actions.clocks import Clocks
 from magnetar.sim.actions.metadata import Metadata
 from magnetar.sim.actions.networks import Networks
 from magnetar.sim.actions.processes import Processes
+from magnetar.sim.cluster import PORT
 from magnetar.sim.metasync.edits import TENANTS, Edits, MetadataGroup
 from magnetar.sim.metasync.scenario import EVENT_TOPIC, LOSSY
 from magnetar.sim.metasync.simulation import SKEW_S
 from magnetar.sim.simulation import Action
-from magnetar.sim.site import PORT
 from magnetar.sim.virtual.scheduler import MachineLoop
 from magnetar.wire.entries.entry import build_entry
 from magnetar.wire.proto import pulsar_api_pb2 as pb

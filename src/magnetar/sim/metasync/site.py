@@ -11,11 +11,12 @@ from magnetar.broker.metadata_sync import MetadataSync, synchronized_store
 from magnetar.metadata.policies import ClusterData
 from magnetar.metadata.resources import PARTITIONED_TOPICS, Resources
 from magnetar.metadata.routes.document import ROUTES
+from magnetar.sim.cluster import PORT, address_of
 from magnetar.sim.metasync.history import OUTBOX
 from magnetar.sim.metasync.observed import ObservedStore
 from magnetar.sim.metasync.replay import route_order
 from magnetar.sim.metasync.scenario import EVENT_NAMESPACE, EVENT_TOPIC
-from magnetar.sim.site import PORT, Site
+from magnetar.sim.site import Site
 
 if TYPE_CHECKING:
     from magnetar.broker.settings.config import BrokerConfig
@@ -111,7 +112,7 @@ class SynchronizedSite(Site):
 
     async def _serve(self) -> None:
         await super()._serve()
-        self.sync = MetadataSync(self.environment, self._synchronized, f"pulsar://{self.name}:{PORT}")
+        self.sync = MetadataSync(self.environment, self._synchronized, address_of(self.name))
         while True:
             try:
                 await self.sync.prepare()

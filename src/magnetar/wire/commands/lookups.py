@@ -53,7 +53,7 @@ def lookup(*, topic: str, request_id: int, authoritative: bool = False) -> bytes
 def lookup_response(
     *,
     request_id: int,
-    broker_service_url: str,
+    broker_service_url: str | None,
     broker_service_url_tls: str | None = None,
     redirect: bool = False,
     authoritative: bool = True,

@@ -57,8 +57,8 @@ class Socket:
         self.unread = 0
         self.is_read = True
 
-    def get_extra_info(self, name: str) -> tuple[str, int]:
-        return "10.0.0.1", 40_000
+    def get_extra_info(self, name: str) -> tuple[str, int] | None:
+        return ("10.0.0.1", 40_000) if name == "peername" else None
 
     def get_write_buffer_size(self) -> int:
         return self.unread

@@ -28,8 +28,8 @@ GARBAGE = b"\xff" * 20
 class Socket:
     """A transport that accepts everything."""
 
-    def get_extra_info(self, _name: str) -> tuple[str, int]:
-        return "10.0.0.1", 40_000
+    def get_extra_info(self, name: str) -> tuple[str, int] | None:
+        return ("10.0.0.1", 40_000) if name == "peername" else None
 
     def get_write_buffer_size(self) -> int:
         return 0

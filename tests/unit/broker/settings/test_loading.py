@@ -158,12 +158,38 @@ def test_one_copy_of_an_entry_is_what_there_is(tmp_path: Path) -> None:
     assert "one copy" in refusal(tmp_path, "managedLedgerDefaultWriteQuorum=3")[1]
 
 
-def test_an_empty_port_is_refused_because_pulsar_does_not_open_it(tmp_path: Path) -> None:
-    assert (
-        "brokerServicePort: dangerous to ignore: an empty value does not close"
-        in refusal(tmp_path, "brokerServicePort=\n")[1]
-    )
-    assert loaded(tmp_path, "brokerServicePort=\n", acknowledge_all=True).config.brokerServicePort == 6650
+TLS_FILES = "tlsCertificateFilePath=/c\ntlsKeyFilePath=/k\n"
+
+
+def test_an_empty_port_is_not_opened(tmp_path: Path) -> None:
+    text = f"brokerServicePort=\nwebServicePort=\nbrokerServicePortTls=6651\nwebServicePortTls=8443\n{TLS_FILES}"
+    found = loaded(tmp_path, text)
+    assert (found.config.brokerServicePort, found.config.webServicePort) == (None, None)
+    assert (found.config.brokerServicePortTls, found.config.webServicePortTls) == (6651, 8443)
+    assert found.ignored == ()
+    assert loaded(tmp_path, "brokerServicePortTls=\n").config == BrokerConfig()
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        ("brokerServicePort=\n", "brokerServicePort: set it or brokerServicePortTls: a broker needs one of them"),
+        (f"webServicePort=\nbrokerServicePortTls=0\n{TLS_FILES}", "webServicePort: set it or webServicePortTls"),
+        ("webServicePortTls=0\ntlsKeyFilePath=/k\n", "tlsCertificateFilePath: a port with TLS needs it"),
+        ("tlsRequireTrustedClientCertOnConnect=true\n", "tlsRequireTrustedClientCertOnConnect: it needs tlsTrustCerts"),
+        (
+            "tlsRequireTrustedClientCertOnConnect=true\ntlsTrustCertsFilePath=/t\ntlsAllowInsecureConnection=true\n",
+            "tlsRequireTrustedClientCertOnConnect: it contradicts tlsAllowInsecureConnection",
+        ),
+        ("tlsProtocols=SSLv3\n", "tlsProtocols: 'SSLv3' is not supported"),
+        ("webServiceTlsCiphers=HIGH\n", "webServiceTlsCiphers: 'HIGH' is not a supported"),
+        ("tlsProtocols=TLSv1.3\ntlsCiphers=AES128-SHA256\n", "tlsCiphers: no cipher suite belongs to a version"),
+        ("brokerClientKeyFilePath=/k\n", "brokerClientCertificateFilePath: it must be given together with"),
+    ],
+)
+def test_settings_of_tls_that_contradict_each_other_are_refused(tmp_path: Path, text: str, problem: str) -> None:
+    (_, found) = refusal(tmp_path, text)
+    assert found.startswith(f"  {problem}")
 
 
 def test_dangerous_keys_are_refused_until_they_are_acknowledged(tmp_path: Path) -> None:

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
     from magnetar.admin.topic_service import DomainTopicOperations
     from magnetar.base.names import TopicName
+    from magnetar.metadata.policies import ClusterData
 
 _MIB = 1 << 20
 
@@ -134,8 +135,7 @@ class _BrokerStats:
         counts = {name: int(totals[name]) for name in ("numTopics", "numProducers")}
         rates = {name: totals[name] for name in ("msgThroughputIn", "msgThroughputOut", "msgRateIn", "msgRateOut")}
         report = {
-            "webServiceUrl": self._service.admin_url,
-            "pulsarServiceUrl": self._service.service_url,
+            **_urls(self._service.addresses),
             "persistentTopicsEnabled": configuration["enablePersistentTopics"] == "true",
             "nonPersistentTopicsEnabled": configuration["enableNonPersistentTopics"] == "true",
             "cpu": unknown,
@@ -175,3 +175,14 @@ class _BrokerStats:
             async for topic in self._context.in_turn(sorted(topics.open_names(), key=str)):
                 if topics.is_loaded(topic):
                     yield topic, await topics.stats(topic, options)
+
+
+def _urls(addresses: ClusterData) -> dict[str, str]:
+    """Return the URLs of open ports by their names in a load report."""
+    urls = {
+        "webServiceUrl": addresses.serviceUrl,
+        "webServiceUrlTls": addresses.serviceUrlTls,
+        "pulsarServiceUrl": addresses.brokerServiceUrl,
+        "pulsarServiceUrlTls": addresses.brokerServiceUrlTls,
+    }
+    return {name: url for name, url in urls.items() if url}

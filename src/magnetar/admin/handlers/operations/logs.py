@@ -14,7 +14,7 @@ from magnetar.admin.models.logs import AnalyzedBacklog, FormerCluster, MessageLo
 from magnetar.admin.models.positions import MESSAGE_ID, OPTIONAL_MESSAGE_ID
 from magnetar.admin.models.topics import MessageId
 from magnetar.admin.openapi.description import EMPTY, ENTRY, Raw
-from magnetar.admin.service import message_not_found
+from magnetar.admin.topic_service import message_not_found
 from magnetar.base.errors import AdminError
 from magnetar.base.position import LONG_MAX, Position
 

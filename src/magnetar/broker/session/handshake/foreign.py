@@ -13,7 +13,7 @@ _HTTP_METHODS: Final = frozenset(
 """PRI begins HTTP/2."""
 
 _REMEDIES: Final = {
-    "TLS": "this port has no TLS: use a service URL with pulsar:// instead of pulsar+ssl://",
+    "TLS": "this port has no TLS: pulsar+ssl:// is for brokerServicePortTls, and pulsar:// for this port",
     "HTTP": "this port is not for HTTP: use webServicePort",
     "PROXY": "switch the PROXY protocol off in the proxy",
 }

@@ -13,8 +13,12 @@ class ServiceSettings(BaseModel):
     """Name and addresses of the cluster."""
 
     clusterName: str = Field("standalone", description="Name of this cluster. Every replicated message contains it.")
-    brokerServicePort: int = Field(6650, ge=0, le=65535, description="Port of the binary protocol; 0: any free port.")
-    webServicePort: int = Field(8080, ge=0, le=65535, description="Port of the admin REST API; 0: any free port.")
+    brokerServicePort: int | None = Field(
+        6650, ge=0, le=65535, description="Port of the binary protocol; 0: any free port; empty: none."
+    )
+    webServicePort: int | None = Field(
+        8080, ge=0, le=65535, description="Port of the admin REST API; 0: any free port; empty: none."
+    )
     bindAddress: str = Field("0.0.0.0", description="Address to listen on.")  # noqa: S104 - a server's default
     advertisedAddress: str = Field("localhost", description="Host name in the addresses that lookups return.")
     dataDirectory: Path = Field(Path("data"), description="Directory of all durable state.")

@@ -1,0 +1,1 @@
+"""Settings of TLS, and the rules between them."""

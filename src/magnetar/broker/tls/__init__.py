@@ -1,0 +1,1 @@
+"""TLS on the ports of the broker: certificates and their renewal, handshakes, and encrypted connections."""
