@@ -15,6 +15,7 @@ import pytest
 from tests.kit.child import ChildProcess
 from tests.kit.clusters import MAGNETAR, UP_TIMEOUT_S, LocalClusters
 from tests.kit.messages import connect, numbered, publish, receive_until_quiet
+from tests.kit.processes import is_alive
 from tests.kit.wait import wait_until
 
 if TYPE_CHECKING:
@@ -27,6 +28,7 @@ NAMESPACE = "shop/orders"
 TOPIC, EMPTY, PARTITIONED = (f"persistent://{NAMESPACE}/{name}" for name in ("eu", "empty", "us"))
 STORED = 1_000
 BILLING, AUDIT = "billing", "audit"
+KILLS = 5
 
 
 @pytest.fixture
@@ -86,9 +88,8 @@ def test_a_tenant_is_brought_to_another_cluster_verified_and_released(clusters: 
     traffic = threading.Thread(target=publish_until, args=(clusters, stop, sent))
     traffic.start()
     try:
-        killed = ChildProcess(line(clusters, "run"), clusters.directory, "killed")
-        wait_until((clusters.directory / "state" / "journal").exists, UP_TIMEOUT_S, what="the journal")
-        killed.kill()
+        for records in range(1, KILLS + 1):
+            kill_after(clusters, 2 * records)
         found = migrate(clusters, "run")
     finally:
         stop.set()
@@ -107,6 +108,19 @@ def test_a_tenant_is_brought_to_another_cluster_verified_and_released(clusters: 
     stats = clusters.rest("ewr").get(f"persistent/{NAMESPACE}/eu/stats")["subscriptions"]
     assert stats[BILLING]["isReplicated"] is False
     assert clusters.rest("ewr").get(f"namespaces/{NAMESPACE}/replication") == ["ewr"]
+
+
+def kill_after(clusters: LocalClusters, records: int) -> None:
+    """Run the migration, and kill it when its journal has some records, or when it is ready."""
+    journal = clusters.directory / "state" / "journal"
+    process = ChildProcess(line(clusters, "run"), clusters.directory, f"killed-after-{records}")
+    wait_until(
+        lambda: not is_alive(process.pid) or (journal.exists() and journal.read_bytes().count(b"\n") >= records),
+        UP_TIMEOUT_S,
+        what=f"{records} records",
+        interval_s=0.005,
+    )
+    process.kill()
 
 
 def publish_until(clusters: LocalClusters, stop: threading.Event, sent: list[bytes]) -> None:

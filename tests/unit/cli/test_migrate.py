@@ -13,10 +13,7 @@ from magnetar.base.names import NamespaceName, TopicName
 from magnetar.base.position import EARLIEST
 from magnetar.cli import metadata_diff, migrate_run
 from magnetar.cli.main import ExitCode, main
-from magnetar.cli.migrate_run import directory_of, standing_json, standing_text
 from magnetar.metadata.policies import ClusterData
-from magnetar.migration.machine.tables import Stage
-from magnetar.migration.running.runner import Standing
 from tests.unit.admin.fake_clusters import PulsarTransport, client_of
 from tests.unit.admin.fake_service import FakeSubscription, FakeTopic, new_service
 from tests.unit.migration.linked_clusters import Source, Target
@@ -54,40 +51,29 @@ def clusters(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> dict[str, httpx
     return found
 
 
-def test_a_plan_is_a_table_with_a_summary(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_plan_is_a_table_with_a_summary_or_json_and_fails_with_a_blocker(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(PLAN.split()) is ExitCode.DONE
     shown = capsys.readouterr()
     assert "and 2 more" in shown.out
     assert "shop, from A to B: 1 namespaces, 5 topics and partitions, 5 subscriptions" in shown.err
     assert "0 blockers" in shown.err
-
-
-def test_a_plan_as_json(capsys: pytest.CaptureFixture[str]) -> None:
     assert main([*PLAN.split(), "--output", "json", "--topic", str(TOPICS[0])]) is ExitCode.DONE
     found = json.loads(capsys.readouterr().out)
     assert (found["verdict"], found["topics"], found["scope"]) == ("possible", 1, str(TOPICS[0]))
     assert found["counts"]["blocker"] == 0
-
-
-def test_a_blocker_fails(capsys: pytest.CaptureFixture[str]) -> None:
     assert main([*PLAN.split(), "--namespace", "shop/lacking"]) is ExitCode.FAILED
     assert "1 blockers" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize(
-    ("arguments", "code", "error"),
-    [
-        ("plan shop --from http://a:8080 --to http://b:8080 --topic persistent://bank/a/b", ExitCode.FAILED, "bank"),
-        ("plan shop --from http://a:8080 --to nowhere", ExitCode.FAILED, "nowhere"),
-        ("plan shop --from http://a:8080", ExitCode.USAGE, "--to"),
-        ("plan shop --from http://127.0.0.1:1 --to http://b:8080", ExitCode.UNREACHABLE, "--from is a profile"),
-    ],
-)
-def test_errors_name_what_is_wrong(
-    arguments: str, code: ExitCode, error: str, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert main(["migrate", *arguments.split()]) is code
-    assert error in capsys.readouterr().err
+def test_errors_name_what_is_wrong(capsys: pytest.CaptureFixture[str]) -> None:
+    for arguments, code, error in (
+        ("--from http://a:8080 --to http://b:8080 --topic persistent://bank/a/b", ExitCode.FAILED, "bank"),
+        ("--from http://a:8080 --to nowhere", ExitCode.FAILED, "nowhere"),
+        ("--from http://a:8080", ExitCode.USAGE, "--to"),
+        ("--from http://127.0.0.1:1 --to http://b:8080", ExitCode.UNREACHABLE, "--from is a profile"),
+    ):
+        assert main(["migrate", "plan", "shop", *arguments.split()]) is code
+        assert error in capsys.readouterr().err
 
 
 def shown(arguments: str, capsys: pytest.CaptureFixture[str]) -> dict[str, Any]:
@@ -127,10 +113,10 @@ def test_nothing_is_changed_while_there_are_blockers(
     assert "there is no migration of shop" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("command", [f"verify shop {SIDES}", f"abandon shop {SIDES}", "status shop"])
-def test_a_migration_must_have_begun(command: str, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["migrate", *command.split()]) is ExitCode.FAILED
-    assert "there is no migration of shop\nhint: begin it" in capsys.readouterr().err
+def test_a_migration_must_have_begun(capsys: pytest.CaptureFixture[str]) -> None:
+    for command in (f"verify shop {SIDES}", f"abandon shop {SIDES}", "status shop"):
+        assert main(["migrate", *command.split()]) is ExitCode.FAILED
+        assert "there is no migration of shop\nhint: begin it" in capsys.readouterr().err
 
 
 def test_apache_pulsar_cannot_be_moved_by_this_command(
@@ -140,21 +126,3 @@ def test_apache_pulsar_cannot_be_moved_by_this_command(
     clusters["http://a:8080"] = PulsarTransport(service)
     assert main(RUN.split()) is ExitCode.FAILED
     assert "the source http://a:8080 is not a cluster of Magnetar" in capsys.readouterr().err
-
-
-def test_the_journal_is_below_the_state_directory_of_the_user(tmp_path: Path) -> None:
-    assert directory_of("shop", None, {"XDG_STATE_HOME": "/s"}).as_posix() == "/s/magnetar/migrations/shop"
-    relative = directory_of("shop", None, {"XDG_STATE_HOME": "s"})
-    assert relative.as_posix().endswith("/.local/state/magnetar/migrations/shop")
-    assert directory_of("shop", tmp_path) == tmp_path
-
-
-def test_progress_is_shown_with_rate_and_time() -> None:
-    known = Standing(step=Stage.DATA, topics=2, topics_total=5, left=1_200, per_second=600.0, eta_s=2.0)
-    assert standing_text(known) == "data: 2 of 5 topics, 1,200 left, 600/s, about 2 s"
-    assert standing_json(known)["etaSeconds"] == 2.0
-    growing = Standing(step=Stage.DATA, topics=2, topics_total=5, left=9, per_second=-1.0, waits_for="t: no pipeline")
-    assert standing_text(growing) == "data: 2 of 5 topics, 9 left, -1/s, time unknown, t: no pipeline"
-    unknown = Standing(step=Stage.PROGRESS, topics=0, topics_total=1)
-    assert standing_text(unknown) == "progress: 0 of 1 topics, unknown left"
-    assert standing_json(unknown)["left"] is None

@@ -66,7 +66,9 @@ def findings(report: Report, severity: str) -> list[tuple[Any, ...]]:
     ]
 
 
-def test_a_tenant_that_can_move(source: FakeAdminService, target: FakeAdminService) -> None:
+def test_a_tenant_that_can_move_from_magnetar_or_apache_pulsar(
+    source: FakeAdminService, target: FakeAdminService
+) -> None:
     report = planned(source, target)
     assert report.is_possible
     assert (report.source, report.target) == ("legacy", "B")
@@ -74,9 +76,6 @@ def test_a_tenant_that_can_move(source: FakeAdminService, target: FakeAdminServi
     assert ("subscriptions", [str(US)]) in [(each[0], each[2]) for each in findings(report, "note")]
     assert report.changes == 4  # the tenant, two namespaces, and the partitioned topic
     assert not target.resources.tenants.exists("shop"), "a plan changes nothing"
-
-
-def test_apache_pulsar_is_a_source(source: FakeAdminService, target: FakeAdminService) -> None:
     report = planned(source, target, is_pulsar=True)
     assert report.is_possible
     assert ("subscriptions", ["legacy"]) in [(each[0], each[2]) for each in findings(report, "warning")]
@@ -93,14 +92,13 @@ def test_clashes_are_blockers(source: FakeAdminService, target: FakeAdminService
     assert report.to_json()["verdict"] == "blocked"
 
 
-def test_one_topic_is_planned_alone(source: FakeAdminService, target: FakeAdminService) -> None:
+def test_one_topic_is_planned_alone_and_what_is_missing_is_a_blocker(
+    source: FakeAdminService, target: FakeAdminService
+) -> None:
     report = planned(source, target, Scope("shop", topics=(EU,)))
     assert (report.namespaces, report.topics, report.subscriptions) == (1, 2, 0)
     report = planned(source, target, Scope("shop", namespaces=(RETURNS,)))
     assert (report.namespaces, report.topics) == (1, 0)
-
-
-def test_what_the_source_does_not_have_is_a_blocker(source: FakeAdminService, target: FakeAdminService) -> None:
     lacking = TopicName.parse("persistent://shop/orders/lacking")
     assert findings(planned(source, target, Scope("bank")), "blocker") == [
         ("names", "the source does not have it", ["bank"])
@@ -115,17 +113,17 @@ def test_a_cluster_and_itself_are_not_compared(source: FakeAdminService) -> None
     assert report.topics == 0
 
 
-def test_progress_is_told(source: FakeAdminService, target: FakeAdminService) -> None:
+def test_progress_is_told_and_a_cluster_that_does_not_answer_is_named(
+    source: FakeAdminService, target: FakeAdminService
+) -> None:
     told: list[tuple[str, int, int]] = []
     here, there = client_of(source), client_of(target)
     plan(SHOP, source_of(here), target_of(there), lambda *each: told.append(each))
     assert {each[0] for each in told} <= set(STEPS)
     assert [each for each in told if each[0] == "statistics"] == [("statistics", done, 3) for done in (1, 2, 3)]
 
-
-def test_the_cluster_that_does_not_answer_is_named(source: FakeAdminService) -> None:
     transport = httpx.MockTransport(lambda _: httpx.Response(401, json={"reason": "who are you"}))
     there = AdminClient("http://there:8080", transport=transport)
     with pytest.raises(UnansweredError, match="the target http://there:8080") as raised:
-        plan(SHOP, source_of(client_of(source)), target_of(there))
+        plan(SHOP, source_of(here), target_of(there))
     assert str(raised.value.__cause__) == "who are you"

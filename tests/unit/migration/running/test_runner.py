@@ -21,7 +21,6 @@ from magnetar.migration.running.runner import Runner, Standing
 from magnetar.migration.scope import Scope
 from magnetar.migration.sides import source_of, target_of
 from magnetar.sim.virtual.disk import FaultyDisk
-from tests.unit.admin.fake_clusters import client_of
 from tests.unit.admin.fake_service import FakeAdminService, FakeSubscription, FakeTopic, new_service
 from tests.unit.migration.linked_clusters import Source, Target
 from tests.unit.migration.still_clock import StillClock
@@ -59,13 +58,13 @@ class Clusters:
     target: FakeAdminService
     transport: Source
     arrival: Target
+    here: AdminClient
+    there: AdminClient
     disk: FaultyDisk = field(default_factory=FaultyDisk)
     told: list[Standing] = field(default_factory=list)
 
     def pair(self) -> Pair:
-        here = AdminClient("http://a:8080", transport=self.transport)
-        there = AdminClient("http://b:8080", transport=self.arrival)
-        return Pair(Scope("shop"), source_of(here), target_of(there), "A", "B")
+        return Pair(Scope("shop"), source_of(self.here), target_of(self.there), "A", "B")
 
     def runner(self, world: World | None = None) -> Runner:
         self.told.clear()
@@ -87,16 +86,17 @@ class Clusters:
 def clusters() -> Clusters:
     source, target = new_service(), new_service()
     target.cluster_name = "B"
-    client = client_of(source)
-    client.tenants.create("shop", ["A"], ["admin"])
+    transport, arrival = Source(source), Target(target, source)
+    here, there = AdminClient("http://a:8080", transport=transport), AdminClient("http://b:8080", transport=arrival)
+    here.tenants.create("shop", ["A"], ["admin"])
     for namespace in (ORDERS, RETURNS):
-        client.namespaces.create(namespace, ["A"])
-    client.policies.set(ORDERS, Policy.MESSAGE_TTL, 60)
+        here.namespaces.create(namespace, ["A"])
+    here.policies.set(ORDERS, Policy.MESSAGE_TTL, 60)
     source.topics.held[EU] = FakeTopic(
         subscriptions={"billing": FakeSubscription(EARLIEST), "audit": FakeSubscription(EARLIEST, replicated=True)}
     )
     source.topics.held[US] = FakeTopic()
-    return Clusters(source, target, Source(source), Target(target, source))
+    return Clusters(source, target, transport, arrival, here, there)
 
 
 def test_the_target_gets_everything_and_the_settings_are_remembered(clusters: Clusters) -> None:
@@ -105,7 +105,7 @@ def test_the_target_gets_everything_and_the_settings_are_remembered(clusters: Cl
     assert migration.stage is Stage.READY
     assert migration.clusters_before == {"shop/orders": ("A",), "shop/returns": ("A",)}
     assert migration.replicated_before == {str(EU): {"audit": True, "billing": False}, str(US): {}}
-    there, here = client_of(clusters.target), client_of(clusters.source)
+    here, there = clusters.here, clusters.there
     assert there.topics.of_namespace(ORDERS) == [EU, US], "empty topics, too"
     assert there.policies.get(ORDERS, Policy.MESSAGE_TTL) == 60
     assert there.tenants.get("shop")["adminRoles"] == ["admin"]
@@ -115,7 +115,7 @@ def test_the_target_gets_everything_and_the_settings_are_remembered(clusters: Cl
 
 
 def test_the_synchronizer_may_have_created_the_namespaces_with_the_clusters_of_the_source(clusters: Clusters) -> None:
-    there = client_of(clusters.target)
+    there = clusters.there
     there.tenants.create("shop", ["A"])
     clusters.target.resources.namespaces.create(ORDERS, Policies(replication_clusters=["A"]))
     clusters.run()
@@ -216,8 +216,8 @@ def test_an_abandoned_migration_leaves_the_source_as_it_was(clusters: Clusters) 
     runner.abandon()
     assert clusters.journal().migration.stage is Stage.ABANDONED
     assert clusters.replicated() == {"billing": False, "audit": True}
-    assert client_of(clusters.source).namespaces.clusters(ORDERS) == ["A"]
-    assert client_of(clusters.target).namespaces.clusters(ORDERS) == ["B"]
+    assert clusters.here.namespaces.clusters(ORDERS) == ["A"]
+    assert clusters.there.namespaces.clusters(ORDERS) == ["B"]
     assert EU in clusters.target.topics.held, "what the target has stays"
     with pytest.raises(MigrationStateError, match="'abandoned'"):
         clusters.journal().append(StageMoved(StageEvent.LOOK_AGAIN))
@@ -231,8 +231,8 @@ def test_a_directory_belongs_to_one_migration(clusters: Clusters) -> None:
 
 
 def test_what_cannot_be_made_equal_is_an_error(clusters: Clusters) -> None:
-    client_of(clusters.source).topics.create_partitioned(TopicName.parse("persistent://shop/orders/p"), 2)
-    there = client_of(clusters.target)
+    clusters.here.topics.create_partitioned(TopicName.parse("persistent://shop/orders/p"), 2)
+    there = clusters.there
     there.tenants.create("shop", ["B"])
     there.namespaces.create(ORDERS, ["B"])
     there.topics.create_partitioned(TopicName.parse("persistent://shop/orders/p"), 3)
