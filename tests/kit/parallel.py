@@ -12,7 +12,13 @@ SHARED_CLUSTERS = "tests/geo"
 SHARED_SPARK = ("tests/jobs", "tests/spark")
 """Directories of which each shares a Spark, or a process in which Spark starts quickly."""
 
-OWN_CLUSTERS = ("test_metadata_sync.py", "test_rebuilt.py", "test_two_pipelines.py", "test_unequal_limits.py")
+OWN_CLUSTERS = (
+    "test_metadata_sync.py",
+    "test_migration.py",
+    "test_rebuilt.py",
+    "test_two_pipelines.py",
+    "test_unequal_limits.py",
+)
 """Files of SHARED_CLUSTERS that use only clusters of their own."""
 
 
