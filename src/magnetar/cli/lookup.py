@@ -35,6 +35,11 @@ def lookup(
     host: Annotated[str, typer.Option(help="Address on which it listens.")] = "0.0.0.0",  # noqa: S104 - as brokers
     port: Annotated[int, typer.Option(help="Port of the binary protocol; 0: the system chooses it.")] = 6650,
     web_port: Annotated[int, typer.Option(help="Port of HTTP; 0: the system chooses it.")] = 8080,
+    tls_port: Annotated[
+        int | None, typer.Option(help="Port of the binary protocol with TLS; 0: the system chooses it.")
+    ] = None,
+    tls_certificate: Annotated[Path | None, typer.Option(help="Certificate for --tls-port, in PEM.")] = None,
+    tls_key: Annotated[Path | None, typer.Option(help="Its private key, in PEM.")] = None,
     client_conf: Annotated[
         str, typer.Option(help="A client.conf with credentials for the brokers, and with trusted certificates.")
     ] = "",
@@ -66,6 +71,9 @@ def lookup(
         if not url.startswith(_URL_SCHEMES):
             message = f"--broker-url {url} is no admin URL\nhint: it has the form http://host:port"
             raise ConfigurationError(message)
+    if len({each is None for each in (tls_port, tls_certificate, tls_key)}) > 1:
+        message = "--tls-port, --tls-certificate and --tls-key must be given together"
+        raise ConfigurationError(message)
     options = LookupOptions(
         broker_urls=tuple(broker_url),
         data_directory=data,
@@ -73,6 +81,9 @@ def lookup(
         host=host,
         port=port,
         web_port=web_port,
+        tls_port=tls_port,
+        tls_certificate=tls_certificate,
+        tls_key=tls_key,
         connections_max=connections_max,
         questions_max=questions_max,
         questions_of_connection_max=questions_of_connection_max,

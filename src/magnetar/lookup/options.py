@@ -24,6 +24,12 @@ class LookupOptions:
     host: str = "0.0.0.0"  # noqa: S104 - a service listens on all addresses, unless it is told otherwise
     port: int = 6650
     web_port: int = 8080
+    tls_port: int | None = None
+    """Port of the binary protocol with TLS; None: none."""
+    tls_certificate: Path | None = None
+    """Certificate in PEM, with those of the authorities between; given with ``tls_port``."""
+    tls_key: Path | None = None
+    """Its private key in PEM; given with ``tls_port``."""
     connections_max: int = 10_000
     """Connections of clients. A further one is closed at once."""
     questions_max: int = 10_000

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import ssl
 from typing import TYPE_CHECKING
 
 from magnetar.base.errors import ConfigurationError
 from magnetar.lookup.session import LookupSession
 
 if TYPE_CHECKING:
+    from magnetar.lookup.options import LookupOptions
     from magnetar.lookup.shared import Shared
 
 
@@ -18,33 +20,55 @@ class LookupServer:
     def __init__(self, shared: Shared) -> None:
         """Create a server that does not listen yet."""
         self._shared = shared
-        self._listener: asyncio.Server | None = None
+        self._listeners: list[asyncio.Server] = []
         self._ticker: asyncio.TimerHandle | None = None
+        self.tls_port = 0
+        """The port with TLS, once it listens on one."""
 
     async def start(self) -> int:
         """Listen; return the port. Raises ConfigurationError if that is not possible."""
-        loop, options = asyncio.get_running_loop(), self._shared.options
-        try:
-            self._listener = await loop.create_server(
-                lambda: LookupSession(self._shared), options.host, options.port, backlog=1024
-            )
-        except OSError as error:
-            message = f"cannot listen on port {options.port} of {options.host}: {error}\nhint: name another --port"
-            raise ConfigurationError(message) from error
+        options = self._shared.options
+        port = await self._listen(options.port, "--port")
+        if options.tls_port is not None:
+            self.tls_port = await self._listen(options.tls_port, "--tls-port", await asyncio.to_thread(_tls, options))
         self._tick()
-        return int(self._listener.sockets[0].getsockname()[1])
+        return port
 
     async def stop(self) -> None:
         """Close the listener and all connections."""
         if self._ticker is not None:
             self._ticker.cancel()
-        if self._listener is not None:
-            self._listener.close()
+        for listener in self._listeners:
+            listener.close()
         self._shared.close()
-        if self._listener is not None:
-            await self._listener.wait_closed()
+        for listener in self._listeners:
+            await listener.wait_closed()
+
+    async def _listen(self, port: int, option: str, tls: ssl.SSLContext | None = None) -> int:
+        loop, host = asyncio.get_running_loop(), self._shared.options.host
+        try:
+            listener = await loop.create_server(lambda: LookupSession(self._shared), host, port, backlog=1024, ssl=tls)
+        except OSError as error:
+            message = f"cannot listen on port {port} of {host}: {error}\nhint: name another {option}"
+            raise ConfigurationError(message) from error
+        self._listeners.append(listener)
+        return int(listener.sockets[0].getsockname()[1])
 
     def _tick(self) -> None:
         loop = asyncio.get_running_loop()
         self._shared.tick(loop.time())
         self._ticker = loop.call_later(self._shared.keep_alive_s / 4, self._tick)
+
+
+def _tls(options: LookupOptions) -> ssl.SSLContext:
+    """Read the certificate; raises ConfigurationError if it cannot be used."""
+    assert options.tls_certificate is not None
+    context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+    context.minimum_version = ssl.TLSVersion.TLSv1_2
+    try:
+        context.load_cert_chain(options.tls_certificate, options.tls_key)
+    except OSError as error:  # an SSLError is one, too
+        reason = error.strerror or error
+        message = f"cannot use the certificate {options.tls_certificate} with the key {options.tls_key}: {reason}"
+        raise ConfigurationError(message) from error
+    return context

@@ -48,14 +48,23 @@ class Web:
     """The handlers. Questions go to the cluster that serves the topic, with the credentials of the client."""
 
     def __init__(
-        self, knowledge: Knowledge, options: LookupOptions, metrics: Metrics, failures: Callable[[], dict[str, str]]
+        self,
+        knowledge: Knowledge,
+        options: LookupOptions,
+        metrics: Metrics,
+        failures: Callable[[], dict[str, str]],
+        transport: httpx.AsyncBaseTransport | None = None,
     ) -> None:
-        """Answer as ``knowledge`` says; ``failures`` returns the brokers that are not followed."""
+        """Answer as ``knowledge`` says, through ``transport``, by default the network.
+
+        ``failures`` returns the brokers that are not followed, with the reasons.
+        """
         self._knowledge = knowledge
         self._metrics = metrics
         self._failures = failures
-        verify = options.credentials.tls()
-        self._http = httpx.AsyncClient(timeout=options.answer_timeout_s, trust_env=False, verify=verify)
+        self._http = httpx.AsyncClient(
+            timeout=options.answer_timeout_s, trust_env=False, verify=options.credentials.tls(), transport=transport
+        )
         self.app = _RawPath(
             Starlette(
                 routes=[
