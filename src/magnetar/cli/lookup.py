@@ -4,13 +4,18 @@ from __future__ import annotations
 
 import time
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from magnetar.base.errors import ConfigurationError
 from magnetar.base.logs.log_limit import LogLimit
 from magnetar.cli.broker_log import configure_log
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from magnetar.lookup.options import LookupOptions
 
 app = typer.Typer()
 
@@ -60,20 +65,10 @@ def lookup(
     (magnetar routes), and keeps them on disk, so that it also starts while all brokers are away. It has no other state:
     run any number of instances.
     """
-    import uvloop  # noqa: PLC0415 - heavy, and needed by this command only
-
-    from magnetar.broker.settings.sections.log import LogSettings  # noqa: PLC0415
-    from magnetar.lookup.options import LookupOptions  # noqa: PLC0415
-    from magnetar.lookup.service import LookupService  # noqa: PLC0415
+    from magnetar.lookup.options import LookupOptions  # noqa: PLC0415 - needed by this command only
     from magnetar.security.client_conf import credentials_in  # noqa: PLC0415
 
-    for url in broker_url:
-        if not url.startswith(_URL_SCHEMES):
-            message = f"--broker-url {url} is no admin URL\nhint: it has the form http://host:port"
-            raise ConfigurationError(message)
-    if len({each is None for each in (tls_port, tls_certificate, tls_key)}) > 1:
-        message = "--tls-port, --tls-certificate and --tls-key must be given together"
-        raise ConfigurationError(message)
+    _check(broker_url, (tls_port, tls_certificate, tls_key))
     options = LookupOptions(
         broker_urls=tuple(broker_url),
         data_directory=data,
@@ -92,5 +87,25 @@ def lookup(
         answer_timeout_s=answer_timeout,
         credentials=credentials_in(client_conf),
     )
+    _run(options)
+
+
+def _check(broker_urls: Sequence[str], tls: Sequence[object]) -> None:
+    """Raise ConfigurationError for a URL that is none, and unless all options for TLS or none of them are given."""
+    for url in broker_urls:
+        if not url.startswith(_URL_SCHEMES):
+            message = f"--broker-url {url} is no admin URL\nhint: it has the form http://host:port"
+            raise ConfigurationError(message)
+    if len({each is None for each in tls}) > 1:
+        message = "--tls-port, --tls-certificate and --tls-key must be given together"
+        raise ConfigurationError(message)
+
+
+def _run(options: LookupOptions) -> None:
+    import uvloop  # noqa: PLC0415 - heavy, and needed by this command only
+
+    from magnetar.broker.settings.sections.log import LogSettings  # noqa: PLC0415
+    from magnetar.lookup.service import LookupService  # noqa: PLC0415
+
     configure_log(LogSettings(), LogLimit(time.monotonic))
     uvloop.run(LookupService(options).run())
