@@ -80,18 +80,20 @@ def test_an_entry_that_is_not_durable_has_not_arrived() -> None:
     index = OriginIndex("jfk")
     index.append("ewr", at(1), 2, Position(3, 0))
     assert location_of(index, "ewr", at(2), Position(3, 0)).state is NOT_ARRIVED
-    assert origin_at(index, Position(3, 1), Position(3, 0), Position(3, 0)) == Published(ABSENT)
+    assert origin_at(index, Position(3, 1), Position(3, 0), Position(3, 0), 3) == Published(ABSENT)
 
 
 def test_the_origin_of_a_local_position() -> None:
     index = OriginIndex("jfk")
     index.append("ewr", at(1), 1, Position(3, 0))
     index.append_own(Position(3, 1), 1)
-    first, end = Position(3, 0), Position(3, 1)
-    assert origin_at(index, Position(3, 0), first, end) == Published(PRESENT, "ewr", at(1))
-    assert origin_at(index, Position(3, 1), first, end) == Published(PRESENT, "jfk", Position(3, 1))
-    assert origin_at(index, Position(2, 9), first, end) == Published(TRIMMED)
-    assert origin_at(index, Position(3, 2), first, end) == Published(ABSENT)
+    bounds = Position(3, 0), Position(3, 1), 2
+    assert origin_at(index, Position(3, 0), *bounds) == Published(PRESENT, "ewr", at(1))
+    assert origin_at(index, Position(3, 1), *bounds) == Published(PRESENT, "jfk", Position(3, 1))
+    assert origin_at(index, Position(2, 9), *bounds) == Published(TRIMMED)
+    assert origin_at(index, Position(1, 9), *bounds) == Published(ABSENT), "the first ledger was 2"
+    assert origin_at(index, Position(1, 9), *bounds[:2], None) == Published(TRIMMED)
+    assert origin_at(index, Position(3, 2), *bounds) == Published(ABSENT)
 
 
 @settings(max_examples=100)

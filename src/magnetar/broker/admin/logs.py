@@ -255,7 +255,8 @@ async def _location(topic: Topic, cluster: str, position: Position) -> MessageLo
 def _origin(topic: Topic, position: Position) -> MessageOrigin:
     """Return the origin of the entry at ``position``."""
     ledger = topic.ledger
-    found = origin_at(topic.log.index, position, ledger.first_position, ledger.last_confirmed_entry)
+    log = topic.log
+    found = origin_at(log.index, position, ledger.first_position, ledger.last_confirmed_entry, log.first_ledger_id)
     return MessageOrigin(state=found.state, cluster=found.cluster, position=found.position)
 
 

@@ -70,12 +70,18 @@ def location_of(index: OriginIndex, cluster: str, position: Position, end: Posit
     return Location(State.ABSENT if position > following.floor else State.NOT_FOR_THIS_CLUSTER)
 
 
-def origin_at(index: OriginIndex, local: Position, first: Position, end: Position) -> Published:
-    """Return the origin of the entry at ``local``; ``first`` and ``end`` bound the durable entries, both inclusive."""
+def origin_at(
+    index: OriginIndex, local: Position, first: Position, end: Position, first_ledger_id: int | None
+) -> Published:
+    """Return the origin of the entry at ``local``; ``first`` and ``end`` bound the durable entries, both inclusive.
+
+    ``first_ledger_id`` is that of the first ledger that the topic ever had, None if it is not known.
+    """
     found = index.origin_of(local) if first <= local <= end else None
     if found is not None:
         return Published(State.PRESENT, *found)
-    return Published(State.TRIMMED if local < first else State.ABSENT)
+    is_trimmed = local < first and local.ledger_id >= (first_ledger_id or 0)
+    return Published(State.TRIMMED if is_trimmed else State.ABSENT)
 
 
 def compared(origin: str, answers: Mapping[str, Found]) -> dict[str, Location]:
