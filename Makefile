@@ -101,5 +101,6 @@ bench: java setup ## compare Magnetar with Apache Pulsar, then measure links and
 	@$(BIN)/python -m bench.catch_up $(if $(QUICK),--quick)
 	@$(BIN)/python -m bench.idle_topics $(if $(QUICK),--quick)
 	@$(BIN)/python -m bench.hops $(if $(QUICK),--quick)
+	@$(BIN)/python -m bench.tls $(if $(QUICK),--quick)
 	@$(BIN)/python -m bench.spark_reads $(if $(QUICK),--quick)
 	@$(BIN)/python -m bench.audit $(if $(QUICK),--quick)

@@ -18,6 +18,7 @@ from tests.kit.raw import RawConnection
 
 if TYPE_CHECKING:
     import socket
+    import ssl
     from collections.abc import Iterator, Sequence
 
 READ_BYTES = 1 << 20
@@ -42,9 +43,9 @@ def without_collector() -> Iterator[None]:
 class Publisher:
     """A producer with a window that limits the entries without a receipt."""
 
-    def __init__(self, url: str, topic: str, window: int) -> None:
-        """Connect and create the producer."""
-        self._raw = RawConnection.connected(url)
+    def __init__(self, url: str, topic: str, window: int, tls: ssl.SSLContext | None = None) -> None:
+        """Connect, with ``tls`` if it is given, and create the producer."""
+        self._raw = RawConnection.connected(url, tls=tls)
         self._answers = Answers(pb.BaseCommand.SEND_RECEIPT)
         self.socket = self._raw.socket
         self.window = window

@@ -13,6 +13,7 @@ from magnetar.wire.frame import Frame, FrameDecoder, encode_command
 from magnetar.wire.proto import pulsar_api_pb2 as pb
 
 if TYPE_CHECKING:
+    import ssl
     from collections.abc import Callable
 
 Part = Any
@@ -70,10 +71,12 @@ class ClosedByPeerError(Exception):
 class RawConnection:
     """A connection to a broker, with the received frames. It answers PINGs."""
 
-    def __init__(self, service_url: str) -> None:
-        """Open the socket without sending anything."""
+    def __init__(self, service_url: str, tls: ssl.SSLContext | None = None) -> None:
+        """Open the socket without sending anything, with ``tls`` if it is given."""
         address = urlsplit(service_url)
         self.socket = socket.create_connection((address.hostname, address.port), timeout=ANSWER_TIMEOUT_S)
+        if tls is not None:
+            self.socket = tls.wrap_socket(self.socket, server_hostname=address.hostname)
         # As every client does; otherwise a small frame waits for the acknowledgement of the previous one.
         self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self._decoder = FrameDecoder(FRAME_SIZE_MAX)
@@ -89,9 +92,9 @@ class RawConnection:
         self.close()
 
     @classmethod
-    def connected(cls, service_url: str, protocol_version: int = 20) -> Self:
+    def connected(cls, service_url: str, protocol_version: int = 20, tls: ssl.SSLContext | None = None) -> Self:
         """Open the socket and perform the handshake."""
-        connection = cls(service_url)
+        connection = cls(service_url, tls)
         try:
             connection.send("CONNECT", client_version="raw", protocol_version=protocol_version, auth_method_name="none")
             connection.expect("CONNECTED")
