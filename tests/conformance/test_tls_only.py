@@ -1,4 +1,4 @@
-"""Connections with TLS to a broker that listens with TLS only."""
+"""A broker that listens with TLS only, and takes roles from certificates."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import asyncio
 import socket
 import ssl
 import time
+from http import HTTPStatus
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
@@ -13,6 +14,7 @@ import pytest
 from structlog.testing import capture_logs
 
 from magnetar.admin.client import AdminClient
+from magnetar.base.errors import AdminError
 from magnetar.base.real import SystemFiles
 from magnetar.broker.session.server import ServerProtocol
 from magnetar.client.client import PulsarClient
@@ -28,7 +30,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from magnetar.security.peer_certificate import PeerCertificate
 
 TOPIC = "persistent://public/default/t"
 TIMEOUT_S = 0.5
@@ -49,15 +50,18 @@ class Secured:
     def __init__(self, directory: Path) -> None:
         self.authority = Authority(directory)
         issued = self.authority.issue("client", "client.example", common_name="flights")
+        identity = f"tlsCertFile:{issued.certificate},tlsKeyFile:{issued.key}"
         self.credentials = Credentials(
-            tls_trust_certs_file_path=str(self.authority.trust),
-            tls_certificate_file_path=str(issued.certificate),
-            tls_key_file_path=str(issued.key),
+            auth_plugin="tls", auth_params=identity, tls_trust_certs_file_path=str(self.authority.trust)
         )
         settings = {
             **self.authority.settings(),
             "tlsTrustCertsFilePath": str(self.authority.trust),
             "tlsHandshakeTimeoutSeconds": TIMEOUT_S,
+            "authenticationEnabled": True,
+            "authenticationProviders": "tls",
+            "brokerClientAuthenticationPlugin": "tls",
+            "brokerClientAuthenticationParameters": identity,
             "brokerClientTrustCertsFilePath": str(self.authority.trust),
             "metadataSyncEventTopic": "persistent://public/system/events",
         }
@@ -75,15 +79,19 @@ def secured(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Secured]:
         yield found
 
 
-def test_entries_pass_and_the_session_has_the_certificate_of_the_client(
+def test_the_metadata_synchronizer_connects_with_tls(secured: Secured) -> None:
+    wait_until(lambda: secured.broker.rest.get("metadata-sync/status")["connected"], what="the synchronizer connected")
+
+
+def test_entries_pass_and_the_certificate_of_the_client_is_its_role(
     secured: Secured, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    found: list[PeerCertificate] = []
+    found: list[ServerProtocol] = []
     made = ServerProtocol.connection_made
 
     def observed(connection: ServerProtocol, transport: asyncio.BaseTransport) -> None:
         made(connection, transport)
-        found.extend(filter(None, [connection.session.peer_certificate]))
+        found.append(connection)
 
     monkeypatch.setattr(ServerProtocol, "connection_made", observed)
 
@@ -96,10 +104,19 @@ def test_entries_pass_and_the_session_has_the_certificate_of_the_client(
         await asyncio.sleep(0.05)  # asyncio closes the sockets of TLS after the answer of the broker
 
     asyncio.run(scenario())
-    (certificate,) = found
-    assert certificate.common_name == "flights"
+    connection = found[0]  # the synchronizer is connected already
+    certificate = connection.session.peer_certificate
+    assert certificate is not None
+    assert connection.session.principal.role == certificate.common_name == "flights"
     assert certificate.alternative_names == (("DNS", "client.example"),)
     assert certificate.expires_at > time.time()
+
+
+def test_a_client_without_a_certificate_has_no_role(secured: Secured) -> None:
+    stranger = Credentials(tls_trust_certs_file_path=str(secured.authority.trust))
+    with AdminClient(secured.broker.admin_url, credentials=stranger) as client, pytest.raises(AdminError) as refused:
+        client.clusters.names()
+    assert refused.value.status == HTTPStatus.UNAUTHORIZED
 
 
 def test_all_addresses_are_those_with_tls(secured: Secured) -> None:
@@ -108,10 +125,6 @@ def test_all_addresses_are_those_with_tls(secured: Secured) -> None:
     assert record["brokerServiceUrlTls"] == secured.broker.service_url
     assert record["serviceUrlTls"] == secured.broker.admin_url
     assert "brokerServiceUrl" not in record
-
-
-def test_the_metadata_synchronizer_connects_with_tls(secured: Secured) -> None:
-    wait_until(lambda: secured.broker.rest.get("metadata-sync/status")["connected"], what="the synchronizer connected")
 
 
 def test_a_client_that_does_not_finish_the_handshake_is_disconnected(secured: Secured) -> None:
