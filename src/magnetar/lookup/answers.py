@@ -31,6 +31,11 @@ class Answers(Generic[Key, Answer]):
         found = self._kept.get(key)
         return None if found is None or found.until <= now else found.answer
 
+    def is_aging(self, key: Key, now: float) -> bool:
+        """Return whether an answer is valid for less than half of the time, so that it should be asked again."""
+        found = self._kept.get(key)
+        return found is not None and found.until - now < self._validity_s / 2
+
     def put(self, key: Key, answer: Answer, now: float) -> None:
         """Keep the answer to a question."""
         self._kept.pop(key, None)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import google_crc32c
@@ -54,23 +55,28 @@ class Questions:
         return len(self._asking)
 
     def known_owner(self, asked: pb.CommandLookupTopic, caller: Caller) -> Owner | None:
-        """Return the owner of a topic if the answer is known; None if a cluster must be asked. Raises RequestError."""
+        """Return the owner of a topic if the answer is known; None if a cluster must be asked. Raises RequestError.
+
+        An answer that is aging is asked again meanwhile. So clients never wait for a topic that many of them look up.
+        """
         cluster = self._knowledge.cluster_of(TopicName.parse(asked.topic))
-        key = ("owner", cluster, asked.topic, asked.advertised_listener_name, caller)
-        found: Owner | None = self._answers.get(key, self._loop.time())
+        key, now = ("owner", cluster, asked.topic, asked.advertised_listener_name, caller), self._loop.time()
+        found: Owner | None = self._answers.get(key, now)
+        is_due = found is not None and key not in self._asking and self._answers.is_aging(key, now)
+        if is_due and len(self._asking) < self._options.questions_max:
+            self._begin(key, partial(self._ask_owner, cluster, asked, caller))
         return found
 
     async def owner(self, asked: pb.CommandLookupTopic, caller: Caller) -> Owner:
         """Return the owner of a topic; raises RequestError."""
         cluster = self._knowledge.cluster_of(TopicName.parse(asked.topic))
         key = ("owner", cluster, asked.topic, asked.advertised_listener_name, caller)
-
-        async def ask() -> Owner:
-            found = await self._clusters.owner(cluster, caller, asked)
-            return Owner(found.brokerServiceUrl, found.brokerServiceUrlTls or None)
-
-        owner: Owner = await self._shared(key, ask)
+        owner: Owner = await self._shared(key, partial(self._ask_owner, cluster, asked, caller))
         return owner
+
+    async def _ask_owner(self, cluster: str, asked: pb.CommandLookupTopic, caller: Caller) -> Owner:
+        found = await self._clusters.owner(cluster, caller, asked)
+        return Owner(found.brokerServiceUrl, found.brokerServiceUrlTls or None)
 
     async def partitions(self, asked: pb.CommandPartitionedTopicMetadata, caller: Caller) -> int:
         """Return the number of partitions of a topic, which the cluster may create; raises RequestError."""
@@ -134,11 +140,15 @@ class Questions:
             if len(self._asking) >= self._options.questions_max:
                 message = f"{self._options.questions_max} questions wait for an answer (--questions-max)"
                 raise RequestError(ServerError.TooManyRequests, message)
-            asking = self._asking[key] = start_task(self._loop, self._ask(key, ask), f"question {key}")
+            asking = self._begin(key, ask)
         outcome = await asyncio.shield(asking)
         if isinstance(outcome, RequestError):
             raise RequestError(outcome.code, str(outcome))
         return outcome
+
+    def _begin(self, key: Hashable, ask: Callable[[], Awaitable[Outcome]]) -> asyncio.Task[Outcome | RequestError]:
+        asking = self._asking[key] = start_task(self._loop, self._ask(key, ask), f"question {key}")
+        return asking
 
     async def _ask(self, key: Hashable, ask: Callable[[], Awaitable[Outcome]]) -> Outcome:
         """Ask; return the answer, or the refusal, which is raised to its callers only."""

@@ -7,6 +7,8 @@ def test_an_answer_is_valid_for_a_while() -> None:
     answers: Answers[str, int] = Answers(10, 2.0)
     answers.put("a", 1, now=5.0)
     assert (answers.get("a", 6.9), answers.get("a", 7.0), answers.get("b", 5.0)) == (1, None, None)
+    assert [answers.is_aging("a", now) for now in (6.0, 6.1)] == [False, True]
+    assert not answers.is_aging("b", 6.1)
     answers.put("a", 2, now=8.0)
     assert answers.get("a", 8.0) == 2
 

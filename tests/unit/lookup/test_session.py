@@ -154,6 +154,37 @@ async def test_a_lookup_is_answered_with_the_broker_of_the_owning_cluster_and_on
     assert world.clusters.asked == [("jfk", Caller(), f"owner {TOPIC}")]
 
 
+class HandTime:
+    """The loop of a test with a time of its own."""
+
+    def __init__(self) -> None:
+        self.now = 0.0
+        self.create_task = asyncio.get_running_loop().create_task
+
+    def time(self) -> float:
+        return self.now
+
+
+@run
+async def test_an_aging_answer_is_given_while_it_is_asked_again() -> None:
+    world, time = World(), HandTime()
+    world.questions._loop = time  # type: ignore[assignment]
+    client = await world.client()
+    client.say(look_up(1))
+    await client.heard()
+    world.clusters.open.clear()
+    for now, asked in ((1.0, 1), (1.1, 2), (1.9, 2)):
+        time.now = now
+        client.say(look_up(2))
+        assert [each.brokerServiceUrl for each in await client.heard()] == ["pulsar://ewr:1"]
+        assert len(world.clusters.asked) == asked
+    world.clusters.open.set()
+    assert await client.heard() == []
+    time.now = 3.8
+    client.say(look_up(3))
+    assert [each.request_id for each in await client.heard()] == [3]
+
+
 @run
 async def test_a_change_of_the_route_ends_the_validity_of_an_answer() -> None:
     world = World()
