@@ -44,13 +44,17 @@ class Brokers(ActionGroup):
         return True
 
     def _unload(self) -> bool:
+        return self.unload_one() is not None
+
+    def unload_one(self) -> Replica | None:
+        """Unload a topic, which closes its ledger; return None if none is loaded."""
         loaded = self.simulation.loaded()
         if not loaded:
-            return False
+            return None
         replica = self.chance.choice(loaded)
         self.simulation.note(replica.cluster, f"unloads {replica.name.local_name}")
         replica.site.loop.call_soon(self._unload_now, replica)
-        return True
+        return replica
 
     def _unload_behind_acknowledgements(self) -> bool:
         """Unload a topic right after acknowledgements without a receipt, some of which are not written yet."""

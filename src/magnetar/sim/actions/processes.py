@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from magnetar.sim.actions.brokers import Brokers
 from magnetar.sim.actions.clients.consumers import Consumers
+from magnetar.sim.actions.clients.producers import Producers
 from magnetar.sim.simulation import Action, ActionGroup
 
 if TYPE_CHECKING:
@@ -15,6 +17,12 @@ if TYPE_CHECKING:
 
 SOON_S = (0.0, 0.03)
 """Bounds of the delay between an operation and the crash that interrupts it, in seconds."""
+
+ENTRIES_BEFORE = 3
+"""Number of producers that publish before a ledger is closed."""
+
+ARRIVED_S = (0.02, 0.1)
+"""Bounds of the delay until the ledger is closed, in seconds: messages arrive meanwhile."""
 
 STOPPED_S = (0.5, 2.0, 5.0, 12.0, 35.0)
 """Durations of suspensions; the longest exceeds the time-outs of the peers."""
@@ -31,6 +39,7 @@ class Processes(ActionGroup):
             Action("crash", 2, lambda: self._on_some(self.simulation.crash), is_fault=True),
             Action("kill", 2, lambda: self._on_some(self.simulation.kill), is_fault=True),
             Action("crash in the middle", 4, self._crash_soon, is_fault=True),
+            Action("crash behind a closed ledger", 8, self._crash_behind_unload, is_fault=True),
             Action("broker stopped", 2, self._stop_broker, is_fault=True),
             Action("pipeline task stopped", 1, self._stop_task, is_fault=True),
         )
@@ -58,6 +67,21 @@ class Processes(ActionGroup):
         site = self.simulation.sites[consumer.cluster]
         self.simulation.later(self.chance.uniform(*SOON_S), lambda: self.simulation.crash(site))
         return True
+
+    def _crash_behind_unload(self) -> bool:
+        """Crash a broker that does not sync entries, right after it has closed a ledger with new ones."""
+        if self.simulation.scenario.sync:
+            return False
+        for _ in range(ENTRIES_BEFORE):
+            self.simulation.group(Producers).publish()
+        self.simulation.later(self.chance.uniform(*ARRIVED_S), self._crash_behind_unload_now)
+        return True
+
+    def _crash_behind_unload_now(self) -> None:
+        replica = None if self.simulation.is_healed else self.simulation.group(Brokers).unload_one()
+        if replica is not None:
+            site = replica.site
+            self.simulation.later(self.chance.uniform(*SOON_S), lambda: self.simulation.crash(site))
 
     def _stop_broker(self) -> bool:
         running = self.simulation.running()

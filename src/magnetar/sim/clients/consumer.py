@@ -50,6 +50,8 @@ class SimConsumer(SimSubscriber[ConsumerObserver]):
         """Subscribe in ``cluster``; a new subscription begins at the earliest or the latest position."""
         self.subscription = subscription
         self.held: dict[Position, Held] = {}
+        self.received: set[Position] = set()
+        """Entries that it got and has not refused: the broker need not send them again on this connection."""
         self._earliest = earliest
         self._replicated = context.replicated
         super().__init__(name, cluster, context)
@@ -84,6 +86,7 @@ class SimConsumer(SimSubscriber[ConsumerObserver]):
         """Request redelivery of entries."""
         for held in chosen:
             self.held.pop(held.position, None)
+            self.received.discard(held.position)
         ids = [message_id(held.position) for held in chosen]
         self.say(
             commands.redeliver_unacknowledged_messages(consumer_id=self._consumer_id, message_ids=ids),
@@ -107,13 +110,14 @@ class SimConsumer(SimSubscriber[ConsumerObserver]):
         self._consumer_id += 1
         self._used = 0
         self.held.clear()
+        self.received.clear()
         self.ready = False
         body = pb.CommandSubscribe(
             topic=str(self.topic),
             subscription=self.subscription,
             subType=SUBSCRIPTION_TYPES[self.subscription],
             consumer_id=self._consumer_id,
-            request_id=self.request_id(),
+            request_id=self._ask(),
             consumer_name=self.name,
             initialPosition=pb.CommandSubscribe.Earliest if self._earliest else pb.CommandSubscribe.Latest,
             replicate_subscription_state=self._replicated,
@@ -123,6 +127,7 @@ class SimConsumer(SimSubscriber[ConsumerObserver]):
     def closed(self) -> None:
         """Drop all entries: the broker redelivers them to other consumers."""
         self.held.clear()
+        self.received.clear()
         self.ready = False
 
     def _receive(self, message: pb.CommandMessage, entry: bytes) -> None:
@@ -131,6 +136,7 @@ class SimConsumer(SimSubscriber[ConsumerObserver]):
         remaining = ack_set.words_to_int(message.ack_set) if message.ack_set else ack_set.all_remaining(members)
         held = Held(position, text_in(metadata, entry), members, remaining)
         self.held[position] = held
+        self.received.add(position)
         self.observer.delivered(self, held, entry)
         self._use(remaining.bit_count())
 

@@ -65,7 +65,7 @@ class SimReader(SimSubscriber[ReaderObserver]):
             subscription=f"reader-{self.name}",
             subType=pb.CommandSubscribe.Exclusive,
             consumer_id=self._consumer_id,
-            request_id=self.request_id(),
+            request_id=self._ask(),
             consumer_name=self.name,
             durable=False,
             start_message_id=message_id(self.last),

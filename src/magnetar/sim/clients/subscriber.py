@@ -24,6 +24,8 @@ class SimSubscriber(SimClient[W]):
         self.ready = False
         """Whether the broker has accepted the subscription."""
         self._consumer_id = 0
+        self._asked = 0
+        """Request id of the newest SUBSCRIBE."""
         self._used = 0
         super().__init__(name, cluster, context)
 
@@ -31,18 +33,23 @@ class SimSubscriber(SimClient[W]):
         """Handle messages, and subscribe again after CLOSE_CONSUMER."""
         command = frame.command
         match command.type:
-            case pb.BaseCommand.SUCCESS if not self.ready and not self.stopped:
+            case pb.BaseCommand.SUCCESS if command.success.request_id == self._asked and not self.stopped:
                 self.ready = True
                 self._flow(self.permits)
             case pb.BaseCommand.MESSAGE if command.message.consumer_id == self._consumer_id:
                 self._receive(command.message, frame.body)
-            case pb.BaseCommand.ERROR if not self.ready:
+            case pb.BaseCommand.ERROR if command.error.request_id == self._asked:
                 self.again(self._reopen)
             case pb.BaseCommand.CLOSE_CONSUMER if command.close_consumer.consumer_id == self._consumer_id:
                 self.closed()
                 self.again(self._reopen)
             case _:
                 pass
+
+    def _ask(self) -> int:
+        """Return the request id for SUBSCRIBE."""
+        self._asked = self.request_id()
+        return self._asked
 
     def _receive(self, message: pb.CommandMessage, entry: bytes) -> None:
         """Handle an entry."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from magnetar.sim.invariants.bounds import Bounds
 from magnetar.sim.invariants.convergence import Convergence
+from magnetar.sim.invariants.deliveries import Deliveries
 from magnetar.sim.invariants.ledgers import Ledgers
 from magnetar.sim.invariants.lifecycles import Lifecycles
 from magnetar.sim.invariants.markers import Markers
@@ -13,4 +14,7 @@ from magnetar.sim.invariants.resting import Resting
 from magnetar.sim.invariants.retention import Retention
 from magnetar.sim.invariants.statistics import Statistics
 
-INVARIANTS = (Convergence, Statistics, Bounds, Ledgers, Markers, Readers, Protection, Retention, Lifecycles, Resting)
+INVARIANTS = (
+    *(Convergence, Statistics, Bounds, Ledgers, Markers, Readers, Deliveries),
+    *(Protection, Retention, Lifecycles, Resting),
+)
