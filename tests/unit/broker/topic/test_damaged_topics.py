@@ -302,6 +302,7 @@ def all_errors(kind: type[MagnetarError] = MagnetarError) -> Iterator[type[Magne
 ARGUMENTS: dict[type[MagnetarError], tuple[Any, ...]] = {
     errors.AdminError: (HTTPStatus.CONFLICT, "why"),
     errors.DamagedEntriesError: ("why", 1, 0, 1),
+    errors.InterruptedMigrationError: (),
 }
 
 
