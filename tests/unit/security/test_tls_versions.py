@@ -7,7 +7,7 @@ import pytest
 from magnetar.security.tls_versions import SUITES_OF_1_3, Versions, parse_versions
 
 V2, V3 = ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3
-ALL_OF_1_3 = ",".join(SUITES_OF_1_3)
+ALL_OF_1_3 = ",".join(sorted(SUITES_OF_1_3))
 STANDARD = "TLS_ECDHE_RSA_WITH_AES_256_GCM_SHA384"
 
 

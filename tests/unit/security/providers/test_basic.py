@@ -98,6 +98,7 @@ def test_users_are_read_from_a_path_a_url_or_base64(tmp_path: Path) -> None:
         ("alice:{SSHA}canary", "line 1"),
         ("# canary", "has no users"),
     ],
+    ids=["plain", "no hash", "twice", "unknown hash", "no users"],  # hashes differ between processes
 )
 def test_other_files_are_refused_without_their_content(text: str, reason: str) -> None:
     with pytest.raises(ConfigurationError, match=reason) as raised:

@@ -61,7 +61,7 @@ def test_a_short_secret_is_refused() -> None:
         secret_key(bytes(31), "tokenSecretKey")
 
 
-@pytest.mark.parametrize(("data", "kind"), [(der(RSA), "public"), (pkcs8(P256), "private")])
+@pytest.mark.parametrize(("data", "kind"), [(der(RSA), "public"), (pkcs8(P256), "private")], ids=["public", "private"])
 def test_a_key_of_a_pair_is_never_a_secret(data: bytes, kind: str) -> None:
     with pytest.raises(ConfigurationError, match=f"is a {kind} key, which must not be used as a secret"):
         secret_key(data, "tokenSecretKey")
@@ -83,6 +83,7 @@ def test_a_public_key_verifies_the_algorithms_of_its_kind_only() -> None:
         (der(rsa.generate_private_key(65537, 1024)), "RS256", "too weak"),
         (der(ed25519.Ed25519PrivateKey.generate()), "ES256", "its kind is not supported"),
     ],
+    ids=["no key", "private", "other algorithm", "secret algorithm", "short", "other kind"],  # keys are random
 )
 def test_other_public_keys_are_refused(data: bytes, algorithm: str, reason: str) -> None:
     with pytest.raises(ConfigurationError, match=reason):
