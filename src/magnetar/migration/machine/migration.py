@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, TypeVar
 
 from magnetar.base.errors import MigrationStateError
 from magnetar.migration.machine.records import (
@@ -35,9 +35,12 @@ from magnetar.migration.machine.tables import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Collection, Iterable, Mapping
 
     from magnetar.migration.machine.records import Record
+
+S = TypeVar("S", TopicState, PlaceState)
+E = TypeVar("E", TopicEvent, PlaceEvent)
 
 
 class EffectKind(Enum):
@@ -242,27 +245,28 @@ class Migration:
         self.topics |= following
 
     def _next_of_topic(self, topic: str, event: TopicEvent) -> TopicState:
-        state = self.topics.get(topic)
-        found = None if state is None else TOPICS.get((state, event))
-        if state is None or found is None or self.stage not in found[1]:
-            known = "not known" if state is None else state.value
-            message = f"{topic} is {known}: '{event.value}' is not possible in the stage '{self.stage.value}'"
-            raise MigrationStateError(message)
+        following = self._next(topic, self.topics.get(topic), event, TOPICS)
         if event is TopicEvent.DELETED and any(each is not PlaceState.UNLINKED for each in self.places.values()):
             message = f"{topic} cannot be deleted while links are open"
+            raise MigrationStateError(message)
+        return following
+
+    def _next(
+        self, name: str, state: S | None, event: E, table: Mapping[tuple[S, E], tuple[S, Collection[Stage]]]
+    ) -> S:
+        """Return the next state of a topic or place by its table; raises MigrationStateError if there is none."""
+        found = None if state is None else table.get((state, event))
+        if found is None or self.stage not in found[1]:
+            known = "not known" if state is None else state.value
+            message = f"{name} is {known}: '{event.value}' is not possible in the stage '{self.stage.value}'"
             raise MigrationStateError(message)
         return found[0]
 
     def _move_place(self, event: PlaceEvent, place: str, clusters: tuple[str, ...] | None) -> None:
-        state = self.places.get(place)
-        found = None if state is None else PLACES.get((state, event))
-        if state is None or found is None or self.stage not in found[1]:
-            known = "not known" if state is None else state.value
-            message = f"{place} is {known}: '{event.value}' is not possible in the stage '{self.stage.value}'"
-            raise MigrationStateError(message)
+        following = self._next(place, self.places.get(place), event, PLACES)
         if (clusters is not None) != (event is PlaceEvent.REMEMBERED):
             message = f"{place}: '{event.value}' with the clusters {clusters}"
             raise MigrationStateError(message)
-        self.places[place] = found[0]
+        self.places[place] = following
         if clusters is not None:
             self.clusters_before[place] = clusters
