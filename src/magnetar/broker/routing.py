@@ -5,6 +5,7 @@ Routes concern clients only. Links, progress and the tools of Magnetar use a top
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING
 
 from magnetar.base.errors import MagnetarError, RequestError, ServerError
@@ -12,9 +13,10 @@ from magnetar.broker.settings.peers import peer_address
 from magnetar.client.client import PulsarClient
 from magnetar.metadata.policies import ClusterData
 from magnetar.metadata.routes.followed import FollowedRoutes
+from magnetar.wire import commands
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from google.protobuf.message import Message
 
     from magnetar.base.names import NamespaceName, TopicName
     from magnetar.broker.environment import Environment
@@ -70,8 +72,8 @@ class Routing:
             raise RequestError(ServerError.ServiceNotReady, message)
         return found
 
-    async def ask(self, cluster: str, build: Callable[[int], bytes]) -> pb.BaseCommand:
-        """Return the answer of another cluster to the command that ``build`` returns for a request id.
+    async def ask(self, cluster: str, asked: Message) -> pb.BaseCommand:
+        """Return the answer of another cluster to a command with the body ``asked``, whose request id is replaced.
 
         Raises RequestError, with ServiceNotReady if the cluster does not answer.
         """
@@ -82,7 +84,7 @@ class Routing:
             known = self._clients[cluster] = address, PulsarClient(address.url, address.options)
         client = known[1]
         try:
-            return await (await client.connect()).request(build)
+            return await (await client.connect()).request(partial(commands.encode_with_id, asked))
         except RequestError:
             raise
         except (OSError, MagnetarError) as error:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
 from magnetar import __version__
@@ -14,7 +15,7 @@ from magnetar.wire import commands
 from magnetar.wire.proto import pulsar_api_pb2 as pb
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from google.protobuf.message import Message
 
     from magnetar.client.connection import PulsarConnection
     from magnetar.lookup.knowledge import Knowledge
@@ -67,13 +68,14 @@ class Clusters:
             client.close()
         self._clients.clear()
 
-    async def ask(self, cluster: str, caller: Caller, build: Callable[[int], bytes]) -> pb.BaseCommand:
-        """Return the answer of a cluster to the command that ``build`` returns for a request id.
+    async def ask(self, cluster: str, caller: Caller, asked: Message) -> pb.BaseCommand:
+        """Return the answer of a cluster to a command with the body ``asked``, whose request id is replaced.
 
         Raises RequestError, with ServiceNotReady if the cluster does not answer.
         """
         try:
-            return await (await self._client(cluster, caller).connect()).request(build)
+            broker = await self._client(cluster, caller).connect()
+            return await broker.request(partial(commands.encode_with_id, asked))
         except RequestError:
             raise
         except (OSError, MagnetarError) as error:

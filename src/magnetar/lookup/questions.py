@@ -12,7 +12,6 @@ from magnetar.base.errors import RequestError, ServerError
 from magnetar.base.names import NamespaceName, TopicName
 from magnetar.base.tasks import start_task
 from magnetar.lookup.answers import Answers
-from magnetar.wire import commands
 from magnetar.wire.proto import pulsar_api_pb2 as pb
 
 if TYPE_CHECKING:
@@ -21,9 +20,6 @@ if TYPE_CHECKING:
     from magnetar.lookup.clusters import Caller, Clusters
     from magnetar.lookup.knowledge import Knowledge
     from magnetar.lookup.options import LookupOptions
-
-Asked = Any
-"""The body of a command with a request id."""
 
 Outcome = Any
 """The body of the answer, whose request id is to be replaced, or a RequestError."""
@@ -84,7 +80,7 @@ class Questions:
         key = ("partitions", cluster, asked.topic, asked.metadata_auto_creation_enabled, caller)
 
         async def ask() -> int:
-            answer = await self._clusters.ask(cluster, caller, _numbered(asked))
+            answer = await self._clusters.ask(cluster, caller, asked)
             return int(answer.partitionMetadataResponse.partitions)
 
         count: int = await self._shared(key, ask)
@@ -93,7 +89,7 @@ class Questions:
     async def schema(self, asked: pb.CommandGetSchema, caller: Caller) -> pb.CommandGetSchemaResponse:
         """Return a schema of a topic; raises RequestError."""
         cluster = self._knowledge.cluster_of(TopicName.parse(asked.topic))
-        return (await self._clusters.ask(cluster, caller, _numbered(asked))).getSchemaResponse
+        return (await self._clusters.ask(cluster, caller, asked)).getSchemaResponse
 
     async def topics(
         self, asked: pb.CommandGetTopicsOfNamespace, caller: Caller
@@ -103,8 +99,9 @@ class Questions:
         clusters = self._knowledge.clusters_of(namespace)
         if len(clusters) == 1:
             (cluster,) = clusters
-            return (await self._clusters.ask(cluster, caller, _numbered(asked))).getTopicsOfNamespaceResponse
-        each = _copy(asked)
+            return (await self._clusters.ask(cluster, caller, asked)).getTopicsOfNamespaceResponse
+        each = pb.CommandGetTopicsOfNamespace()
+        each.CopyFrom(asked)
         each.ClearField("topics_hash")
         found = await asyncio.gather(*(self._topics_in(cluster, each, caller) for cluster in clusters))
         names = sorted(name for names, _ in found for name in names)
@@ -121,7 +118,7 @@ class Questions:
     async def _topics_in(
         self, cluster: str, asked: pb.CommandGetTopicsOfNamespace, caller: Caller
     ) -> tuple[list[str], bool]:
-        answer = (await self._clusters.ask(cluster, caller, _numbered(asked))).getTopicsOfNamespaceResponse
+        answer = (await self._clusters.ask(cluster, caller, asked)).getTopicsOfNamespaceResponse
         return [name for name in answer.topics if self._is_served_by(cluster, name)], answer.filtered
 
     def _is_served_by(self, cluster: str, name: str) -> bool:
@@ -160,18 +157,3 @@ class Questions:
             del self._asking[key]
         self._answers.put(key, answer, self._loop.time())
         return answer
-
-
-def _numbered(asked: Asked) -> Callable[[int], bytes]:
-    def build(request_id: int) -> bytes:
-        body = _copy(asked)
-        body.request_id = request_id
-        return commands.encode(body)
-
-    return build
-
-
-def _copy(asked: Asked) -> Asked:
-    copy = type(asked)()
-    copy.CopyFrom(asked)
-    return copy

@@ -178,16 +178,14 @@ class LookupSession(asyncio.Protocol):
     def _schema(self, body: pb.CommandGetSchema) -> None:
         async def answer() -> None:
             found = await self._shared.questions.schema(body, self._caller)
-            found.request_id = body.request_id
-            self._write(commands.encode(found))
+            self._write(commands.encode_with_id(found, body.request_id))
 
         self._start("schema", answer(), partial(commands.get_schema_failed, request_id=body.request_id))
 
     def _topics(self, body: pb.CommandGetTopicsOfNamespace) -> None:
         async def answer() -> None:
             found = await self._shared.questions.topics(body, self._caller)
-            found.request_id = body.request_id
-            self._write(commands.encode(found))
+            self._write(commands.encode_with_id(found, body.request_id))
 
         self._start("topics", answer(), partial(commands.error, request_id=body.request_id))
 

@@ -11,6 +11,7 @@ from magnetar.lookup.knowledge import Knowledge
 from magnetar.lookup.options import LookupOptions
 from magnetar.metadata.policies import ClusterData
 from magnetar.metadata.routes.atlas import Atlas
+from magnetar.wire.proto import pulsar_api_pb2 as pb
 
 PLAIN, BOTH = "pulsar://ewr:1", ClusterData(brokerServiceUrl="pulsar://jfk:1", brokerServiceUrlTls="pulsar+ssl://jfk:2")
 ALICE, BOB = Caller("token", b"alice"), Caller("token", b"bob")
@@ -59,6 +60,6 @@ def test_a_cluster_that_does_not_answer_is_named() -> None:
         knowledge.learn(Atlas(cluster="ewr", version="1", routes={}, clusters=known))
         clusters = Clusters(knowledge, LookupOptions(broker_urls=(), data_directory=Path("unused")))
         with pytest.raises(RequestError, match="cluster ewr does not answer: "):
-            await clusters.ask("ewr", Caller(), lambda _: b"")
+            await clusters.ask("ewr", Caller(), pb.CommandGetTopicsOfNamespace(namespace="a/b"))
 
     asyncio.run(test())

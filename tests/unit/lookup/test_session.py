@@ -26,6 +26,8 @@ from tests.unit.lookup.test_knowledge import atlas
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine
 
+    from google.protobuf.message import Message
+
 TOPIC = "persistent://acme/orders/a"
 Found = pb.CommandLookupTopicResponse
 
@@ -46,8 +48,8 @@ class FakeClusters:
             request_id=0, brokerServiceUrl=f"pulsar://{cluster}:1", brokerServiceUrlTls=f"pulsar+ssl://{cluster}:2"
         )
 
-    async def ask(self, cluster: str, caller: Caller, build: Callable[[int], bytes]) -> pb.BaseCommand:
-        (frame,) = FrameDecoder().feed(build(77))
+    async def ask(self, cluster: str, caller: Caller, asked: Message) -> pb.BaseCommand:
+        (frame,) = FrameDecoder().feed(commands.encode_with_id(asked, 77))
         await self._note(cluster, caller, pb.BaseCommand.Type.Name(frame.command.type))
         answer = pb.BaseCommand()
         if frame.command.type == pb.BaseCommand.PARTITIONED_METADATA:

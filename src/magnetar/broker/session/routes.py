@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from functools import partial
 from typing import TYPE_CHECKING
 
 from magnetar.base.errors import RequestError, ServerError
 from magnetar.broker.session.requests import check_room, start
 from magnetar.wire import commands
-from magnetar.wire.proto import pulsar_api_pb2 as pb
 
 if TYPE_CHECKING:
     from magnetar.base.names import NamespaceName, TopicName
     from magnetar.broker.session.session import Session
+    from magnetar.wire.proto import pulsar_api_pb2 as pb
 
 
 def elsewhere(session: Session, topic: TopicName) -> str | None:
@@ -57,10 +56,9 @@ def ask_partitions(session: Session, command: pb.CommandPartitionedTopicMetadata
     """Answer with the number of partitions in the other cluster, which may create the topic."""
 
     async def answer() -> None:
-        asked, request_id = pb.CommandPartitionedTopicMetadata(), command.request_id
-        asked.CopyFrom(command)
+        request_id = command.request_id
         try:
-            found = (await session.topics.routing.ask(cluster, partial(_numbered, asked))).partitionMetadataResponse
+            found = (await session.topics.routing.ask(cluster, command)).partitionMetadataResponse
         except RequestError as error:
             message = str(error)
             frame = commands.partitioned_metadata_failed(request_id=request_id, code=error.code, message=message)
@@ -76,11 +74,8 @@ def ask_topics(session: Session, command: pb.CommandGetTopicsOfNamespace, cluste
     """Answer with the topics of a namespace in the other cluster."""
 
     async def answer() -> None:
-        asked, request_id = pb.CommandGetTopicsOfNamespace(), command.request_id
-        asked.CopyFrom(command)
-        found = (await session.topics.routing.ask(cluster, partial(_numbered, asked))).getTopicsOfNamespaceResponse
-        found.request_id = request_id
-        session.write_in_turn(lambda: commands.encode(found))
+        found = (await session.topics.routing.ask(cluster, command)).getTopicsOfNamespaceResponse
+        session.write_in_turn(lambda: commands.encode_with_id(found, command.request_id))
 
     check_room(session)
     start(session, command.request_id, answer())
@@ -90,23 +85,14 @@ def ask_schema(session: Session, command: pb.CommandGetSchema, cluster: str) -> 
     """Answer with a schema of a topic in the other cluster."""
 
     async def answer() -> None:
-        asked, request_id = pb.CommandGetSchema(), command.request_id
-        asked.CopyFrom(command)
+        request_id = command.request_id
         try:
-            found = (await session.topics.routing.ask(cluster, partial(_numbered, asked))).getSchemaResponse
+            found = (await session.topics.routing.ask(cluster, command)).getSchemaResponse
         except RequestError as error:
             frame = commands.get_schema_failed(request_id=request_id, code=error.code, message=str(error))
         else:
-            found.request_id = request_id
-            frame = commands.encode(found)
+            frame = commands.encode_with_id(found, request_id)
         session.write_in_turn(lambda: frame)
 
     check_room(session)
     start(session, command.request_id, answer())
-
-
-def _numbered(
-    asked: pb.CommandPartitionedTopicMetadata | pb.CommandGetTopicsOfNamespace | pb.CommandGetSchema, request_id: int
-) -> bytes:
-    asked.request_id = request_id
-    return commands.encode(asked)

@@ -32,7 +32,7 @@ from magnetar.wire.commands.consumers import (
     subscribe,
     unsubscribe,
 )
-from magnetar.wire.commands.encoding import PROTOCOL_VERSION, UNSOLICITED, encode, key_values
+from magnetar.wire.commands.encoding import PROTOCOL_VERSION, UNSOLICITED, encode, encode_with_id, key_values
 from magnetar.wire.commands.links import links_changed, links_due, topics_lost, watch_links, watch_losses
 from magnetar.wire.commands.lookups import (
     get_or_create_schema,
@@ -84,6 +84,7 @@ __all__ = [
     "connected",
     "consumer_stats_response",
     "encode",
+    "encode_with_id",
     "error",
     "flow",
     "get_last_message_id",

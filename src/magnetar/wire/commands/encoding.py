@@ -32,8 +32,20 @@ _BODIES = {
 
 def encode(body: Message) -> bytes:
     """Encode the body of any command, such as ``pb.CommandProducer``, as a frame."""
+    return encode_command(_command(body)[0])
+
+
+def encode_with_id(body: Message, request_id: int) -> bytes:
+    """Encode a body as ``encode``, but with another request id: a request or an answer that is passed on."""
+    command, field = _command(body)
+    getattr(command, field).request_id = request_id
+    return encode_command(command)
+
+
+def _command(body: Message) -> tuple[pb.BaseCommand, str]:
+    """Return a command with a copy of its body, and the name of the body's field."""
     number, field = _BODIES[body.DESCRIPTOR.full_name]
-    return encode_command(pb.BaseCommand(type=number, **{field: body}))  # type: ignore[arg-type]  # a field by name
+    return pb.BaseCommand(type=number, **{field: body}), field  # type: ignore[arg-type]  # a field by name
 
 
 def code_of(code: ServerError) -> pb.ServerError.ValueType:
