@@ -34,7 +34,10 @@ if TYPE_CHECKING:
 class Producer:
     """A producer at one broker, its link, and its events."""
 
-    __slots__ = ("_target", "broker", "link", "number", "refusal", "schema_task", "target_link", "task", "waiting")
+    __slots__ = (
+        *("_target", "as_properties", "broker", "link", "number"),
+        *("refusal", "schema_task", "target_link", "task", "waiting"),
+    )
 
     def __init__(self, target: Target, target_link: TargetLink, number: int) -> None:
         """Create a producer for ``target_link`` with the id ``number``; the broker is found by lookup."""
@@ -42,6 +45,8 @@ class Producer:
         self.target_link = target_link
         self.number = number
         self.broker: PulsarConnection | None = None
+        self.as_properties = False
+        """Whether the broker, of an earlier release, reads the place of an entry from properties."""
         self.link: ForeignLink | None = None
         """The bookmark of a foreign target; None for Magnetar."""
         self.task: asyncio.Task[None] | None = None
@@ -224,9 +229,8 @@ class Target:
     def _send(self, producer: Producer, carried: Carried) -> None:
         assert producer.broker is not None
         sequence_id, version = producer.target_link.next_sequence_id, self._version(carried) or NO_VERSION
-        as_properties = needs_properties(producer.broker)
         try:
-            frame = send_frame(carried, producer.number, sequence_id, version, as_properties=as_properties)
+            frame = send_frame(carried, producer.number, sequence_id, version, as_properties=producer.as_properties)
             check_size(frame, self._name, producer.broker.frame_size_max)
         except MagnetarError as error:
             # Skipping the entry would lose it: the link stops until the source's log is repaired.
@@ -327,6 +331,7 @@ class Target:
         topic = producer.target_link.topic
         try:
             broker = producer.broker = await self._session.client.owner(topic)
+            producer.as_properties = needs_properties(broker)
             life = producer.target_link.life if broker.peer_is_magnetar else ""
             success = await broker.open_producer(
                 producer.number,
