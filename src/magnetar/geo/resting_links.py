@@ -22,7 +22,10 @@ if TYPE_CHECKING:
 
 
 CHECKS = 5
-"""Number of looks for idle links in the time after which a link rests."""
+"""Number of looks for idle links in the time after which a link rests, if that is not too often."""
+
+CHECK_INTERVAL_MIN_S = 0.05
+"""Minimum seconds between two looks for idle links."""
 
 CHECK_INTERVAL_S = 1.0
 """Seconds between two looks whether links may rest now, while they may not."""
@@ -268,7 +271,11 @@ class RestingLinks:
         if idle_s and any(map(links.target_state, range(LINK_BUCKETS))):
             held = tuple(links.held.values())
             self._slices.start(("idle links", links.target), held, lambda link: link.check(idle_s))
-        links.timer = self._loop.call_later(idle_s / CHECKS or CHECK_INTERVAL_S, self._check, links)
+        links.timer = self._loop.call_later(self._interval_s(idle_s), self._check, links)
+
+    @staticmethod
+    def _interval_s(idle_s: float) -> float:
+        return max(idle_s / CHECKS, CHECK_INTERVAL_MIN_S) if idle_s else CHECK_INTERVAL_S
 
     def end(self, carrier: Carrier) -> None:
         """Handle the end of a carrier; without a successor, the content of the target is unknown for its links."""
