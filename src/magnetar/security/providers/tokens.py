@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from math import isfinite
 from typing import TYPE_CHECKING, Any, Final
@@ -21,6 +22,9 @@ METHOD: Final = "token"
 
 TOKEN_BYTES_MAX: Final = 64 * 1024
 """Maximum bytes of a token; the frames of the handshake and the headers of requests are not larger."""
+
+_FORM: Final = re.compile(rb"[A-Za-z0-9_-]+\.[A-Za-z0-9_-]+\.[A-Za-z0-9_-]*")
+"""A signed token (RFC 7515, section 7.1). The decoder of base64 would skip all other characters."""
 
 _CHECKS: Final = {
     "verify_signature": True,
@@ -68,9 +72,16 @@ class TokenProvider:
 
 
 def verified_claims(token: bytes, key: VerificationKey) -> dict[str, Any]:
-    """Return the claims of a token that ``key`` has signed; raises AuthenticationFailedError for any other bytes."""
-    if not token.strip() or len(token) > TOKEN_BYTES_MAX:
+    """Return the claims of a token that ``key`` has signed; raises AuthenticationFailedError for any other bytes.
+
+    White space around it is ignored: clients that read tokens from files send the end of the line, too.
+    """
+    token = token.strip()
+    if not token or len(token) > TOKEN_BYTES_MAX:
         message = "the token is empty or too large"
+        raise AuthenticationFailedError(message)
+    if not _FORM.fullmatch(token):
+        message = "the token does not have the form of a signed token"
         raise AuthenticationFailedError(message)
     try:
         # PyJWT's types do not know that it accepts keys of the library cryptography for all algorithms.

@@ -136,6 +136,15 @@ def test_no_mutation_of_a_token_gives_access(key: VerificationKey, mutations: in
     assert refused > 0.95 * mutations
 
 
+def test_space_around_a_token_is_ignored_and_nothing_else_that_base64_would_skip() -> None:
+    token = signed({"sub": "alice"})
+    for space in ("\n", "\r\n", " "):
+        assert role(f"{token}{space}").role == "alice"
+    for junk in ("!", "=", "==", "\0", "é", ",", " x", "\nx", "+", "/"):
+        for changed in (f"{token}{junk}", f"{token[:-5]}{junk}{token[-5:]}", f"{junk}{token}"):
+            refusal(changed.encode())
+
+
 def role_now(options: TokenOptions, data: bytes) -> Principal:
     """Authenticate without an event loop: the provider never waits."""
     coroutine = TokenProvider(options).authenticate(Proof("token", data), NOW)
