@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 def check_request(request: Request, route: AdminRoute) -> None:
     """Refuse a request that the role may not make (`magnetar.authorization.routes`), or with an invalid name."""
     if request.app.state.access is not None:
-        check_permission(request, need_of(request.method, route.path), _resource(request))
+        check_permission(request, need_of(request.method, route.path), _resource(request, route))
 
 
 def check_permission(request: Request, need: Need, resource: Resource) -> None:
@@ -37,11 +37,14 @@ def check_permission(request: Request, need: Need, resource: Resource) -> None:
         raise AdminError(refused.status, refused.reason)
 
 
-def _resource(request: Request) -> Resource:
-    """Return what the path of a request names; refuses invalid names with 412."""
+def _resource(request: Request, route: AdminRoute) -> Resource:
+    """Return what the path of a request names; refuses invalid names with 412.
+
+    The domain is that of the route: in the path, it may also be the name of a tenant, a namespace or a topic.
+    """
     names = request.path_params
     if "topic" in names and "namespace" in names:
-        domain = NON_PERSISTENT if f"/{NON_PERSISTENT}/" in request.url.path else PERSISTENT
+        domain = NON_PERSISTENT if f"/{NON_PERSISTENT}/" in route.path else PERSISTENT
         subscription = path_text(request, "subscription") if "subscription" in names else ""
         return Resource.of_topic(topic_name(request, domain), subscription)
     if "tenant" in names and "namespace" in names:

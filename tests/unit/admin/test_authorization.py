@@ -121,3 +121,16 @@ def test_a_grant_takes_effect_at_once() -> None:
         [topics, ("admin", "POST", permission, ["consume"]), topics, ("admin", "DELETE", permission, None), topics]
     )
     assert [each.status_code for each in found] == [403, 204, 200, 204, 403]
+
+
+def test_a_permission_for_a_topic_is_none_for_that_of_the_other_domain() -> None:
+    """The word in the name of the namespace is not the domain."""
+    grant = [{"topic": "non-persistent://nyc/non-persistent/x", "role": "reader", "actions": ["consume"]}]
+    namespace = ("root", "PUT", "/admin/v2/namespaces/nyc/non-persistent", None)
+    granted = ("admin", "POST", "/admin/v2/namespaces/grantPermissionsOnTopics", grant)
+    topic = "nyc/non-persistent/x/subscription/s"
+    deletion = ("reader", "DELETE", f"/admin/v2/persistent/{topic}", None)
+    *done, refused = answers([namespace, granted, deletion])
+    assert [each.status_code for each in done] == [204, 204]
+    assert refused.status_code == 401
+    assert refused.json()["reason"].endswith("on topic [persistent://nyc/non-persistent/x]")
