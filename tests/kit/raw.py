@@ -71,14 +71,16 @@ class ClosedByPeerError(Exception):
 class RawConnection:
     """A connection to a broker, with the received frames. It answers PINGs."""
 
-    def __init__(self, service_url: str, tls: ssl.SSLContext | None = None) -> None:
-        """Open the socket without sending anything, with ``tls`` if it is given."""
+    def __init__(self, service_url: str, tls: ssl.SSLContext | None = None, source: str = "") -> None:
+        """Open the socket without sending anything, with ``tls`` if it is given; ``source`` is an address to use."""
         address = urlsplit(service_url)
-        self.socket = socket.create_connection((address.hostname, address.port), timeout=ANSWER_TIMEOUT_S)
-        if tls is not None:
-            self.socket = tls.wrap_socket(self.socket, server_hostname=address.hostname)
+        self.socket = socket.create_connection(
+            (address.hostname, address.port), ANSWER_TIMEOUT_S, (source, 0) if source else None
+        )
         # As every client does; otherwise a small frame waits for the acknowledgement of the previous one.
         self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        if tls is not None:
+            self.socket = tls.wrap_socket(self.socket, server_hostname=address.hostname)
         self._decoder = FrameDecoder(FRAME_SIZE_MAX)
         self._frames: list[Frame] = []
         self._request_id = 0
@@ -184,6 +186,10 @@ class RawConnection:
             if not self._receive(time.monotonic() + within_s):
                 message = "closed while frames were gathered"
                 raise ClosedByPeerError(message)
+        return self.taken()
+
+    def taken(self) -> list[Frame]:
+        """Remove and return all received frames, without reading."""
         frames, self._frames = self._frames, []
         return frames
 
