@@ -21,7 +21,7 @@ from magnetar.cli.migrate_names import From, Namespaces, Tenant, To, failure, op
 from magnetar.cli.output import UNKNOWN, Output, say, say_json, show_fields, show_json
 from magnetar.cli.spark_options import stop_of_signals
 from magnetar.migration.machine.journal import Journal, read_journal
-from magnetar.migration.machine.tables import Stage
+from magnetar.migration.machine.tables import BEFORE_SWITCH, Stage
 from magnetar.migration.planning.gathering import plan
 from magnetar.migration.running.pair import Pair
 from magnetar.migration.running.runner import Runner, Standing
@@ -67,13 +67,11 @@ def run(
         runner = _runner(pair, journal, output)
         if journal.migration.begun is None:
             _require_possible(pair)
-        elif journal.migration.stage in (Stage.ABANDONED, Stage.DONE):
-            message = f"the migration of {tenant} is {journal.migration.stage.value}\n"
-            message += f"hint: remove {directory_of(tenant, state)} to begin another one"
-            raise MigrationError(message)
+        elif journal.migration.stage not in (*BEFORE_SWITCH, Stage.ABANDON):
+            raise _no_run_in(journal.migration.stage, tenant, state)
         runner.begin()
         runner.run()
-        _show(journal.migration, journal.changed_at, output)
+        show_migration(journal.migration, journal.changed_at, output)
         if journal.migration.stage is Stage.READY and output is Output.TEXT:
             say("the target has everything; links and progress go on. Compare both clusters: magnetar migrate verify")
 
@@ -97,7 +95,7 @@ def abandon(
         runner = _runner(pair, journal, output)
         runner.begin()
         runner.abandon()
-        _show(journal.migration, journal.changed_at, output)
+        show_migration(journal.migration, journal.changed_at, output)
 
 
 def status(tenant: Tenant, *, state: State = None, output: OutputForm = Output.TEXT) -> None:
@@ -105,7 +103,7 @@ def status(tenant: Tenant, *, state: State = None, output: OutputForm = Output.T
     migration, changed_at = read_journal(SystemFiles(), directory_of(tenant, state))
     if migration.begun is None:
         raise not_begun(tenant)
-    _show(migration, changed_at, output)
+    show_migration(migration, changed_at, output)
 
 
 def directory_of(tenant: str, state: Path | None, environment: Mapping[str, str] = os.environ) -> Path:
@@ -154,6 +152,16 @@ def not_begun(tenant: str) -> FailedError:
     return FailedError(Failure(ExitCode.FAILED, message, "begin it with: magnetar migrate run; or name its --state"))
 
 
+def _no_run_in(stage: Stage, tenant: str, state: Path | None) -> MigrationError:
+    """Return the error of a run in a stage in which there is nothing to run."""
+    if stage in (Stage.ABANDONED, Stage.DONE):
+        message = f"the migration of {tenant} is {stage.value}\n"
+        return MigrationError(f"{message}hint: remove {directory_of(tenant, state)} to begin another one")
+    commands = {Stage.ROLLBACK: "rollback", Stage.CLEANUP: "cleanup"}
+    message = f"the migration of {tenant} is in the step '{stage.value}'\n"
+    return MigrationError(f"{message}hint: continue it with: magnetar migrate {commands.get(stage, 'switch')}")
+
+
 def _require_possible(pair: Pair) -> None:
     found = plan(pair.scope, pair.source, pair.target)
     if not found.is_possible:
@@ -164,19 +172,22 @@ def _require_possible(pair: Pair) -> None:
 
 
 def _runner(pair: Pair, journal: Journal, output: Output) -> Runner:
-    return Runner(pair, journal, _RealWorld(stop_of_signals()), _Lines(output))
+    return Runner(pair, journal, RealWorld(stop_of_signals()), _Lines(output))
 
 
-class _RealWorld:
+class RealWorld:
     """The clock of the machine, and the signals that end the command."""
 
     def __init__(self, stop: threading.Event) -> None:
+        """End when ``stop`` is set."""
         self._stop = stop
 
     def monotonic(self) -> float:
+        """Seconds since some start."""
         return time.monotonic()
 
     def wait(self, seconds: float) -> bool:
+        """Wait; return at once with True when the command shall end."""
         return self._stop.wait(seconds)
 
 
@@ -224,7 +235,8 @@ def standing_text(standing: Standing) -> str:
     return ", ".join(words)
 
 
-def _show(migration: Migration, changed_at: float | None, output: Output) -> None:
+def show_migration(migration: Migration, changed_at: float | None, output: Output) -> None:
+    """Print the state of a migration, and the time of its newest record."""
     assert migration.begun is not None
     states = Counter(state.value for state in migration.topics.values())
     found = {
@@ -235,6 +247,7 @@ def _show(migration: Migration, changed_at: float | None, output: Output) -> Non
         "topics": len(migration.topics),
         "topicsByState": dict(sorted(states.items())),
         "differences": migration.differences,
+        "released": dict(sorted(migration.released.items())),
         "changedAt": None if changed_at is None else time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(changed_at)),
     }
     if output is Output.JSON:

@@ -54,6 +54,9 @@ OLDER_PIPELINE: Final = "one of an older version"
 """Text for a pipeline without an identity."""
 
 
+NOTHING_PUBLISHED: Final = "the topic has no message of it"
+"""Why ids of a former cluster are not translated: no client can have any that names a message of the topic here."""
+
 LINK_BUCKETS: Final = 64
 """Number of buckets into which the links to a target are divided, so that several tasks can carry them."""
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from magnetar.base.position import EARLIEST, Position
+from magnetar.wire.links import NOTHING_PUBLISHED
 
 if TYPE_CHECKING:
     from magnetar.cursor.ranges import Range
@@ -58,7 +59,7 @@ def reason_against(index: OriginIndex, cluster: str, first_ledger_id: int | None
     if cluster == index.local_cluster:
         return "it is this cluster"
     if newest is None:
-        return "the topic has no message of it"
+        return NOTHING_PUBLISHED
     if first_ledger_id is None:
         return "the first ledger of the topic here is not known, since an earlier release trimmed the topic"
     if newest.ledger_id >= first_ledger_id:

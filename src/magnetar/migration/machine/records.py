@@ -65,7 +65,50 @@ class PlaceMoved:
     """For REMEMBERED: the clusters of the place before the migration; empty: those of its namespace."""
 
 
-Record = Begun | StageMoved | Found | TopicsMoved | SubscriptionsRemembered | PlaceMoved
+@dataclass(frozen=True, slots=True)
+class TopicsFenced:
+    """Topics are fenced, and their subscriptions cannot come or go: FENCED."""
+
+    replicated: Mapping[str, Mapping[str, bool]]
+    """Whether each subscription was replicated then, by topic."""
+
+
+@dataclass(frozen=True, slots=True)
+class TopicsClosed:
+    """Nothing changes in topics any more: CLOSED."""
+
+    unacknowledged: Mapping[str, int | None]
+    """Messages that consumers held then and had not acknowledged, by topic: they are delivered again. None: unknown."""
+
+
+@dataclass(frozen=True, slots=True)
+class TopicsReleased:
+    """Topics stay where they are, for a reason: RELEASE or EXPIRED."""
+
+    event: TopicEvent
+    topics: tuple[str, ...]
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Routed:
+    """One route sends all clients to a cluster, and no topic has a route of its own."""
+
+    cluster: str
+
+
+Record = (
+    Begun
+    | StageMoved
+    | Found
+    | TopicsMoved
+    | SubscriptionsRemembered
+    | PlaceMoved
+    | TopicsFenced
+    | TopicsClosed
+    | TopicsReleased
+    | Routed
+)
 
 _KINDS: dict[str, type[Record]] = {
     "begun": Begun,
@@ -74,9 +117,13 @@ _KINDS: dict[str, type[Record]] = {
     "topics": TopicsMoved,
     "subscriptions": SubscriptionsRemembered,
     "place": PlaceMoved,
+    "fenced": TopicsFenced,
+    "closed": TopicsClosed,
+    "released": TopicsReleased,
+    "routed": Routed,
 }
 _NAMES = {kind: name for name, kind in _KINDS.items()}
-_EVENTS = {StageMoved: StageEvent, TopicsMoved: TopicEvent, PlaceMoved: PlaceEvent}
+_EVENTS = {StageMoved: StageEvent, TopicsMoved: TopicEvent, PlaceMoved: PlaceEvent, TopicsReleased: TopicEvent}
 
 
 def to_json(record: Record) -> dict[str, Any]:

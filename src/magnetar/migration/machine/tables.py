@@ -14,10 +14,10 @@ namespace, or a topic with its own list of clusters.
                 look again         METADATA
     READY       verified           READY
     READY       switch             SWITCH      the last verification found no difference
-    SWITCH      switched           SWITCHED    clients of all topics are sent to the target
+    SWITCH      switched           SWITCHED    clients of all topics are sent to the target, by one route
     SWITCH, SWITCHED
                 roll back          ROLLBACK
-    ROLLBACK    returned           READY       clients of all topics are sent to the source
+    ROLLBACK    returned           READY       clients of all topics are sent to the source, by one route
     SWITCHED    clean up           CLEANUP
     CLEANUP     cleaned up         DONE        all topics of the source are deleted, all places unlinked
     METADATA, DATA, PROGRESS, READY
@@ -32,19 +32,43 @@ namespace, or a topic with its own list of clusters.
                       remembered   REMEMBERED               PROGRESS
     REMEMBERED        replicated   REPLICATED               PROGRESS
     REPLICATED        agreed       AGREED                   PROGRESS
-    AGREED            fence        FENCING                  SWITCH
-    FENCING           fenced       FENCED                   SWITCH
-    FENCED            drained      DRAINED                  SWITCH
-    DRAINED           routed       SWITCHED                 SWITCH, ROLLBACK
-    FENCING, FENCED   release      RELEASING                SWITCH, ROLLBACK
-    RELEASING         released     AGREED                   SWITCH, ROLLBACK
-    SWITCHED          fence        FENCING_BACK             ROLLBACK
-    FENCING_BACK      fenced       FENCED_BACK              ROLLBACK
-    FENCED_BACK       drained      DRAINED_BACK             ROLLBACK
-    DRAINED_BACK      routed       AGREED                   ROLLBACK
     SWITCHED          restored     RESTORED                 CLEANUP
     FOUND to AGREED   restored     RESTORED                 ABANDON
     RESTORED          deleted      DELETED                  CLEANUP
+
+A topic goes to the target, and back, by the same steps (ADR 39). The way back has states of its own.
+
+::
+
+    topic to the target      event      next        meaning of the state
+    -------------------      -----      ----        --------------------
+    AGREED                   fence      FENCING     the cluster that clients leave is told to fence the topic
+    FENCING                  fenced     SETTLING    clients may acknowledge what they hold, nothing else
+    SETTLING                 closed     CLOSED      nothing changes any more; the last entries travel
+    CLOSED                   drained    DRAINED     the other cluster has everything
+    DRAINED                  seal       SEALING     it is decided: the topic only goes forward
+    SEALING                  sealed     SEALED      the fence is final, durably
+    SEALED                   routed     SWITCHED    the route leads to the other cluster
+    FENCING to DRAINED       release    RELEASING   a step took too long, or the operator rolls back
+    SETTLING to SEALING      expired    RELEASING   the fence ended by itself, because nobody renewed its lease
+    RELEASING                released   AGREED      clients go on where they were
+
+    topic to the source      event      next
+    -------------------      -----      ----
+    SWITCHED                 fence      FENCING_BACK
+    FENCING_BACK to SEALED_BACK, as above; the last one: AGREED
+    RELEASING_BACK           released   SWITCHED
+
+The way to the target is taken in the stages SWITCH and ROLLBACK, the way back in ROLLBACK. A rollback releases the
+topics on their way to the target, except those that only go forward: these arrive first, and then return.
+
+A fence is final only if the broker accepts it, and only one that has not expired can become final. So a topic that is
+SEALING can still expire, and one that is SEALED cannot.
+
+All partitions of a topic have one route. So none is SEALING before all are DRAINED, none is routed before all are
+SEALED, and none is released while one of them is SEALING or SEALED.
+
+::
 
     place             event        next                     in the stage
     -----             -----        ----                     ------------
@@ -53,14 +77,13 @@ namespace, or a topic with its own list of clusters.
     LINKED            unlinked     UNLINKED                 CLEANUP, ABANDON
     FOUND, REMEMBERED unlinked     UNLINKED                 ABANDON
 
-Anything else is refused. Clients are never sent back before the route was raised: a topic that is DRAINED when the
-operator rolls back goes forward to SWITCHED first.
+Anything else is refused.
 """
 
 from __future__ import annotations
 
 from enum import Enum
-from typing import Final
+from typing import Final, NamedTuple
 
 
 class Stage(Enum):
@@ -116,13 +139,20 @@ class TopicState(Enum):
     REPLICATED = "replicated"
     AGREED = "agreed"
     FENCING = "fencing"
-    FENCED = "fenced"
+    SETTLING = "settling"
+    CLOSED = "closed"
     DRAINED = "drained"
+    SEALING = "sealing"
+    SEALED = "sealed"
     RELEASING = "releasing"
     SWITCHED = "switched"
     FENCING_BACK = "fencing back"
-    FENCED_BACK = "fenced back"
+    SETTLING_BACK = "settling back"
+    CLOSED_BACK = "closed back"
     DRAINED_BACK = "drained back"
+    SEALING_BACK = "sealing back"
+    SEALED_BACK = "sealed back"
+    RELEASING_BACK = "releasing back"
     RESTORED = "restored"
     DELETED = "deleted"
 
@@ -137,9 +167,13 @@ class TopicEvent(Enum):
     AGREED = "agreed"
     FENCE = "fence"
     FENCED = "fenced"
+    CLOSED = "closed"
     DRAINED = "drained"
+    SEAL = "seal"
+    SEALED = "sealed"
     ROUTED = "routed"
     RELEASE = "release"
+    EXPIRED = "expired"
     RELEASED = "released"
     RESTORED = "restored"
     DELETED = "deleted"
@@ -188,10 +222,63 @@ STAGES: Final[dict[tuple[Stage, StageEvent], Stage]] = {
 _T, _TE = TopicState, TopicEvent
 _BEFORE_FENCE: Final = (_T.FOUND, _T.CREATED, _T.CARRIED, _T.REMEMBERED, _T.REPLICATED, _T.AGREED)
 
-_FORWARD: Final = frozenset({_S.SWITCH})
-_EITHER: Final = frozenset({_S.SWITCH, _S.ROLLBACK})
-_BACK: Final = frozenset({_S.ROLLBACK})
 _PROGRESS: Final = frozenset({_S.PROGRESS})
+
+
+class Way(NamedTuple):
+    """The states of a topic on its way from one cluster to the other."""
+
+    start: TopicState
+    fencing: TopicState
+    settling: TopicState
+    closed: TopicState
+    drained: TopicState
+    sealing: TopicState
+    sealed: TopicState
+    releasing: TopicState
+    end: TopicState
+
+    @property
+    def revocable(self) -> tuple[TopicState, ...]:
+        """States with a fence that can be released."""
+        return self.fencing, self.settling, self.closed, self.drained
+
+    @property
+    def committed(self) -> tuple[TopicState, ...]:
+        """States from which the topic only goes forward."""
+        return self.sealing, self.sealed
+
+    @property
+    def between(self) -> tuple[TopicState, ...]:
+        """All states between the clusters."""
+        return (*self.revocable, *self.committed, self.releasing)
+
+    def rows(
+        self, stages: frozenset[Stage]
+    ) -> dict[tuple[TopicState, TopicEvent], tuple[TopicState, frozenset[Stage]]]:
+        """Return the rows of the table."""
+        following = {
+            (self.start, _TE.FENCE): self.fencing,
+            (self.fencing, _TE.FENCED): self.settling,
+            (self.settling, _TE.CLOSED): self.closed,
+            (self.closed, _TE.DRAINED): self.drained,
+            (self.drained, _TE.SEAL): self.sealing,
+            (self.sealing, _TE.SEALED): self.sealed,
+            (self.sealed, _TE.ROUTED): self.end,
+            (self.releasing, _TE.RELEASED): self.start,
+            **{(state, _TE.RELEASE): self.releasing for state in self.revocable},
+            **{(state, _TE.EXPIRED): self.releasing for state in (*self.revocable[1:], self.sealing)},
+        }
+        return {row: (state, stages) for row, state in following.items()}
+
+
+FORWARD: Final = Way(
+    *(_T.AGREED, _T.FENCING, _T.SETTLING, _T.CLOSED, _T.DRAINED, _T.SEALING, _T.SEALED, _T.RELEASING, _T.SWITCHED)
+)
+BACK: Final = Way(
+    *(_T.SWITCHED, _T.FENCING_BACK, _T.SETTLING_BACK, _T.CLOSED_BACK, _T.DRAINED_BACK),
+    *(_T.SEALING_BACK, _T.SEALED_BACK, _T.RELEASING_BACK, _T.AGREED),
+)
 
 TOPICS: Final[dict[tuple[TopicState, TopicEvent], tuple[TopicState, frozenset[Stage]]]] = {
     (_T.FOUND, _TE.CREATED): (_T.CREATED, frozenset({_S.METADATA})),
@@ -199,17 +286,8 @@ TOPICS: Final[dict[tuple[TopicState, TopicEvent], tuple[TopicState, frozenset[St
     **{(state, _TE.REMEMBERED): (_T.REMEMBERED, _PROGRESS) for state in (_T.CARRIED, _T.REPLICATED, _T.AGREED)},
     (_T.REMEMBERED, _TE.REPLICATED): (_T.REPLICATED, _PROGRESS),
     (_T.REPLICATED, _TE.AGREED): (_T.AGREED, _PROGRESS),
-    (_T.AGREED, _TE.FENCE): (_T.FENCING, _FORWARD),
-    (_T.FENCING, _TE.FENCED): (_T.FENCED, _FORWARD),
-    (_T.FENCED, _TE.DRAINED): (_T.DRAINED, _FORWARD),
-    (_T.DRAINED, _TE.ROUTED): (_T.SWITCHED, _EITHER),
-    (_T.FENCING, _TE.RELEASE): (_T.RELEASING, _EITHER),
-    (_T.FENCED, _TE.RELEASE): (_T.RELEASING, _EITHER),
-    (_T.RELEASING, _TE.RELEASED): (_T.AGREED, _EITHER),
-    (_T.SWITCHED, _TE.FENCE): (_T.FENCING_BACK, _BACK),
-    (_T.FENCING_BACK, _TE.FENCED): (_T.FENCED_BACK, _BACK),
-    (_T.FENCED_BACK, _TE.DRAINED): (_T.DRAINED_BACK, _BACK),
-    (_T.DRAINED_BACK, _TE.ROUTED): (_T.AGREED, _BACK),
+    **FORWARD.rows(frozenset({_S.SWITCH, _S.ROLLBACK})),
+    **BACK.rows(frozenset({_S.ROLLBACK})),
     (_T.SWITCHED, _TE.RESTORED): (_T.RESTORED, frozenset({_S.CLEANUP})),
     **{(state, _TE.RESTORED): (_T.RESTORED, frozenset({_S.ABANDON})) for state in _BEFORE_FENCE},
     (_T.RESTORED, _TE.DELETED): (_T.DELETED, frozenset({_S.CLEANUP})),

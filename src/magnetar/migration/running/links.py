@@ -12,6 +12,7 @@ if TYPE_CHECKING:
 
     from magnetar.admin.client import AdminClient
     from magnetar.migration.running.pair import Pair
+    from magnetar.migration.sides import Side
 
     Place = NamespaceName | TopicName
 
@@ -54,6 +55,12 @@ def unlink(pair: Pair, name: str, before: Sequence[str]) -> None:
             _set(pair.target.client, place, rest)
     with pair.source.answers():
         _set(pair.source.client, place, before)
+
+
+def set_clusters(side: Side, name: str, clusters: Sequence[str]) -> None:
+    """Set the clusters of a place in one cluster, where they differ."""
+    with side.answers():
+        _set(side.client, _place(name), clusters)
 
 
 def link_state(pair: Pair, name: str) -> LinkState:

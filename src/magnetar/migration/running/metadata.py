@@ -16,6 +16,8 @@ from magnetar.metasync.units import ResourceType
 from magnetar.migration.planning.gathering import documents_in, parts_in, selection_of
 
 if TYPE_CHECKING:
+    from collections.abc import Container
+
     from magnetar.admin.cluster_metadata.document import ClusterMetadata
     from magnetar.admin.metadata_import.apply import Refusal
     from magnetar.admin.metadata_import.changes import Plan
@@ -33,22 +35,28 @@ class Listing(NamedTuple):
     """Namespaces, then topics with their own clusters."""
 
 
-def copy_metadata(pair: Pair) -> Listing:
+def copy_metadata(pair: Pair, known: Container[str] = ()) -> Listing:
     """Give the target the metadata of the source, and list its topics. What is equal is not written.
 
-    Raises MigrationError if something cannot be made equal, or the target refuses it.
+    If there are topics that are not ``known``, the ledger ids of the target are raised first above those of the source:
+    clients compare message ids, and keep those of the source when they move. Raises MigrationError if something cannot
+    be made equal, or the target refuses it.
     """
     selection = selection_of(pair.scope)
     with pair.source.answers():
         _allow_target(pair)
         source = read_metadata(pair.source.client, selection)
+    listing = _listing(source)
+    if any(topic not in known for topic in listing.topics):
+        with pair.target.answers():
+            pair.target.client.brokers.raise_ledger_ids()
     refused: list[Refusal] = []
     for _ in range(ATTEMPTS):
         with pair.target.answers():
             target = read_metadata(pair.target.client, selection)
             refused = _copy(pair, source, target)
         if not refused:
-            return _listing(source)
+            return listing
     change, error = refused[0]
     message = f"the target refused {len(refused)} changes of metadata; the first: {change.kind} {change.name}"
     message += f"{change.field}: {error}"

@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeVar
 
 from magnetar.admin.cluster_metadata.reading import REQUESTS_AT_ONCE
+from magnetar.base.errors import MigrationError
+from magnetar.migration.machine.records import Begun
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -30,6 +32,13 @@ class Pair:
     target: Side
     source_name: str
     target_name: str
+
+    def require_same(self, begun: Begun) -> None:
+        """Raise MigrationError if another migration than this one has begun."""
+        if begun != Begun(str(self.scope), self.source_name, self.target_name):
+            message = f"the migration of {begun.scope} from {begun.source} to {begun.target} has begun here\n"
+            message += "hint: name another directory with --state"
+            raise MigrationError(message)
 
     def with_each(self, items: Iterable[Item], ask: Callable[[Item], Found]) -> Iterator[tuple[Item, Found]]:
         """Yield each item with what ``ask`` returns, in order; some requests are in progress at the same time."""

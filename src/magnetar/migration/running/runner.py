@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import TYPE_CHECKING, Protocol
 
-from magnetar.base.errors import InterruptedMigrationError, MigrationError
-from magnetar.migration.machine.migration import EffectKind
+from magnetar.base.errors import InterruptedMigrationError
+from magnetar.migration.machine.effects import EffectKind
 from magnetar.migration.machine.records import (
     Begun,
     Found,
@@ -25,8 +25,8 @@ from magnetar.migration.running.pair import BATCH
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
+    from magnetar.migration.machine.effects import Effect
     from magnetar.migration.machine.journal import Journal
-    from magnetar.migration.machine.migration import Effect
     from magnetar.migration.running.pair import Pair
 
 POLL_S = 1.0
@@ -94,14 +94,10 @@ class Runner:
 
     def begin(self) -> None:
         """Begin the migration, or check that the one that has begun is the same; raises MigrationError."""
-        wanted = Begun(str(self._pair.scope), self._pair.source_name, self._pair.target_name)
-        begun = self._migration.begun
-        if begun is None:
-            self._journal.append(wanted)
-        elif begun != wanted:
-            message = f"the migration of {begun.scope} from {begun.source} to {begun.target} has begun here\n"
-            message += "hint: name another directory with --state"
-            raise MigrationError(message)
+        if self._migration.begun is None:
+            self._journal.append(Begun(str(self._pair.scope), self._pair.source_name, self._pair.target_name))
+        else:
+            self._pair.require_same(self._migration.begun)
 
     def run(self) -> None:
         """Return when the operator decides what is next: in READY, DONE or ABANDONED.
@@ -133,7 +129,7 @@ class Runner:
 
     def _copy_metadata(self, _: Effect) -> None:
         self._say(0, 0)
-        found = metadata.copy_metadata(self._pair)
+        found = metadata.copy_metadata(self._pair, self._migration.topics)
         topics = tuple(each for each in found.topics if each not in self._migration.topics)
         places = tuple(each for each in found.places if each not in self._migration.places)
         self._journal.append(Found(topics, places))
@@ -225,7 +221,7 @@ class Runner:
         before = self._migration.replicated_before
         for done, batch in self._batches(effect):
             known = [topic for topic in batch if topic in before]
-            self._pair.for_each(known, lambda topic: subscriptions.restore(self._pair, topic, before[topic]))
+            self._pair.for_each(known, lambda topic: subscriptions.restore(self._pair.source, topic, before[topic]))
             self._journal.append(TopicsMoved(TopicEvent.RESTORED, batch))
             self._say(done, len(effect.names))
 

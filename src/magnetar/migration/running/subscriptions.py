@@ -12,6 +12,7 @@ if TYPE_CHECKING:
 
     from magnetar.admin.nouns.noun import Json
     from magnetar.migration.running.pair import Pair
+    from magnetar.migration.sides import Side
 
 
 class ProgressState(NamedTuple):
@@ -32,12 +33,12 @@ def settings_of(pair: Pair, name: str) -> dict[str, bool]:
 
 def replicate(pair: Pair, name: str, subscriptions: Iterable[str]) -> None:
     """Replicate subscriptions of a topic of the source."""
-    _set(pair, name, dict.fromkeys(subscriptions, True))
+    _set(pair.source, name, dict.fromkeys(subscriptions, True))
 
 
-def restore(pair: Pair, name: str, before: Mapping[str, bool]) -> None:
-    """Give subscriptions of a topic of the source their former settings; those that were deleted are left out."""
-    _set(pair, name, before)
+def restore(side: Side, name: str, before: Mapping[str, bool]) -> None:
+    """Give subscriptions of a topic of a cluster their former settings; those that were deleted are left out."""
+    _set(side, name, before)
 
 
 def progress_of(pair: Pair, name: str, wanted: Iterable[str]) -> dict[str, ProgressState]:
@@ -75,15 +76,19 @@ def _progress(stats: Json, target: str) -> ProgressState:
 
 def _durable(pair: Pair, name: str) -> dict[str, Json]:
     """Return the statistics of the durable subscriptions of a topic of the source; none if it was deleted."""
-    with pair.source.answers():
-        stats = if_present(pair.source.client.topics.stats, TopicName.parse(name)) or {"subscriptions": {}}
+    return _durable_in(pair.source, name)
+
+
+def _durable_in(side: Side, name: str) -> dict[str, Json]:
+    with side.answers():
+        stats = if_present(side.client.topics.stats, TopicName.parse(name)) or {"subscriptions": {}}
     return {name: each for name, each in sorted(stats["subscriptions"].items()) if each.get("isDurable", True)}
 
 
-def _set(pair: Pair, name: str, wanted: Mapping[str, bool]) -> None:
+def _set(side: Side, name: str, wanted: Mapping[str, bool]) -> None:
     """Set whether subscriptions are replicated, where it differs."""
-    topic, known = TopicName.parse(name), settings_of(pair, name)
-    with pair.source.answers():
+    topic, known = TopicName.parse(name), {sub: each["isReplicated"] for sub, each in _durable_in(side, name).items()}
+    with side.answers():
         for subscription, replicated in wanted.items():
             if known.get(subscription, replicated) != replicated:
-                if_present(pair.source.client.subscriptions.set_replicated, topic, subscription, replicated=replicated)
+                if_present(side.client.subscriptions.set_replicated, topic, subscription, replicated=replicated)

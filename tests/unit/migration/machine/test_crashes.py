@@ -8,19 +8,23 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from magnetar.migration.machine.migration import Effect, EffectKind, Migration
+from magnetar.migration.machine.effects import Effect, EffectKind
+from magnetar.migration.machine.migration import Migration
 from magnetar.migration.machine.records import (
     Begun,
     Found,
     PlaceMoved,
     Record,
+    Routed,
     StageMoved,
     SubscriptionsRemembered,
+    TopicsClosed,
+    TopicsFenced,
     TopicsMoved,
     from_json,
     to_json,
 )
-from magnetar.migration.machine.tables import PlaceEvent, Stage, StageEvent, TopicEvent
+from magnetar.migration.machine.tables import BACK, FORWARD, PlaceEvent, Stage, StageEvent, TopicEvent
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -35,13 +39,15 @@ _OUTCOMES = {
     EffectKind.AWAIT_PROGRESS: TopicEvent.AGREED,
     EffectKind.BEGIN_SWITCH: TopicEvent.FENCE,
     EffectKind.BEGIN_RETURN: TopicEvent.FENCE,
-    EffectKind.FENCE: TopicEvent.FENCED,
     EffectKind.DRAIN: TopicEvent.DRAINED,
+    EffectKind.HAND_OVER: TopicEvent.SEAL,
+    EffectKind.SEAL: TopicEvent.SEALED,
     EffectKind.ROUTE: TopicEvent.ROUTED,
     EffectKind.RELEASE: TopicEvent.RELEASED,
     EffectKind.RESTORE: TopicEvent.RESTORED,
     EffectKind.DELETE: TopicEvent.DELETED,
 }
+_OUTCOMES_OF_A_SWITCH = (EffectKind.DRAIN, EffectKind.HAND_OVER, EffectKind.SEAL, EffectKind.ROUTE)
 
 
 class CrashError(Exception):
@@ -64,6 +70,7 @@ class World:
     at: dict[str, str] = field(default_factory=lambda: {"eu": "ewr", "us": "ewr"})
     fenced: set[tuple[str, str]] = field(default_factory=set)
     deleted: set[str] = field(default_factory=set)
+    routed: str = ""
 
     def step(self) -> None:
         self.steps += 1
@@ -133,11 +140,21 @@ class Runner:
                 self.record(
                     SubscriptionsRemembered({topic: dict(self.world.replicated[topic]) for topic in effect.names})
                 )
+            case EffectKind.LIST:
+                self.record(Found())
+            case EffectKind.ROUTE_ALL:
+                self.world.routed = effect.names[0]
+                self.world.step()
+                self.record(Routed(effect.names[0]))
             case _:
                 for topic in effect.names:
                     self.change(effect.kind, topic)
                     self.world.step()
-                    self.record(TopicsMoved(_OUTCOMES[effect.kind], (topic,)))
+                    self.record(outcome(effect.kind, topic))
+
+    def leaves(self, topic: str) -> str:
+        """Return the cluster that the clients of a topic leave."""
+        return "ewr" if self.migration.topics[topic] in (FORWARD.start, *FORWARD.between) else "jfk"
 
     def change(self, kind: EffectKind, topic: str) -> None:
         world, before = self.world, self.migration.replicated_before.get(topic, {})
@@ -150,19 +167,24 @@ class Runner:
             case EffectKind.RESTORE:
                 world.replicated[topic] |= before
             case EffectKind.FENCE:
-                world.fenced.add((topic, world.at[topic]))
+                world.fenced.add((topic, self.leaves(topic)))
             case EffectKind.RELEASE:
-                world.fenced.discard((topic, "ewr"))
+                world.fenced.discard((topic, self.leaves(topic)))
             case EffectKind.ROUTE:
-                left = "jfk" if self.migration.stage is Stage.ROLLBACK and not self.goes_forward(topic) else "ewr"
-                world.at[topic] = "ewr" if left == "jfk" else "jfk"
+                world.at[topic] = "jfk" if self.leaves(topic) == "ewr" else "ewr"
                 world.fenced.discard((topic, world.at[topic]))
             case EffectKind.DELETE:
                 assert world.clusters == ("jfk",), "links end first"
                 world.deleted.add(topic)
 
-    def goes_forward(self, topic: str) -> bool:
-        return self.migration.topics[topic].value == "drained"
+
+def outcome(kind: EffectKind, topic: str) -> Record:
+    match kind:
+        case EffectKind.FENCE:
+            return TopicsFenced({topic: {}})
+        case EffectKind.SETTLE:
+            return TopicsClosed({topic: 0})
+    return TopicsMoved(_OUTCOMES[kind], (topic,))
 
 
 STORIES = {
@@ -212,28 +234,33 @@ def test_the_records_give_the_state_that_they_led_to(story: str) -> None:
 
 def test_what_a_migration_leaves_behind() -> None:
     moved = finished(STORIES["to the end"])
-    assert moved.at == {"eu": "jfk", "us": "jfk"}
+    assert (moved.at, moved.routed) == ({"eu": "jfk", "us": "jfk"}, "jfk")
     assert moved.replicated == World().replicated, "settings of subscriptions are restored"
     assert (moved.clusters, moved.deleted) == (("jfk",), {"eu", "us"})
     returned = finished(STORIES["there and back"])
-    assert returned.at == {"eu": "ewr", "us": "ewr"}
+    assert (returned.at, returned.routed) == ({"eu": "ewr", "us": "ewr"}, "ewr")
     assert (returned.fenced & {("eu", "ewr"), ("us", "ewr")}, returned.deleted) == (set(), set())
     abandoned = finished(STORIES["abandoned"])
     assert (abandoned.at, abandoned.clusters) == ({"eu": "ewr", "us": "ewr"}, ("ewr",))
     assert abandoned.replicated == World().replicated
 
 
-@pytest.mark.parametrize("drained", [0, 1, 2])
-def test_a_rollback_in_the_middle_of_a_switch_sends_all_clients_back(drained: int) -> None:
+@pytest.mark.parametrize("steps", range(8))
+def test_a_rollback_in_the_middle_of_a_switch_sends_all_clients_back(steps: int) -> None:
     world = World()
     Runner(world).run([StageEvent.VERIFIED])
     runner = Runner(world)
     runner.record(StageMoved(StageEvent.SWITCH))
-    for event in (TopicEvent.FENCE, TopicEvent.FENCED, TopicEvent.DRAINED, TopicEvent.ROUTED)[: drained + 2]:
-        runner.record(TopicsMoved(event, ("eu",)))
+    runner.record(Routed("ewr"))
+    kinds = (EffectKind.BEGIN_SWITCH, EffectKind.FENCE, EffectKind.SETTLE, *_OUTCOMES_OF_A_SWITCH)
+    for kind in kinds[:steps]:
+        runner.change(kind, "eu")
+        runner.record(outcome(kind, "eu"))
     runner.record(StageMoved(StageEvent.ROLL_BACK))
     Runner(world).run([StageEvent.VERIFIED, StageEvent.SWITCH, StageEvent.ROLL_BACK])
     found = Runner(world)
     assert found.migration.stage is Stage.READY
     assert world.at == {"eu": "ewr", "us": "ewr"}
+    assert ("eu", "ewr") not in world.fenced
+    assert found.migration.topics == {"eu": BACK.end, "us": BACK.end}
     assert found.migration.differences is None, "a new switch is verified anew"

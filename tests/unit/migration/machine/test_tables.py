@@ -8,17 +8,24 @@ from itertools import product
 import pytest
 
 from magnetar.base.errors import MigrationStateError
+from magnetar.migration.machine.effects import Effect, EffectKind
 from magnetar.migration.machine.migration import Migration
 from magnetar.migration.machine.records import (
     Begun,
     Found,
     PlaceMoved,
     Record,
+    Routed,
     StageMoved,
     SubscriptionsRemembered,
+    TopicsClosed,
+    TopicsFenced,
     TopicsMoved,
+    TopicsReleased,
 )
 from magnetar.migration.machine.tables import (
+    BACK,
+    FORWARD,
     PLACES,
     REQUIRED_PLACES,
     REQUIRED_TOPICS,
@@ -30,14 +37,32 @@ from magnetar.migration.machine.tables import (
     StageEvent,
     TopicEvent,
     TopicState,
+    Way,
 )
 
 BEGUN = Begun("shop", "ewr", "jfk")
 EU, US, ORDERS = "persistent://shop/orders/eu", "persistent://shop/orders/us", "shop/orders"
 
 
+US_0, US_1 = f"{US}-partition-0", f"{US}-partition-1"
+
+
 def in_stage(stage: Stage, differences: int | None = None) -> Migration:
-    return Migration(BEGUN, stage, differences=differences)
+    route = "jfk" if stage is Stage.SWITCH else "ewr"
+    return Migration(BEGUN, stage, differences=differences, is_listed=True, whole_route=route)
+
+
+def record_of(event: TopicEvent, topics: tuple[str, ...]) -> Record:
+    match event:
+        case TopicEvent.REMEMBERED:
+            return SubscriptionsRemembered({topic: {} for topic in topics})
+        case TopicEvent.FENCED:
+            return TopicsFenced({topic: {} for topic in topics})
+        case TopicEvent.CLOSED:
+            return TopicsClosed(dict.fromkeys(topics, 3))
+        case TopicEvent.RELEASE | TopicEvent.EXPIRED:
+            return TopicsReleased(event, topics, "it took too long")
+    return TopicsMoved(event, topics)
 
 
 def refuses(migration: Migration, record: Record, *words: str) -> None:
@@ -72,8 +97,10 @@ def test_events_of_topics() -> None:
     for stage, state, event in product(Stage, TopicState, TopicEvent):
         migration = in_stage(stage)
         migration.topics = {EU: state, US: state}
-        remembered = SubscriptionsRemembered({EU: {}, US: {}})
-        record = remembered if event is TopicEvent.REMEMBERED else TopicsMoved(event, (EU, US))
+        record = record_of(event, (EU, US))
+        if (stage, state, event) == (Stage.ROLLBACK, FORWARD.start, TopicEvent.FENCE):
+            refuses(migration, record, EU)  # unless another partition only goes forward
+            continue
         following, stages = TOPICS.get((state, event), (None, frozenset[Stage]()))
         if following is None or stage not in stages:
             refuses(migration, record, EU, state.value, event.value, stage.value)
@@ -178,15 +205,141 @@ def test_a_migration_begins_once_and_first() -> None:
     refuses(in_stage(Stage.READY), BEGUN, "has begun")
 
 
-def test_topics_whose_clients_were_not_sent_away_are_released_by_a_rollback() -> None:
+def test_a_rollback_releases_topics_that_can_stay_in_the_source() -> None:
     migration = in_stage(Stage.SWITCH)
-    states = (TopicState.AGREED, TopicState.FENCING, TopicState.FENCED, TopicState.DRAINED, TopicState.SWITCHED)
-    migration.topics = {state.value: state for state in states}
+    migration.topics = {state.value: state for state in (FORWARD.start, *FORWARD.between, FORWARD.end)}
+    migration.released = {"settling": "it took too long"}
+    expected = dict(migration.topics) | {state.value: FORWARD.releasing for state in FORWARD.revocable}
     migration.apply(StageMoved(StageEvent.ROLL_BACK))
-    assert migration.topics == {
-        "agreed": TopicState.AGREED,
-        "fencing": TopicState.RELEASING,
-        "fenced": TopicState.RELEASING,
-        "drained": TopicState.DRAINED,
-        "switched": TopicState.SWITCHED,
-    }
+    assert (migration.topics, migration.released) == (expected, {})
+
+
+def test_the_ways_to_the_target_and_back_are_the_same() -> None:
+    for way, stage in ((FORWARD, Stage.SWITCH), (BACK, Stage.ROLLBACK)):
+        events = [TopicEvent.FENCE, TopicEvent.FENCED, TopicEvent.CLOSED, TopicEvent.DRAINED, TopicEvent.SEAL]
+        migration = in_stage(stage)
+        migration.topics = {EU: way.start}
+        for event, following in zip([*events, TopicEvent.SEALED, TopicEvent.ROUTED], [*way[1:7], way.end], strict=True):
+            migration.apply(record_of(event, (EU,)))
+            assert migration.topics == {EU: following}
+
+
+def test_nothing_is_released_once_its_fence_is_final() -> None:
+    for way in (FORWARD, BACK):
+        for event, states in (
+            (TopicEvent.RELEASE, way.revocable),
+            (TopicEvent.EXPIRED, (*way.revocable[1:], way.sealing)),
+        ):
+            assert {state for state, each in TOPICS if each is event} & {*way} == {*states}
+        assert not {(way.sealed, each) for each in TopicEvent} & {*TOPICS} - {(way.sealed, TopicEvent.ROUTED)}
+
+
+def with_partitions(way: Way, first: TopicState, second: TopicState) -> Migration:
+    migration = in_stage(Stage.SWITCH if way is FORWARD else Stage.ROLLBACK)
+    migration.topics = {EU: way.start, US_0: first, US_1: second}
+    return migration
+
+
+@pytest.mark.parametrize("way", [FORWARD, BACK])
+def test_partitions_become_final_together(way: Way) -> None:
+    for other in way:
+        migration = with_partitions(way, way.drained, other)
+        seal = TopicsMoved(TopicEvent.SEAL, (US_0,))
+        if other in (way.drained, *way.committed, way.end):
+            migration.apply(seal)
+        else:
+            refuses(migration, seal, US_1, other.value)
+
+
+@pytest.mark.parametrize("way", [FORWARD, BACK])
+def test_partitions_are_routed_together(way: Way) -> None:
+    for other in {*way} - {way.end}:
+        refuses(with_partitions(way, way.sealed, other), TopicsMoved(TopicEvent.ROUTED, (US_0,)), US_1, other.value)
+    migration = with_partitions(way, way.sealed, way.sealed)
+    migration.apply(TopicsMoved(TopicEvent.ROUTED, (US_0, US_1)))
+    assert migration.topics == {EU: way.start, US_0: way.end, US_1: way.end}
+
+
+@pytest.mark.parametrize("way", [FORWARD, BACK])
+def test_no_partition_is_released_beside_one_that_only_goes_forward(way: Way) -> None:
+    release = TopicsReleased(TopicEvent.RELEASE, (US_0,), "it took too long")
+    for other in way.committed:
+        migration = with_partitions(way, way.closed, other)
+        refuses(migration, release, US_1, other.value)
+        migration.apply(TopicsReleased(TopicEvent.EXPIRED, (US_0,), "it ended by itself"))
+        migration.apply(TopicsMoved(TopicEvent.RELEASED, (US_0,)))
+        migration.apply(TopicsMoved(TopicEvent.FENCE, (US_0,)))
+
+
+def test_a_partition_beside_one_that_only_goes_forward_follows_it_in_a_rollback() -> None:
+    migration = with_partitions(FORWARD, FORWARD.start, FORWARD.sealed)
+    migration.topics[EU] = FORWARD.end
+    migration.apply(StageMoved(StageEvent.ROLL_BACK))
+    assert [(each.kind, each.names) for each in migration.due()] == [
+        (EffectKind.BEGIN_SWITCH, (US_0,)),
+        (EffectKind.BEGIN_RETURN, (EU,)),
+        (EffectKind.ROUTE, (US_1,)),
+    ]
+    migration.apply(TopicsMoved(TopicEvent.FENCE, (US_0,)))
+    migration.topics = {US_0: FORWARD.end, US_1: FORWARD.start}
+    refuses(migration, TopicsMoved(TopicEvent.FENCE, (US_1,)), US_1)
+
+
+def test_each_attempt_has_an_epoch_of_its_own_and_figures() -> None:
+    migration = in_stage(Stage.SWITCH)
+    migration.topics = {EU: FORWARD.start}
+    for epoch in (1, 2):
+        migration.apply(TopicsMoved(TopicEvent.FENCE, (EU,)))
+        assert (migration.epochs, migration.released) == ({EU: epoch}, {})
+        migration.apply(TopicsFenced({EU: {"billing": False}}))
+        migration.apply(TopicsClosed({EU: epoch}))
+        migration.apply(TopicsReleased(TopicEvent.RELEASE, (EU,), "it took too long"))
+        migration.apply(TopicsMoved(TopicEvent.RELEASED, (EU,)))
+        assert migration.released == {EU: "it took too long"}
+    assert migration.unacknowledged == {EU: 2}
+    assert migration.replicated_before == {EU: {"billing": False}}, "the way back changes the settings, too"
+
+
+def test_events_with_more_to_say_have_records_of_their_own() -> None:
+    for event in (TopicEvent.REMEMBERED, TopicEvent.FENCED, TopicEvent.CLOSED, TopicEvent.RELEASE, TopicEvent.EXPIRED):
+        refuses(in_stage(Stage.SWITCH), TopicsMoved(event, ()), "record of its own")
+    refuses(in_stage(Stage.SWITCH), TopicsReleased(TopicEvent.ROUTED, (), ""), "has no reason")
+
+
+def test_a_switch_begins_and_ends_with_one_route() -> None:
+    migration = in_stage(Stage.READY, differences=0)
+    migration.topics = {EU: FORWARD.start}
+    migration.apply(StageMoved(StageEvent.SWITCH))
+    assert migration.due() == [Effect(EffectKind.ROUTE_ALL, ("ewr",))]
+    refuses(migration, Routed("jfk"), "no route for everything to jfk")
+    migration.apply(Routed("ewr"))
+    assert migration.due() == [Effect(EffectKind.BEGIN_SWITCH, (EU,))]
+    migration.topics = {EU: FORWARD.end}
+    assert migration.due() == [Effect(EffectKind.LIST)]
+    refuses(migration, StageMoved(StageEvent.SWITCHED), "look for topics")
+    migration.apply(Found((US,)))
+    assert migration.due() == [Effect(EffectKind.BEGIN_SWITCH, (US,))], "it was created meanwhile"
+    migration.topics[US] = FORWARD.end
+    migration.apply(Found())
+    assert migration.due() == [Effect(EffectKind.ROUTE_ALL, ("jfk",))]
+    refuses(migration, StageMoved(StageEvent.SWITCHED), "one route")
+    migration.apply(Routed("jfk"))
+    assert migration.completion() == StageMoved(StageEvent.SWITCHED)
+
+
+def test_a_rollback_ends_with_one_route() -> None:
+    migration = in_stage(Stage.SWITCHED)
+    migration.topics = {EU: BACK.start}
+    migration.apply(StageMoved(StageEvent.ROLL_BACK))
+    assert migration.due() == [Effect(EffectKind.BEGIN_RETURN, (EU,))]
+    migration.topics = {EU: BACK.end}
+    migration.apply(Found((US,)))
+    assert migration.due() == [Effect(EffectKind.BEGIN_RETURN, (US,))], "it was created in the target"
+    migration.topics[US] = BACK.end
+    migration.apply(Found())
+    migration.apply(Routed("ewr"))
+    assert migration.completion() == StageMoved(StageEvent.RETURNED)
+
+
+def test_namespaces_are_not_found_by_a_switch() -> None:
+    refuses(in_stage(Stage.SWITCH), Found((), (ORDERS,)), "'metadata', not 'switch'")
