@@ -48,8 +48,8 @@ US_0, US_1 = f"{US}-partition-0", f"{US}-partition-1"
 
 
 def in_stage(stage: Stage, differences: int | None = None) -> Migration:
-    route = "jfk" if stage is Stage.SWITCH else "ewr"
-    return Migration(BEGUN, stage, differences=differences, is_listed=True, whole_route=route)
+    route = "jfk" if stage in (Stage.SWITCH, Stage.SWITCHED) else "ewr"
+    return Migration(BEGUN, stage, differences=differences, is_listed=True, whole_route=route, is_tidy=True)
 
 
 def record_of(event: TopicEvent, topics: tuple[str, ...]) -> Record:
@@ -339,6 +339,28 @@ def test_a_rollback_ends_with_one_route() -> None:
     migration.apply(Found())
     migration.apply(Routed("ewr"))
     assert migration.completion() == StageMoved(StageEvent.RETURNED)
+
+
+def test_a_rollback_before_the_last_route_of_a_switch_has_no_topics_to_look_for() -> None:
+    migration = in_stage(Stage.SWITCH)
+    migration.topics = {EU: BACK.start}
+    migration.is_listed, migration.whole_route = False, "ewr"
+    migration.apply(StageMoved(StageEvent.ROLL_BACK))
+    migration.topics = {EU: BACK.end}
+    assert migration.due() == [Effect(EffectKind.ROUTE_ALL, ("ewr",))], "new topics are in the source"
+
+
+def test_a_rollback_first_ends_the_change_of_the_last_route() -> None:
+    migration = in_stage(Stage.SWITCH)
+    migration.topics = {EU: BACK.start}
+    migration.whole_route = "ewr"
+    assert migration.due() == [Effect(EffectKind.ROUTE_ALL, ("jfk",))]
+    migration.apply(StageMoved(StageEvent.ROLL_BACK))
+    assert migration.due() == [Effect(EffectKind.ROUTE_ALL, ("jfk",))], "it may have been changed already"
+    migration.apply(Routed("jfk"))
+    assert migration.due() == [Effect(EffectKind.BEGIN_RETURN, (EU,))]
+    migration.topics = {EU: BACK.end}
+    assert migration.due() == [Effect(EffectKind.LIST)], "new topics are in the target"
 
 
 def test_namespaces_are_not_found_by_a_switch() -> None:
