@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from magnetar.metadata.policies import ClusterData
     from magnetar.metasync.places import Resource
     from magnetar.metasync.timestamps import Timestamp
+    from magnetar.security.exposure import Finding
 
 Result = TypeVar("Result")
 
@@ -244,6 +245,9 @@ class AdminService(Protocol):
 
     tls: Callable[[], TlsState | None]
     """Returns the state of TLS; None if no port has it."""
+
+    risks: Sequence[Finding]
+    """What the broker found at its start that its operator may not know."""
 
     @property
     def topics(self) -> TopicOperations:

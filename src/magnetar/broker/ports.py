@@ -12,9 +12,10 @@ from magnetar.broker.tls.handshakes import waiting_max
 from magnetar.broker.tls.service import BINARY, WEB
 from magnetar.broker.web.listening import WebSockets
 from magnetar.metadata.policies import ClusterData
+from magnetar.security.exposure import ListeningPort
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
     from magnetar.broker.session.server import Server
     from magnetar.broker.settings.config import BrokerConfig
@@ -52,6 +53,8 @@ class Ports:
         self._tls = tls
         self.web: list[WebSockets] = []
         """The sockets of the admin API. They are bound, and the web server listens on them later."""
+        self.listening: list[ListeningPort] = []
+        """All open ports."""
 
     async def open(self, server: Server) -> ClusterData:
         """Listen on the ports of the binary protocol, and bind those of the admin API; return the addresses.
@@ -68,6 +71,7 @@ class Ports:
         for name, port, secure in self._configured("webServicePort", WEB):
             sockets = WebSockets(self._config.bindAddress, port, name, secure)
             self.web.append(sockets)
+            self._note(name, sockets.port, sockets.addresses, secure)
             if secure is None:
                 found["serviceUrl"] = f"http://{host}:{sockets.port}"
             else:
@@ -89,7 +93,14 @@ class Ports:
     async def _listen(self, server: Server, name: str, port: int, secure: SecurePort | None) -> int:
         host = self._config.bindAddress
         try:
-            return await server.listen(host, port, secure)
+            found = await server.listen(host, port, secure)
         except OSError as error:
             message = f"cannot listen on {name} {port} of {host}: {error}"
             raise ConfigurationError(message) from error
+        number = found[0][1]
+        self._note(name, number, (address for address, _ in found), secure)
+        return number
+
+    def _note(self, name: str, number: int, addresses: Iterable[str], secure: SecurePort | None) -> None:
+        is_closed_to_strangers = secure is not None and self._config.tlsRequireTrustedClientCertOnConnect
+        self.listening.append(ListeningPort(name, number, tuple(addresses), is_closed_to_strangers))

@@ -46,6 +46,7 @@ from magnetar.broker.resources.process import (
     resident_bytes,
     tune,
 )
+from magnetar.broker.risks import find_risks, log_risks
 from magnetar.broker.routed_clients import RoutedClients
 from magnetar.broker.session.permissions.building import access_of
 from magnetar.broker.session.permissions.revocation import Revocation
@@ -203,8 +204,9 @@ class Broker:
             log.info("cluster_addresses_updated", cluster=config.clusterName, **addresses.model_dump(exclude_none=True))
         loaded = await self.topics.linked.load_all(lambda done, total: starting.report("topics", done, total))
         metadata_sync = await self._synchronize(opened, environment)
+        risks = find_risks(config, ports.listening)
         administration = Administration(
-            environment, domains, admin_url, metadata_sync, tls.state if tls else lambda: None
+            environment, domains, admin_url, metadata_sync, tls.state if tls else lambda: None, risks
         )
         app = self._app(environment, administration)
         options = _web_options(environment, web_connections)
@@ -233,6 +235,7 @@ class Broker:
             return where
 
         opened.callback(environment.stalls.watch(environment.loop, self._clock, beat))
+        log_risks(risks)
         log.info(
             "broker_started",
             cluster=config.clusterName,

@@ -26,9 +26,14 @@ def leader_broker(session: Session) -> None:
 
 @command(app, "healthcheck")
 def healthcheck(session: Session) -> None:
-    """Succeed if the broker can store and serve messages."""
-    session.client.brokers.check_health()
+    """Succeed if the broker can store and serve messages.
+
+    It also prints the risks that the broker has found at its start, for example ports without authentication.
+    """
+    risks = session.client.brokers.check_health()
     session.note("ok")
+    for risk in risks:
+        session.note(f"warning: {risk}")
 
 
 @command(app, "version")

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from magnetar.base.errors import ConfigurationError
 from magnetar.lookup.session import LookupSession
+from magnetar.security.exposure import ListeningPort
 
 if TYPE_CHECKING:
     from magnetar.lookup.options import LookupOptions
@@ -24,6 +25,8 @@ class LookupServer:
         self._ticker: asyncio.TimerHandle | None = None
         self.tls_port = 0
         """The port with TLS, once it listens on one."""
+        self.listening: list[ListeningPort] = []
+        """The open ports."""
 
     async def start(self) -> int:
         """Listen; return the port. Raises ConfigurationError if that is not possible."""
@@ -52,7 +55,10 @@ class LookupServer:
             message = f"cannot listen on port {port} of {host}: {error}\nhint: name another {option}"
             raise ConfigurationError(message) from error
         self._listeners.append(listener)
-        return int(listener.sockets[0].getsockname()[1])
+        names = [each.getsockname() for each in listener.sockets]
+        number = int(names[0][1])
+        self.listening.append(ListeningPort(option, number, tuple(name[0] for name in names)))
+        return number
 
     def _tick(self) -> None:
         loop = asyncio.get_running_loop()

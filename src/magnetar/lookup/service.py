@@ -19,6 +19,7 @@ from magnetar.lookup.kept import KeptKnowledge
 from magnetar.lookup.knowledge import Knowledge
 from magnetar.lookup.metrics import Metrics
 from magnetar.lookup.questions import Questions
+from magnetar.lookup.risks import find_risks
 from magnetar.lookup.server import LookupServer
 from magnetar.lookup.shared import Shared
 from magnetar.lookup.web import Web, WebServer
@@ -74,8 +75,13 @@ class LookupService:
         server, web_server = LookupServer(Shared(options, self.questions, self.metrics)), WebServer(web, options)
         opened.push_async_callback(server.stop)
         self.port = await server.start()
-        self.web_port = await web_server.start()
+        web_port = await web_server.start()
+        self.web_port = web_port.number
         opened.push_async_callback(web_server.stop)
+        web.risks = find_risks(options, [*server.listening, web_port])
+        for risk in web.risks:
+            log.warning("security_risk", risk=risk.risk.value, reason=risk.text, remedy=risk.hint)
+        self.metrics.note(web.risks)
         log.info("lookup_service_started", port=self.port, web_port=self.web_port, routes=len(self.knowledge.table))
 
     async def stop(self) -> None:

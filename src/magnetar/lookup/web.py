@@ -20,6 +20,7 @@ from starlette.routing import Route
 from magnetar.base.errors import ConfigurationError, InvalidTopicNameError, RequestError
 from magnetar.base.names import NamespaceName, TopicName
 from magnetar.base.tasks import start_task
+from magnetar.security.exposure import ListeningPort
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
     from magnetar.lookup.knowledge import Knowledge
     from magnetar.lookup.metrics import Metrics
     from magnetar.lookup.options import LookupOptions
+    from magnetar.security.exposure import Finding
 
 _OF_TOPICS = (
     "/lookup/v2/topic/{domain}/{tenant}/{namespace}/{topic}",
@@ -59,6 +61,8 @@ class Web:
 
         ``failures`` returns the brokers that are not followed, with the reasons.
         """
+        self.risks: list[Finding] = []
+        """What the instance has found at its start that its operator may not know."""
         self._knowledge = knowledge
         self._metrics = metrics
         self._failures = failures
@@ -123,7 +127,12 @@ class Web:
         """Answer 200 while there are routes or addresses to answer with; the body tells which brokers are followed."""
         failures = self._failures()
         is_ready = self._knowledge.is_known
-        found = {"ready": is_ready, "version": self._knowledge.table.version, "notFollowed": failures}
+        found = {
+            "ready": is_ready,
+            "version": self._knowledge.table.version,
+            "notFollowed": failures,
+            "risks": [str(risk) for risk in self.risks],
+        }
         return JSONResponse(found, HTTPStatus.OK if is_ready else HTTPStatus.SERVICE_UNAVAILABLE)
 
     async def _show_metrics(self, _: Request) -> Response:
@@ -155,7 +164,7 @@ class WebServer(uvicorn.Server):
         self._task: asyncio.Task[None] | None = None
         self._is_listening = asyncio.Event()
 
-    async def start(self) -> int:
+    async def start(self) -> ListeningPort:
         """Listen; return the port. Raises ConfigurationError if that is not possible."""
         host, port = self._options.host, self._options.web_port
         try:
@@ -165,7 +174,8 @@ class WebServer(uvicorn.Server):
             raise ConfigurationError(message) from error
         self._task = start_task(asyncio.get_running_loop(), self.serve([listening]), "web server")
         await self._is_listening.wait()
-        return int(listening.getsockname()[1])
+        address, number = listening.getsockname()[:2]
+        return ListeningPort("--web-port", number, (address,))
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         """Listen; ``start`` returns then."""

@@ -66,6 +66,7 @@ if TYPE_CHECKING:
     from magnetar.base.limits import Limit
     from magnetar.base.names import TopicName
     from magnetar.schema.info import SchemaInfo
+    from magnetar.security.exposure import Finding
 
 Result = TypeVar("Result")
 
@@ -515,6 +516,7 @@ class FakeAdminService:
 
     def __init__(self, resources: Resources) -> None:
         self.tls: Callable[[], TlsState | None] = lambda: None
+        self.risks: Sequence[Finding] = ()
         self.metrics_options = MetricsOptions()
         self.resources = resources
         self.topics = FakeTopicOperations(resources)

@@ -16,6 +16,7 @@ from magnetar.base.limits import BODY_SIZE_MAX, BODY_VALUES_MAX, NAME_LENGTH_MAX
 from magnetar.base.names import TopicName
 from magnetar.base.position import Position
 from magnetar.metadata.policies import NAMESPACE_BUNDLES_MAX
+from magnetar.security.exposure import Finding, Risk
 from tests.unit.admin.fake_service import (
     FLIGHTS,
     AppTransport,
@@ -302,6 +303,18 @@ def test_those_in_use_stay_unless_forced(http: httpx.Client, service: FakeAdminS
     assert http.delete(f"{TOPIC}/obs/subscription/sub?force=true").status_code == 204
     assert http.delete(f"{TOPIC}/obs").json() == {"reason": "Topic has active producers/subscriptions"}
     assert http.delete(f"{TOPIC}/obs?force=true").status_code == 204
+
+
+def test_health_names_risks_in_headers_and_its_text_stays_that_of_pulsar(
+    http: httpx.Client, service: FakeAdminService
+) -> None:
+    service.risks = [Finding(Risk.READABLE_SECRET, "each user can read /ké\ny", "chmod o-rwx it")]
+    response = http.get("brokers/health")
+    assert response.text == "ok"
+    assert response.headers.get_list("Magnetar-Risk") == [r"each user can read /k\xe9\ny; chmod o-rwx it"]
+    metrics = http.get("http://127.0.0.1:18080/metrics/").text
+    assert 'magnetar_security_risks{cluster="A",risk="readable_secret"} 1.0' in metrics
+    assert 'magnetar_security_risks{cluster="A",risk="no_authentication"} 0.0' in metrics
 
 
 def test_an_unwell_broker_says_why(http: httpx.Client, service: FakeAdminService) -> None:

@@ -16,6 +16,7 @@ from magnetar.cli import session, subscriptions
 from magnetar.cli.main import ExitCode, main
 from magnetar.metadata.policies import Policies, TenantInfo
 from magnetar.metasync.local.scope import is_local
+from magnetar.security.exposure import Finding, Risk
 from tests.unit.admin.fake_metadata_sync import FakeSynchronizer
 from tests.unit.admin.fake_service import AppTransport, FakeAdminService, FakeSubscription
 from tests.unit.cli.fake_cluster import OBS, TOPIC
@@ -248,6 +249,15 @@ def test_brokers(run: Run) -> None:
     assert run("brokers version") == ["4.0.7"]
     assert run("brokers get-runtime-config")["defaultNumPartitions"] == "1"
     assert run("brokers healthcheck") is None
+
+
+def test_the_health_of_a_broker_includes_its_risks(
+    service: FakeAdminService, capsys: pytest.CaptureFixture[str]
+) -> None:
+    service.risks = [Finding(Risk.NO_AUTHENTICATION, "webServicePort 8080 is open", "set authenticationEnabled=true")]
+    assert main(["brokers", "healthcheck"]) is ExitCode.DONE
+    expected = "ok\nwarning: webServicePort 8080 is open; set authenticationEnabled=true\n"
+    assert capsys.readouterr().err == expected
 
 
 @pytest.mark.parametrize(

@@ -91,5 +91,6 @@ def test_failures_are_answered_with_503_and_the_reason() -> None:
 def test_health_needs_a_cluster_and_names_the_brokers_that_are_not_followed() -> None:
     found = World({"acme": Route("jfk", 1)}).get("/health")
     assert (found.status_code, found.json()["notFollowed"]) == (200, {"http://x": "away"})
+    assert found.json()["risks"] == []
     assert World({}).get("/health").status_code == 503
     assert "magnetar_lookup_routes" in World({}).get("/metrics").text

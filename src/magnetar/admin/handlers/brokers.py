@@ -16,6 +16,7 @@ from magnetar.base.errors import AdminError
 from magnetar.base.names import NON_PERSISTENT, PERSISTENT
 from magnetar.base.tasks import start_task
 from magnetar.metadata.policies import ClusterData
+from magnetar.security.exposure import HEADER
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Generator
@@ -74,7 +75,10 @@ class _Brokers:
 
     async def health(self, _: Request) -> Response:
         await self._service.health()
-        return text_answer("ok")
+        answer = text_answer("ok")  # clients of Pulsar accept no other text
+        for risk in self._service.risks:
+            answer.headers.append(HEADER, str(risk).encode("unicode_escape").decode())
+        return answer
 
     def ready(self, _: Request) -> Response:
         return text_answer("ok")

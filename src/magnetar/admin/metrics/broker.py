@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import TYPE_CHECKING
 
 from prometheus_client import ProcessCollector
@@ -18,9 +19,9 @@ from magnetar.admin.metrics.authentication import authentication_metrics
 from magnetar.admin.metrics.metadata_sync import metadata_sync_metrics
 from magnetar.admin.metrics.tls import tls_metrics
 from magnetar.admin.metrics.topics import SUMMED
+from magnetar.security.exposure import Risk
 
 if TYPE_CHECKING:
-    from collections import Counter
     from collections.abc import Iterator, Mapping
 
     from magnetar.admin.models.metadata_sync import MetadataSyncStatus
@@ -73,6 +74,7 @@ class BrokerMetrics:
         self._memory = service.memory()
         self._authentication = service.totals().authentication
         self._tls = service.tls()
+        self._risks = Counter(finding.risk for finding in service.risks)
         self._synchronizer = synchronizer
         self._topics = topics
         self._sums = sums
@@ -87,6 +89,7 @@ class BrokerMetrics:
             yield self._gauge(f"pulsar_{name}", text, self._connections[name], metric="broker_connection")
         yield self._publish_latency()
         yield from self._of_limits()
+        yield self._of_risks()
         yield from self._histograms()
         yield from self._snapshots()
         if self._authentication is not None:
@@ -182,6 +185,17 @@ class BrokerMetrics:
             held.add_metric((self._cluster, share), used)
             allowed.add_metric((self._cluster, share), most)
         yield from (held, allowed)
+
+    def _of_risks(self) -> Metric:
+        risks = GaugeMetricFamily(
+            "magnetar_security_risks",
+            "Risks that the broker found at its start: ports that anyone can use, and secrets that each user of the "
+            "machine can read",
+            labels=("cluster", "risk"),
+        )
+        for risk in Risk:
+            risks.add_metric((self._cluster, risk.value), self._risks[risk])
+        return risks
 
     def _histograms(self) -> Iterator[Metric]:
         yield self._histogram(

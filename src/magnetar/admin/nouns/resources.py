@@ -21,6 +21,7 @@ from magnetar.base.errors import AdminError
 from magnetar.base.names import PERSISTENT, NamespaceName, TopicName
 from magnetar.base.position import EARLIEST, LATEST, Position
 from magnetar.metadata.policy.table import Policy
+from magnetar.security.exposure import HEADER
 from magnetar.wire.connection import MAGNETAR_VERSION_PREFIX
 
 if TYPE_CHECKING:
@@ -348,9 +349,12 @@ class Brokers(Noun):
         """Return the leader: ``serviceUrl`` and ``brokerId``."""
         return dict(self._http.get("/admin/v2/brokers/leaderBroker"))
 
-    def check_health(self) -> None:
-        """Return if the broker can store and serve messages; raises AdminError otherwise."""
-        self._http.send("GET", "/admin/v2/brokers/health")
+    def check_health(self) -> list[str]:
+        """Return the risks that the broker has found, if it can store and serve messages; raises AdminError otherwise.
+
+        Apache Pulsar reports no risks.
+        """
+        return self._http.send("GET", "/admin/v2/brokers/health").headers.get_list(HEADER)
 
     def version(self) -> str:
         """Return the broker's version."""

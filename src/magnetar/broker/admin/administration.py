@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from magnetar.broker.domains import Domains
     from magnetar.broker.environment import Environment
     from magnetar.metadata.policies import ClusterData
+    from magnetar.security.exposure import Finding
 
 
 Result = TypeVar("Result")
@@ -47,6 +48,7 @@ class Administration:
         admin_url: str,
         metadata_sync: MetadataSync | None = None,
         tls: Callable[[], TlsState | None] = lambda: None,
+        risks: Sequence[Finding] = (),
     ) -> None:
         """Administer the topics of both domains.
 
@@ -58,6 +60,7 @@ class Administration:
         self._topics = topics
         self._admin_url = admin_url
         self.tls = tls
+        self.risks = risks
         self.topics = TopicOperations(environment, topics)
         self.non_persistent = NonPersistentOperations(environment, domains.non_persistent)
         self.stranded = StrandedTopics(environment, topics)

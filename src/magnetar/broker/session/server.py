@@ -307,8 +307,8 @@ class Server:
         self._tick()
         self._watch_memory()
 
-    async def listen(self, host: str, port: int, secure: SecurePort | None = None) -> int:
-        """Listen on a port, with TLS if ``secure`` is given; return its number.
+    async def listen(self, host: str, port: int, secure: SecurePort | None = None) -> list[tuple[str, int]]:
+        """Listen on a port, with TLS if ``secure`` is given; return the address and the number of each socket.
 
         The system chooses the number for ``port`` 0. Raises OSError.
         """
@@ -319,7 +319,7 @@ class Server:
         make = plain if secure is None else partial(secure.protocol, plain)
         listener = await self.environment.loop.create_server(make, host, port, backlog=1024)
         self._listeners.append(listener)
-        return int(listener.sockets[0].getsockname()[1])
+        return [each.getsockname()[:2] for each in listener.sockets]
 
     async def stop(self) -> None:
         """Close the listeners and every connection."""

@@ -27,6 +27,8 @@ class WebSockets:
         Raises ConfigurationError with the name of the setting if the port is not available.
         """
         self.sockets: list[socket.socket] = []
+        self.addresses: list[str] = []
+        """The address of each."""
         self.port = port
         self.secure = secure
         """The port with TLS; None without TLS."""
@@ -34,6 +36,7 @@ class WebSockets:
         try:
             for family, address in _addresses(host):
                 self._bind(family, address)
+                self.addresses.append(address)
         except OSError as error:
             self.close()
             raise self.refusal(error) from error
