@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from magnetar.admin.exchange import entity_name, namespace_name, path_text, topic_name
-from magnetar.admin.identity import principal_of
+from magnetar.admin.identity import note_denial, principal_of
 from magnetar.authorization.needs import Resource
 from magnetar.authorization.routes import need_of
 from magnetar.base.errors import AdminError
@@ -34,6 +34,7 @@ def check_permission(request: Request, need: Need, resource: Resource) -> None:
     address = "" if client is None else f"/{client.host}:{client.port}"
     refused = access.refusal(need, resource, principal_of(request.scope), address)
     if refused is not None:
+        note_denial(request.scope)
         raise AdminError(refused.status, refused.reason)
 
 

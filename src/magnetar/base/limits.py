@@ -120,6 +120,10 @@ class Limit(StrEnum):
     """UNITS_MAX of ``metasync.records``."""
     METADATA_EVENT_SIZE = "maxMetadataEventSize"
     """EVENT_BYTES_MAX and EVENT_EDITS_MAX of ``metasync.events``."""
+    AUDIT_EVENTS = "maxAuditEventsPerAddress"
+    """EVENTS_AT_ONCE, ALL_AT_ONCE and the rates of ``broker.audit.limits``."""
+    WAITING_AUDIT_EVENTS = "maxWaitingAuditEvents"
+    """LINES_WAITING_MAX of ``broker.audit.file``."""
     LOG_LINES = "maxLogLinesPerEvent"
 
 

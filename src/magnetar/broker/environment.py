@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from magnetar.base.errors import StorageError
     from magnetar.base.names import NamespaceName, TopicName
     from magnetar.base.world import Clock
+    from magnetar.broker.audit.log import AuditLog
     from magnetar.broker.authentication.authentication import Authentication
     from magnetar.broker.delayed.thread import StoreThread
     from magnetar.broker.loop.turns import LoopTurns
@@ -38,6 +39,7 @@ if TYPE_CHECKING:
     from magnetar.ledger.store import LedgerStore
     from magnetar.metadata.resources import Resources
     from magnetar.metadata.store import MetadataStore
+    from magnetar.security.audit import AuditEvent
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +71,8 @@ class Environment:
     """Authentication of clients; None if each client may connect."""
     access: Access | None = None
     """Permissions of roles; None if each client may do everything."""
+    audit: AuditLog | None = None
+    """Denials and administrative changes; None without ``auditLogFile``."""
     snapshots: SnapshotCounts = field(default_factory=SnapshotCounts)
     """Snapshots of all topics since the start, also of topics that are not loaded any more."""
     sliced: SlicedWork[object, Any] = field(init=False)
@@ -115,6 +119,11 @@ class Environment:
         """Use other values of dynamic settings from now on."""
         object.__setattr__(self, "config", config)
         self.policies.reconfigure(config)
+
+    def record(self, event: AuditEvent) -> None:
+        """Record an event in the audit log, if there is one."""
+        if self.audit is not None:
+            self.audit.record(event)
 
     @property
     def cursor_limits(self) -> CursorLimits:

@@ -41,6 +41,7 @@ from magnetar.metasync.rules import Rules, parse_rules
 from magnetar.metasync.store import SynchronizedStore
 from magnetar.metasync.synchronizer import Synchronizer
 from magnetar.metasync.units import ResourceType
+from magnetar.security.audit import AuditEvent, Kind, Result
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Mapping
@@ -90,7 +91,7 @@ class MetadataSync:
         self._allowed = AllowedClusters(store.holdings)
         self._stranded: list[str] = []
         self._synchronizer = Synchronizer(
-            store, config.metadataSyncSnapshotDurationSecond, lambda: not environment.objects.is_full
+            store, config.metadataSyncSnapshotDurationSecond, lambda: not environment.objects.is_full, self._audit
         )
         self._connected: ClientEventTopic | None = None
         self._failure: str | None = None
@@ -302,6 +303,11 @@ class MetadataSync:
             self._tenants_changed.set()
         elif resource is not None and change.after is None and self._store.holdings.has_topics(resource):
             log.warning("topics_stranded", namespace=resource.name)
+
+    def _audit(self, event: MetadataChangeEvent) -> None:
+        """Record a change of another cluster; its audit log has the role that made it."""
+        name, cluster = f"{event.resource.kind.value} {event.resource.name}", event.source_cluster
+        self._environment.record(AuditEvent(Kind.METADATA, Result.ALLOWED, "apply", name, cluster=cluster))
 
     def _clusters_changed(self, _: str) -> None:
         """Replicate the event topic to all registered clusters."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import secrets
 import signal
 import time
 from contextlib import AsyncExitStack
@@ -15,12 +14,12 @@ import structlog
 
 from magnetar.admin.api import build_app
 from magnetar.base.errors import ConfigurationError, DiskFullError
-from magnetar.base.life import first_ledger_id
-from magnetar.base.limits import Limit
 from magnetar.base.lock import DirectoryLock
 from magnetar.base.real import SystemClock, SystemFiles
 from magnetar.broker.admin.administration import Administration
 from magnetar.broker.admin.bounded_metadata import BoundedMetadataStore
+from magnetar.broker.audit.file import AuditWriter
+from magnetar.broker.audit.log import AuditLog
 from magnetar.broker.authentication.building import build_authentication
 from magnetar.broker.delayed.store import DELAYED, DelayedStore
 from magnetar.broker.delayed.thread import StoreThread
@@ -34,6 +33,7 @@ from magnetar.broker.loop.stack_sampler import StackSampler
 from magnetar.broker.loop.stalls import LOGGED_FROM_S
 from magnetar.broker.loop.turns import LoopTurns
 from magnetar.broker.metadata_sync import MetadataSync, synchronized_store
+from magnetar.broker.options import ledger_config, link_options, store_options, web_options
 from magnetar.broker.ports import Ports, connections_allowed
 from magnetar.broker.resources.limit_hits import LimitHits
 from magnetar.broker.resources.memory import MemoryBudget
@@ -58,13 +58,11 @@ from magnetar.broker.starting import Starting
 from magnetar.broker.tls.handshakes import waiting_max
 from magnetar.broker.tls.service import BrokerTls
 from magnetar.broker.topic.registry import TopicRegistry
-from magnetar.broker.web.connection import WebOptions
 from magnetar.broker.web.server import WebServer
-from magnetar.geo.progress.link import LinkOptions, ProgressLinks
+from magnetar.geo.progress.link import ProgressLinks
 from magnetar.ledger.agreement import bring_to_agreement, read_named_ledgers
-from magnetar.ledger.local import LocalLedgerStore, LocalStoreOptions
+from magnetar.ledger.local import LocalLedgerStore
 from magnetar.ledger.medium.space import give_reserve
-from magnetar.ledger.rollover import ManagedLedgerConfig
 from magnetar.metadata.local import LocalMetadataStore
 from magnetar.metadata.policies import ClusterData
 from magnetar.metadata.resources import Resources
@@ -75,10 +73,8 @@ if TYPE_CHECKING:
 
     from starlette.applications import Starlette
 
-    from magnetar.base.life import Life
     from magnetar.base.logs.log_limit import LogLimit
     from magnetar.base.world import Clock, Files
-    from magnetar.broker.resources.memory_limits import MemoryLimits
     from magnetar.broker.settings.config import BrokerConfig
     from magnetar.client.options import PeerAddress
     from magnetar.metasync.store import SynchronizedStore
@@ -86,8 +82,6 @@ if TYPE_CHECKING:
 log = structlog.get_logger(__name__)
 
 _FILES = SystemFiles()
-_MIB = 1 << 20
-_MINUTE_MS = 60_000
 
 
 class Broker:
@@ -134,7 +128,9 @@ class Broker:
         opened.callback(DirectoryLock(config.dataDirectory).release)
         _write_metadata_again(config.dataDirectory)
         memory, limit_hits = MemoryBudget(memory_limits(config, machine_memory_bytes())), LimitHits(self._log_limit)
-        authentication = build_authentication(config, self._clock, limit_hits)
+        audit = _open_audit_log(opened, config, self._clock, limit_hits)
+        record = (lambda _: None) if audit is None else audit.record
+        authentication = build_authentication(config, self._clock, limit_hits, record)
         if authentication is not None:
             opened.callback(authentication.close)
         metadata = LocalMetadataStore(config.dataDirectory / METADATA, self._clock)
@@ -143,7 +139,7 @@ class Broker:
         delayed = StoreThread(DelayedStore(config.dataDirectory / DELAYED), loop)
         opened.push_async_callback(asyncio.to_thread, delayed.close)
         named = read_named_ledgers(metadata)
-        options = replace(_store_options(config, self._clock, memory.limits), named_ledger_id=named.highest)
+        options = replace(store_options(config, self._clock, memory.limits), named_ledger_id=named.highest)
         store = LocalLedgerStore(config.dataDirectory / LEDGERS, self._files, loop, options)
         await store.open(lambda done, total: starting.report("segments", done, total))
         opened.push_async_callback(store.close)
@@ -151,20 +147,21 @@ class Broker:
         metadata.serve(loop)
         self._synchronized = synchronized_store(config, metadata, self._clock)
         resources = Resources.over(self._synchronized or metadata)
-        link_options = _link_options(config, store.life)
-        links = ProgressLinks(config.clusterName, partial(_address, config, resources), self._clock, link_options)
+        links = ProgressLinks(
+            config.clusterName, partial(_address, config, resources), self._clock, link_options(config, store.life)
+        )
         opened.callback(links.close)
         opened.callback(resources.clusters.watch(links.address_changed))
         return Environment(
             config=config,
-            access=access_of(config, resources),
+            access=access_of(config, resources, record),
             clock=self._clock,
             loop=loop,
             store=store,
             metadata=metadata,
             resources=resources,
             links=links,
-            ledger_config=_ledger_config(config),
+            ledger_config=ledger_config(config),
             delayed=delayed,
             turns=LoopTurns(loop, self._clock, time.thread_time),
             memory=memory,
@@ -173,6 +170,7 @@ class Broker:
             loss_boundaries=loss_boundaries,
             limit_hits=limit_hits,
             authentication=authentication,
+            audit=audit,
         )
 
     async def _serve(
@@ -209,7 +207,7 @@ class Broker:
             environment, domains, admin_url, metadata_sync, tls.state if tls else lambda: None, risks
         )
         app = self._app(environment, administration)
-        options = _web_options(environment, web_connections)
+        options = web_options(environment, web_connections)
         web = WebServer(
             app,
             options,
@@ -331,58 +329,27 @@ def _address(config: BrokerConfig, resources: Resources, cluster: str) -> PeerAd
     return peer_address(config, data) if data is not None else None
 
 
+def _open_audit_log(
+    opened: AsyncExitStack, config: BrokerConfig, clock: Clock, limit_hits: LimitHits
+) -> AuditLog | None:
+    """Open the audit log and begin to write it; None if it has no file."""
+    if not config.auditLogFile:
+        return None
+    writer = AuditWriter(config.auditLogFile, config.auditLogFileMaxMB << 20, config.auditLogFilesKept)
+    opened.push_async_callback(asyncio.to_thread, writer.close)
+    audit = AuditLog(config.clusterName, clock, limit_hits, writer)
+    opened.callback(audit.stop)
+    audit.start(asyncio.get_running_loop())
+    return audit
+
+
 def _start_tls(opened: AsyncExitStack, environment: Environment) -> BrokerTls | None:
     """Load the certificate and begin to renew it; None if no port has TLS."""
     if not environment.config.has_tls:
         return None
     handshakes_max = waiting_max(raise_descriptor_limit())
     turns, hits = environment.turns, environment.limit_hits
-    tls = BrokerTls(environment.config, environment.clock, turns, hits, handshakes_max)
+    tls = BrokerTls(environment.config, environment.clock, turns, hits, handshakes_max, environment.record)
     opened.callback(tls.stop)
     tls.start(environment.loop)
     return tls
-
-
-def _web_options(environment: Environment, connections_max: int) -> WebOptions:
-    config = environment.config
-    is_allowed = connections_max == config.maxHttpServerConnections
-    return WebOptions(
-        connections_max=connections_max,
-        connections_limit=Limit.HTTP_CONNECTIONS if is_allowed else Limit.OPEN_FILES,
-        header_size_max=config.httpMaxRequestHeaderSize,
-        timeout_s=config.httpRequestTimeoutSeconds,
-        logged_calls=config.adminAccessLog,
-        authentication=environment.authentication,
-        authenticates_metrics=config.authenticateMetricsEndpoint,
-    )
-
-
-def _store_options(config: BrokerConfig, clock: Clock, memory: MemoryLimits) -> LocalStoreOptions:
-    return LocalStoreOptions(
-        sync=config.journalSyncData,
-        segment_bytes=config.logSizeLimit,
-        reserve_bytes=config.diskReserveBytes,
-        low_water_bytes=config.diskLowWaterBytes,
-        tail_cache_bytes=memory.cache,
-        table_cache_bytes=memory.tables,
-        identity=secrets.token_hex(8),
-        first_ledger_id=max(first_ledger_id(clock.now()), config.firstLedgerId),
-    )
-
-
-def _link_options(config: BrokerConfig, life: Life | None) -> LinkOptions:
-    return LinkOptions(
-        interval_s=config.replicatedSubscriptionProgressIntervalMs / 1000,
-        full_state_interval_s=config.replicatedSubscriptionFullStateIntervalSeconds,
-        at_risk_after_s=config.replicatedSubscriptionAtRiskAfterMs / 1000,
-        life=life,
-    )
-
-
-def _ledger_config(config: BrokerConfig) -> ManagedLedgerConfig:
-    return ManagedLedgerConfig(
-        max_entries_per_ledger=config.managedLedgerMaxEntriesPerLedger,
-        max_size_per_ledger_bytes=config.managedLedgerMaxSizePerLedgerMbytes * _MIB,
-        min_rollover_ms=config.managedLedgerMinLedgerRolloverTimeMinutes * _MINUTE_MS,
-        max_rollover_ms=config.managedLedgerMaxLedgerRolloverTimeMinutes * _MINUTE_MS,
-    )

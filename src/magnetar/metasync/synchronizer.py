@@ -57,14 +57,19 @@ class Synchronizer:
     """The synchronizer of one cluster. Used on the event loop's thread."""
 
     def __init__(
-        self, store: SynchronizedStore, snapshot_s: float, has_memory: Callable[[], bool] = lambda: True
+        self,
+        store: SynchronizedStore,
+        snapshot_s: float,
+        has_memory: Callable[[], bool] = lambda: True,
+        on_applied: Callable[[MetadataChangeEvent], None] = lambda _: None,
     ) -> None:
         """Synchronize ``store``; ``snapshot_s`` is the time between two snapshots in seconds, 0 for none.
 
-        Events wait in the topic while ``has_memory`` returns False.
+        Events wait in the topic while ``has_memory`` returns False. ``on_applied`` gets each event with news.
         """
         self._store = store
         self._has_memory = has_memory
+        self._on_applied = on_applied
         self._snapshot_s = snapshot_s
         self._snapshot_due = 0.0
         """Loop time of the next snapshot; 0 before the first connection."""
@@ -149,7 +154,7 @@ class Synchronizer:
     def _take(self, data: bytes, durable: OnDurable) -> None:
         try:
             event = MetadataChangeEvent.decode(data)
-            self.applied += self._store.apply(event, durable)
+            is_news = self._store.apply(event, durable)
         except (EventError, RequestError, ValueError, RecursionError) as error:
             self._refuse(data, str(error), durable)
         except StorageError:
@@ -157,6 +162,10 @@ class Synchronizer:
         except Exception as error:  # noqa: BLE001 - a bug that one event reveals must not stop all others
             report_bug(asyncio.get_running_loop(), "a metadata event was not applied", error)
             self._refuse(data, repr(error), durable)
+        else:
+            self.applied += is_news
+            if is_news:
+                self._on_applied(event)
 
     def _refuse(self, data: bytes, reason: str, durable: OnDurable) -> None:
         self.refused += 1

@@ -11,7 +11,7 @@ import httpx
 
 from magnetar.admin.api import build_app
 from magnetar.admin.log_service import no_entries
-from magnetar.admin.metrics.measurements import AuthenticationTotals, Durations, Totals
+from magnetar.admin.metrics.measurements import AuditTotals, AuthenticationTotals, Durations, Totals
 from magnetar.admin.metrics.options import MetricsOptions
 from magnetar.admin.models.acknowledgements import AcknowledgementState
 from magnetar.admin.models.clients import ConsumerStats, PublisherStats
@@ -578,7 +578,8 @@ class FakeAdminService:
 
     def totals(self) -> Totals:
         clients = AuthenticationTotals({"token": 7}, {("token", AuthenticationFailure.EXPIRED): 2})
-        return Totals({FLIGHTS: 8}, {(FLIGHTS, "B"): 6}, clients)
+        audit = AuditTotals({"allowed": 3, "denied": 9}, suppressed=4, lost=1, is_failing=True)
+        return Totals({FLIGHTS: 8}, {(FLIGHTS, "B"): 6}, clients, audit)
 
     async def health(self) -> None:
         if not self.healthy:

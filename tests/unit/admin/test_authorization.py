@@ -16,11 +16,14 @@ from magnetar.authorization.access import Access
 from magnetar.authorization.decisions import Rules
 from magnetar.authorization.needs import Scope
 from magnetar.authorization.routes import need_of
+from magnetar.broker.web.changes import AuditedChanges
 from magnetar.security.principal import Principal
 from tests.unit.admin.fake_service import new_service
 
 if TYPE_CHECKING:
     from starlette.types import Receive, Send
+
+    from magnetar.security.audit import AuditEvent
 
 RULES = Rules(super_users=frozenset({"root"}), replicators={"link": frozenset({"*"})})
 UNCHECKED = (Scope.ANYONE, Scope.HANDLER)
@@ -32,15 +35,16 @@ Call = tuple[str, str, str, object]
 PREPARED: Call = ("root", "PUT", "/admin/v2/namespaces/nyc/n", None)
 
 
-def answers(calls: list[Call]) -> list[httpx.Response]:
-    """Return the answers of a broker with the tenant nyc, whose admin is ``admin``."""
-    service = new_service()
+def answers(calls: list[Call], events: list[AuditEvent] | None = None) -> list[httpx.Response]:
+    """Return the answers of a broker with the tenant nyc, whose admin is ``admin``; ``events`` get what it records."""
+    service, record = new_service(), (lambda _: None) if events is None else events.append
     tenants = service.resources.tenants
     tenants.update("nyc", lambda found: found.model_copy(update={"adminRoles": ["admin"]}))
-    app = build_app(service, service.resources, Access(RULES, service.resources))
+    app = AuditedChanges(build_app(service, service.resources, Access(RULES, service.resources, record)), record)
     role = ""
 
     async def identified(scope: Any, receive: Receive, send: Send) -> None:  # noqa: ANN401 - any scope
+        scope["state"] = {}  # as the web server does
         set_principal(scope, Principal(role, "token"))
         await app(scope, receive, send)
 
@@ -134,3 +138,22 @@ def test_a_permission_for_a_topic_is_none_for_that_of_the_other_domain() -> None
     assert [each.status_code for each in done] == [204, 204]
     assert refused.status_code == 401
     assert refused.json()["reason"].endswith("on topic [persistent://nyc/non-persistent/x]")
+
+
+def test_each_refusal_and_each_change_is_recorded_once() -> None:
+    events: list[AuditEvent] = []
+    answers([("stranger", "GET", "/admin/v2/tenants", None)], events)
+    answers([("stranger", "POST", "/admin/v2/namespaces/nyc/n/messageTTL", 5)], events)
+    answers([("stranger", "DELETE", "/admin/v2/namespaces/absent/n", None)], events)
+    answers([("admin", "POST", "/admin/v2/namespaces/nyc/n/messageTTL", 5)], events)
+    answers([("admin", "POST", "/admin/v2/namespaces/nyc/n/messageTTL", -5)], events)
+    found = [event for event in events if event.operation != "PUT"]  # the preparation of each call
+    assert [(event.principal.role, event.result.value, event.operation, event.resource) for event in found] == [
+        ("stranger", "denied", "superuser", ""),
+        ("stranger", "denied", "WRITE TTL", "nyc/n"),
+        ("stranger", "denied", "DELETE_NAMESPACE", "absent/n"),
+        ("admin", "allowed", "POST", "/admin/v2/namespaces/nyc/n/messageTTL"),
+        ("admin", "failed", "POST", "/admin/v2/namespaces/nyc/n/messageTTL"),
+    ]
+    assert len(events) == 2 * len(found)
+    assert {event.address for event in found} == {"127.0.0.1:123", "/127.0.0.1:123"}

@@ -294,12 +294,17 @@ async def test_events_wait_while_there_is_no_memory(monkeypatch: pytest.MonkeyPa
     ewr.resources.tenants.create("acme", TenantInfo())
     topic.arrive(ewr.events()[0].encode())
     has_memory = False
-    waiting = Synchronizer(jfk.store, 0, lambda: has_memory)
+    applied: list[MetadataChangeEvent] = []
+    waiting = Synchronizer(jfk.store, 0, lambda: has_memory, applied.append)
     async with running((waiting, topic)):
         assert (waiting.applied, waiting.refused, topic.acknowledged) == (0, 0, [])
         has_memory = True
         await settled()
         assert waiting.applied == len(topic.acknowledged) == 1
+        topic.arrive(ewr.events()[0].encode())
+        await settled()
+        assert len(topic.acknowledged) == 2
+    assert [(event.resource.name, event.source_cluster) for event in applied] == [("acme", "ewr")]
     assert jfk.documents() == ewr.documents()
 
 

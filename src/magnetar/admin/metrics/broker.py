@@ -15,6 +15,7 @@ from prometheus_client.core import (
 )
 from prometheus_client.utils import floatToGoString
 
+from magnetar.admin.metrics.audit import audit_metrics
 from magnetar.admin.metrics.authentication import authentication_metrics
 from magnetar.admin.metrics.metadata_sync import metadata_sync_metrics
 from magnetar.admin.metrics.tls import tls_metrics
@@ -72,7 +73,8 @@ class BrokerMetrics:
         self._limit_hits = service.limit_hits()
         self._connections = service.connections()
         self._memory = service.memory()
-        self._authentication = service.totals().authentication
+        totals = service.totals()
+        self._authentication, self._audit = totals.authentication, totals.audit
         self._tls = service.tls()
         self._risks = Counter(finding.risk for finding in service.risks)
         self._synchronizer = synchronizer
@@ -94,6 +96,8 @@ class BrokerMetrics:
         yield from self._snapshots()
         if self._authentication is not None:
             yield from authentication_metrics(self._cluster, self._authentication)
+        if self._audit is not None:
+            yield from audit_metrics(self._cluster, self._audit)
         if self._synchronizer is not None:
             yield from metadata_sync_metrics(self._cluster, self._synchronizer)
         if self._tls is not None:

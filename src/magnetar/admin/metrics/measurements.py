@@ -36,6 +36,19 @@ class AuthenticationTotals(NamedTuple):
     """Also by the kind of the failure."""
 
 
+class AuditTotals(NamedTuple):
+    """Numbers of events of the audit log since the start of the broker."""
+
+    events: Mapping[str, int]
+    """By result, including suppressed and lost ones."""
+    suppressed: int
+    """Events that were not written because their source had caused too many."""
+    lost: int
+    """Events that could not be written."""
+    is_failing: bool
+    """Whether the last event could not be written."""
+
+
 class Totals(NamedTuple):
     """Numbers of events since the start of the broker, also of topics that are not loaded any more."""
 
@@ -45,3 +58,5 @@ class Totals(NamedTuple):
     """Hand-overs of links from one lease to the next, by namespace and remote cluster."""
     authentication: AuthenticationTotals | None = None
     """Authenticated and refused clients; None if the broker does not authenticate."""
+    audit: AuditTotals | None = None
+    """Events of the audit log; None without one."""

@@ -22,7 +22,7 @@ from magnetar.broker.resources.process import resident_bytes
 from magnetar.broker.settings.sections.authentication import HIDDEN, SECRETS
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Generator, Mapping
+    from collections.abc import Callable, Generator, Mapping, Sequence
 
     from magnetar.admin.metrics.tls import TlsState
     from magnetar.admin.service import MetadataSync
@@ -191,11 +191,12 @@ class Administration:
     def totals(self) -> Totals:
         """See AdminService."""
         totals = self._environment.totals
-        clients = self._environment.authentication
+        clients, audit = self._environment.authentication, self._environment.audit
         return Totals(
             totals.deduplicated,
             totals.handovers,
             None if clients is None else AuthenticationTotals(clients.successes, clients.failures),
+            None if audit is None else audit.totals(),
         )
 
 

@@ -13,6 +13,7 @@ import structlog
 from magnetar.base.errors import AuthenticationFailedError, AuthenticationFailure
 from magnetar.base.limits import Limit
 from magnetar.security.attempts import Attempts
+from magnetar.security.audit import AuditEvent, Kind, Result
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -47,9 +48,16 @@ class Peer:
 class Authentication:
     """Used on the event loop's thread."""
 
-    def __init__(self, service: AuthenticationService, clock: Clock, limit_hits: LimitHits) -> None:
-        """Authenticate with ``service``."""
+    def __init__(
+        self,
+        service: AuthenticationService,
+        clock: Clock,
+        limit_hits: LimitHits,
+        record: Callable[[AuditEvent], None] = lambda _: None,
+    ) -> None:
+        """Authenticate with ``service``; ``record`` gets each failure."""
         self._service = service
+        self._record = record
         self._clock = clock
         self._limit_hits = limit_hits
         self._attempts = Attempts()
@@ -116,5 +124,7 @@ class Authentication:
         """Count and log a failure, and return it."""
         self.failures[method, error.kind] += 1
         self._limit_hits.note(error)
-        log.warning("authentication_failed", address=peer.shown, client=peer.program, method=method, reason=str(error))
+        reason = str(error)
+        log.warning("authentication_failed", address=peer.shown, client=peer.program, method=method, reason=reason)
+        self._record(AuditEvent(Kind.AUTHENTICATION, Result.DENIED, method, address=peer.shown, reason=reason))
         return error

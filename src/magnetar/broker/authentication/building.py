@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from magnetar.base.world import Clock
     from magnetar.broker.resources.limit_hits import LimitHits
     from magnetar.broker.settings.config import BrokerConfig
+    from magnetar.security.audit import AuditEvent
     from magnetar.security.providers.keys import VerificationKey
     from magnetar.security.providers.proof import Provider
 
@@ -50,10 +51,12 @@ def build_service(config: BrokerConfig) -> AuthenticationService | None:
     return AuthenticationService(providers, config.anonymousUserRole, proxies)
 
 
-def build_authentication(config: BrokerConfig, clock: Clock, limit_hits: LimitHits) -> Authentication | None:
+def build_authentication(
+    config: BrokerConfig, clock: Clock, limit_hits: LimitHits, record: Callable[[AuditEvent], None]
+) -> Authentication | None:
     """Return the authentication of clients, which must be closed; None if it is off. Raises as ``build_service``."""
     service = build_service(config)
-    return None if service is None else Authentication(service, clock, limit_hits)
+    return None if service is None else Authentication(service, clock, limit_hits, record)
 
 
 def check_authentication(config: BrokerConfig) -> None:

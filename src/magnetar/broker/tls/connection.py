@@ -17,6 +17,7 @@ import structlog
 
 from magnetar.broker.loop.turns import LoopTurns, Share
 from magnetar.broker.tls.plain_bytes import remedy_for
+from magnetar.security.audit import AuditEvent, Kind, Result
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -29,6 +30,9 @@ log = structlog.get_logger(__name__)
 
 HANDSHAKE_READ_BYTES: Final = 4096
 """Maximum bytes that are read at once before the handshake is complete, and kept of a client that waits for it."""
+
+_NO_CERTIFICATE: Final = "PEER_DID_NOT_RETURN_A_CERTIFICATE"
+"""Reason of OpenSSL."""
 
 RECORD_BYTES: Final = 16 * 1024
 """Maximum bytes of data in a record of TLS."""
@@ -47,6 +51,8 @@ class SecurePort:
     clock: Clock
     buffer: memoryview
     """For reads, whose bytes are decrypted in the same turn of the loop; at least HANDSHAKE_READ_BYTES."""
+    record: Callable[[AuditEvent], None]
+    """Gets the event of each client that was refused because of its certificate."""
 
     def protocol(self, make: Callable[[], asyncio.BaseProtocol]) -> TlsProtocol:
         """Return the protocol of a new connection; ``make`` returns the one above TLS after the handshake."""
@@ -174,6 +180,10 @@ class TlsProtocol(asyncio.BufferedProtocol):
         facts = {"remedy": remedy} if remedy else {}
         reason = error.verify_message if isinstance(error, ssl.SSLCertVerificationError) else error.reason
         log.warning("tls_handshake_failed", port=self._port.name, address=self._address, reason=reason, **facts)
+        if isinstance(error, ssl.SSLCertVerificationError) or reason == _NO_CERTIFICATE:
+            self._port.record(
+                AuditEvent(Kind.AUTHENTICATION, Result.DENIED, "tls", address=self._address, reason=str(reason))
+            )
         self._send()
         self._raw.close()
 

@@ -14,11 +14,13 @@ from magnetar.security.tls_versions import parse_versions
 
 if TYPE_CHECKING:
     import asyncio
+    from collections.abc import Callable
 
     from magnetar.base.world import Clock
     from magnetar.broker.loop.turns import LoopTurns
     from magnetar.broker.resources.limit_hits import LimitHits
     from magnetar.broker.settings.config import BrokerConfig
+    from magnetar.security.audit import AuditEvent
 
 BINARY: Final = "brokerServicePortTls"
 WEB: Final = "webServicePortTls"
@@ -34,11 +36,18 @@ class BrokerTls:
     """The certificate, and the handshakes on all ports."""
 
     def __init__(
-        self, config: BrokerConfig, clock: Clock, turns: LoopTurns, hits: LimitHits, handshakes_max: int = WAITING_MAX
+        self,
+        config: BrokerConfig,
+        clock: Clock,
+        turns: LoopTurns,
+        hits: LimitHits,
+        handshakes_max: int = WAITING_MAX,
+        record: Callable[[AuditEvent], None] = lambda _: None,
     ) -> None:
         """Load the certificate; raises ConfigurationError with the file and the fix if that fails.
 
-        ``handshakes_max`` is the maximum number of clients whose handshake is not complete.
+        ``handshakes_max`` is the maximum number of clients whose handshake is not complete. ``record`` gets the events
+        of clients that are refused because of their certificates.
         """
         trust = "" if config.tlsAllowInsecureConnection else config.tlsTrustCertsFilePath
         files = TlsFiles(config.tlsCertificateFilePath, config.tlsKeyFilePath, trust)
@@ -54,12 +63,13 @@ class BrokerTls:
         self._turns = turns
         self._clock = clock
         self._buffer = memoryview(bytearray(READ_BYTES))
+        self._record = record
         self._timer: asyncio.TimerHandle | None = None
 
     def port(self, name: str) -> SecurePort:
         """Return a port, by its setting."""
         context = partial(self._certificates.context, name)
-        return SecurePort(name, context, self._handshakes, self._turns, self._clock, self._buffer)
+        return SecurePort(name, context, self._handshakes, self._turns, self._clock, self._buffer, self._record)
 
     def start(self, loop: asyncio.AbstractEventLoop) -> None:
         """Begin to check handshakes, and the files of the certificate."""

@@ -22,6 +22,7 @@ from magnetar.security.peer_certificate import STATE_KEY, peer_certificate
 
 if TYPE_CHECKING:
     import asyncio
+    from collections.abc import Callable
 
     import uvicorn
     from uvicorn.protocols.http.h11_impl import RequestResponseCycle
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
     from magnetar.broker.loop.turns import LoopTurns
     from magnetar.broker.resources.limit_hits import LimitHits
     from magnetar.broker.resources.send_buffers import SendBuffers
+    from magnetar.security.audit import AuditEvent
 
 log = structlog.get_logger(__name__)
 
@@ -64,6 +66,8 @@ class WebOptions:
     """Authentication of requests; None if each is answered."""
     authenticates_metrics: bool = False
     """Whether requests for metrics are authenticated, too."""
+    record: Callable[[AuditEvent], None] | None = None
+    """Gets the events of requests that may change something; None: there is no audit log."""
 
 
 class WebState(ServerState):

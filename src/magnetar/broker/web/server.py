@@ -22,6 +22,7 @@ from magnetar.base.tasks import start_task
 from magnetar.broker.web.access_log import AccessLog
 from magnetar.broker.web.answers import AnswerLimit
 from magnetar.broker.web.authentication import RequestAuthentication
+from magnetar.broker.web.changes import AuditedChanges
 from magnetar.broker.web.connection import WebConnection, WebOptions, WebState, too_large_headers
 from magnetar.broker.web.patience import Phase
 from magnetar.wire.connection import MAGNETAR_VERSION_PREFIX
@@ -60,6 +61,8 @@ class WebServer(uvicorn.Server):
         turns: LoopTurns,
     ) -> None:
         """Create a stopped server; ``answers`` is the memory for unread answers."""
+        if options.record is not None:
+            app = AuditedChanges(app, options.record)
         if options.authentication is not None:
             app = RequestAuthentication(app, options.authentication, with_metrics=options.authenticates_metrics)
         handled: ASGIApp = AnswerLimit(_HeaderLimit(app, options.header_size_max, limit_hits))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from contextlib import suppress
+from types import SimpleNamespace
 from typing import Any
 
 import jwt
@@ -18,6 +19,7 @@ from magnetar.broker.session.handshake.renewal import Due, due
 from magnetar.broker.session.receiving import receive
 from magnetar.broker.session.session import Session
 from magnetar.security.attempts import FAILURES_AT_ONCE
+from magnetar.security.audit import AuditEvent, Kind, Result
 from magnetar.security.principal import NOBODY, Principal
 from magnetar.security.providers.keys import secret_key
 from magnetar.security.providers.service import AuthenticationService
@@ -36,7 +38,7 @@ def cluster(settings: dict[str, Any] | None = None, **service: Any) -> Cluster: 
     made = Cluster(settings=settings or {})
     provider = TokenProvider(TokenOptions(secret_key(SECRET, "tokenSecretKey")))
     authentication = Authentication(
-        AuthenticationService([provider], **service), made.clock, made.environment.limit_hits
+        AuthenticationService([provider], **service), made.clock, made.environment.limit_hits, made.environment.record
     )
     object.__setattr__(made.environment, "authentication", authentication)
     return made
@@ -148,6 +150,22 @@ def test_the_log_of_a_refusal_has_the_reason_and_not_the_proof() -> None:
     assert "canary" not in str(lines)
 
 
+def audited(at: Cluster) -> list[AuditEvent]:
+    """Return the events that the cluster records from now on."""
+    events: list[AuditEvent] = []
+    object.__setattr__(at.environment, "audit", SimpleNamespace(record=events.append))
+    return events
+
+
+def test_each_refusal_is_an_event_of_the_audit_log() -> None:
+    at = cluster()
+    events = audited(at)
+    Stranger(at).say(connect(b"canary.canary.canary"))
+    connected(at)
+    reason = "the token is not a valid signed token"
+    assert events == [AuditEvent(Kind.AUTHENTICATION, Result.DENIED, "token", address="/10.0.0.1:4000", reason=reason)]
+
+
 VALUES: dict[int, object] = {FieldDescriptor.TYPE_STRING: "x", FieldDescriptor.TYPE_BYTES: b"x"}
 
 
@@ -240,6 +258,7 @@ def test_a_client_that_does_not_answer_in_time_is_disconnected() -> None:
 @pytest.mark.parametrize("subject", ["bob", "expired", "wrong"])
 def test_a_renewal_must_prove_the_same_role(subject: str) -> None:
     at = cluster()
+    events = audited(at)
     client = connected(at, 100, feature_flags=REFRESH)
     at.loop.advance(101)
     client.take()
@@ -247,6 +266,7 @@ def test_a_renewal_must_prove_the_same_role(subject: str) -> None:
     client.say(answer(data))
     assert client.is_closed
     assert [each.error.error for each in client.take()] == [pb.AuthenticationError] * (subject != "bob")
+    assert [(event.kind, event.result) for event in events] == [(Kind.AUTHENTICATION, Result.DENIED)]
 
 
 @pytest.mark.parametrize("seconds", [None, 100])

@@ -76,7 +76,7 @@ class Pair:
     def __init__(self, server: ssl.SSLContext, client: ssl.SSLContext) -> None:
         self.handshakes = Handshakes(8, 10.0, LimitHits())
         buffer, turns = memoryview(bytearray(HANDSHAKE_READ_BYTES)), cast("LoopTurns", AtOnce())
-        port = SecurePort("p", lambda: server, self.handshakes, turns, SystemClock(), buffer)
+        port = SecurePort("p", lambda: server, self.handshakes, turns, SystemClock(), buffer, lambda _: None)
         self.opened: list[Echo] = []
         self.raw, self.tls = Raw(), TlsProtocol(port, self._open)
         self.incoming, self.outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()

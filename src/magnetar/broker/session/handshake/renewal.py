@@ -13,6 +13,7 @@ import structlog
 
 from magnetar.base.errors import RemoteProtocolError
 from magnetar.broker.session.handshake.checking import SERVER_VERSION, authenticating, peer_of
+from magnetar.security.audit import AuditEvent, Kind, Result
 from magnetar.security.providers.certificates import METHOD as TLS
 from magnetar.security.providers.proof import Proof
 from magnetar.security.providers.service import Original
@@ -90,6 +91,17 @@ class SessionRenewal:
             return
         if principal.role != before.role:
             log.warning("authentication_role_changed", address=session.address, role=before.role)
+            reason = "the credentials were renewed with those of another role"
+            session.environment.record(
+                AuditEvent(
+                    Kind.AUTHENTICATION,
+                    Result.DENIED,
+                    principal.method,
+                    principal=before,
+                    address=session.address,
+                    reason=reason,
+                )
+            )
             session.disconnect()
             return
         session.principal = principal

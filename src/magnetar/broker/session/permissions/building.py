@@ -10,12 +10,17 @@ from magnetar.base.errors import ConfigurationError
 from magnetar.broker.settings.sections.authorization import names_in, replicators_in
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from magnetar.broker.settings.config import BrokerConfig
     from magnetar.metadata.resources import Resources
+    from magnetar.security.audit import AuditEvent
 
 
-def access_of(config: BrokerConfig, resources: Resources) -> Access | None:
-    """Return the permissions of roles; None if each client may do everything.
+def access_of(
+    config: BrokerConfig, resources: Resources, record: Callable[[AuditEvent], None] = lambda _: None
+) -> Access | None:
+    """Return the permissions of roles; None if each client may do everything. ``record`` gets each refusal.
 
     Raises ConfigurationError for authorization without authentication.
     """
@@ -30,4 +35,4 @@ def access_of(config: BrokerConfig, resources: Resources) -> Access | None:
         replicators=replicators_in(config.replicatorRoles),
         allows_wildcards=config.authorizationAllowWildcardsMatching,
     )
-    return Access(rules, resources)
+    return Access(rules, resources, record)

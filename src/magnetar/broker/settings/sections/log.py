@@ -10,7 +10,7 @@ from pydantic import BaseModel, Field
 
 
 class LogSettings(BaseModel):
-    """Log."""
+    """Log, and audit log."""
 
     logLevel: Literal["debug", "info", "warning", "error"] = Field("info", description="Least important lines.")
     logFormat: Literal["auto", "text", "json"] = Field(
@@ -20,6 +20,15 @@ class LogSettings(BaseModel):
     logFileMaxMB: int = Field(100, gt=0, description="Size at which the file is rotated.")
     logFilesKept: int = Field(
         10, ge=1, description="Number of rotated files that are kept, as `<logFile>.1` and so on."
+    )
+    auditLogFile: str = Field(
+        "",
+        description="File of the audit log: denials and administrative changes as lines of JSON. The broker rotates "
+        "it. Empty: none.",
+    )
+    auditLogFileMaxMB: int = Field(100, gt=0, description="Size at which the file of the audit log is rotated.")
+    auditLogFilesKept: int = Field(
+        10, ge=1, description="Number of its rotated files that are kept, as `<auditLogFile>.1` and so on."
     )
     adminAccessLog: Literal["none", "changes", "all"] = Field(
         "changes",
