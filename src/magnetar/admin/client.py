@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Self
 
 from magnetar.admin.connection import TIMEOUT_SECONDS, Connection
 from magnetar.admin.nouns.documents import Permissions, Placement, Properties, PulsarResources, TopicDocuments
+from magnetar.admin.nouns.fences import Fences
 from magnetar.admin.nouns.messages import Messages
 from magnetar.admin.nouns.metadata_sync import MetadataSync
 from magnetar.admin.nouns.resources import Brokers, Clusters, Namespaces, Policies, Subscriptions, Tenants, Topics
@@ -48,6 +49,7 @@ class AdminClient:
         self.topic_documents = TopicDocuments(self._connection)
         self.pulsar_resources = PulsarResources(self._connection)
         self.topics = Topics(self._connection)
+        self.fences = Fences(self._connection)
         self.messages = Messages(self._connection)
         self.subscriptions = Subscriptions(self._connection)
         self.schemas = Schemas(self._connection)

@@ -12,6 +12,7 @@ from magnetar.base.errors import AdminError
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Generator, Mapping, Sequence
 
+    from magnetar.admin.fence_service import FenceOperations
     from magnetar.admin.log_service import DynamicSettings, LogOperations
     from magnetar.admin.metrics.measurements import Durations, Totals
     from magnetar.admin.metrics.options import MetricsOptions
@@ -242,6 +243,9 @@ class AdminService(Protocol):
 
     metadata_sync: MetadataSync | None
     """The metadata synchronizer; None if it is off."""
+
+    fences: FenceOperations
+    """Operations on the migration fences of topics."""
 
     tls: Callable[[], TlsState | None]
     """Returns the state of TLS; None if no port has it."""

@@ -184,6 +184,8 @@ def _of_topics(domain: str) -> Iterator[tuple[str, str, Need]]:
     yield "GET", f"{topic}/formerCluster", on_topic("GET_METADATA")
     yield "PUT", f"{topic}/formerCluster/{{cluster}}", TENANT_ADMIN
     yield "DELETE", f"{topic}/formerCluster", TENANT_ADMIN
+    for method in ("GET", "PUT", "DELETE"):
+        yield method, f"{topic}/fence", SUPERUSER
     entry = "ledger/{ledger:int}/entry/{entry:int}"
     for path in (f"{entry}/origin", f"origin/{{cluster}}/{entry}"):
         yield "GET", f"{topic}/{path}", on_topic("PEEK_MESSAGES")

@@ -72,6 +72,7 @@ class RoutedClients:
 
 
 def _let_go(topic: Topic, addresses: ClusterData) -> None:
+    topic.log.migration_fence.send_away()
     producers = _producers(topic)
     if _tell(producers, _consumers(topic), addresses):
         log.info("clients_sent_away", topic=str(topic.name), to=addresses.brokerServiceUrl)

@@ -136,6 +136,7 @@ class Cluster:
             client.session.closed()
         self.clients.clear()
         for topic in self.topics.loaded.values():
+            topic.log.migration_fence.close()
             topic.progress.close()
             if topic.snapshots is not None:
                 topic.snapshots.stop()

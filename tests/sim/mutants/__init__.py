@@ -11,6 +11,7 @@ from tests.sim.mutants import (
     dispatch,
     durability,
     expiry,
+    fences,
     metasync,
     policies,
     progress,
@@ -44,6 +45,7 @@ MUTANTS: dict[str, Mutant] = {
     **policies.MUTANTS,
     **bit_rot.MUTANTS,
     **resting.MUTANTS,
+    **fences.MUTANTS,
 }
 
 METADATA_MUTANTS: dict[str, Mutant] = metasync.MUTANTS

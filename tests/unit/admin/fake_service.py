@@ -13,7 +13,7 @@ from magnetar.admin.api import build_app
 from magnetar.admin.log_service import no_entries
 from magnetar.admin.metrics.measurements import AuditTotals, AuthenticationTotals, Durations, Totals
 from magnetar.admin.metrics.options import MetricsOptions
-from magnetar.admin.models.acknowledgements import AcknowledgementState
+from magnetar.admin.models.acknowledgements import AcknowledgementState, FencedSubscription, FencedTopic, SetFence
 from magnetar.admin.models.clients import ConsumerStats, PublisherStats
 from magnetar.admin.models.internal import CursorStats, LedgerInfo, PersistentTopicInternalStats
 from magnetar.admin.models.logs import AnalyzedBacklog, FormerCluster, ManagedLedgerInfo, MessageLocation, MessageOrigin
@@ -58,6 +58,7 @@ if TYPE_CHECKING:
 
     from starlette.applications import Starlette
 
+    from magnetar.admin.fence_service import FenceOperations, WantedFence
     from magnetar.admin.metrics.tls import TlsState
     from magnetar.admin.models.links import LinkTotals
     from magnetar.admin.models.metadata_sync import StrandedTopic
@@ -93,6 +94,7 @@ class FakeTopic:
     locations: dict[tuple[str, Position], Position] = field(default_factory=dict)
     """Positions of entries by their origins."""
     former: FormerCluster | None = None
+    fence: SetFence | None = None
 
 
 def histogram(*durations: float) -> Histogram:
@@ -449,6 +451,35 @@ class FakeLogOperations:
         return MessageId.of(Position(3, len(self._topics.of(topic).entries) - 1), topic)
 
 
+class FakeFenceOperations:
+    """Fences without rules."""
+
+    def __init__(self, topics: FakeTopicOperations) -> None:
+        self._topics = topics
+
+    async def get(self, topic: TopicName, *, digests: bool) -> FencedTopic:
+        found = self._topics.of(topic)
+        subscriptions = {
+            name: FencedSubscription(
+                unacknowledged_messages=0,
+                unacknowledged_entries=len(found.entries),
+                is_replicated=False,
+                digest="00" if digests else None,
+            )
+            for name in found.subscriptions
+        }
+        last = Position(3, len(found.entries) - 1)
+        return FencedTopic(last_position=last, fence=found.fence, subscriptions=subscriptions)
+
+    async def set(self, topic: TopicName, wanted: WantedFence, *, digests: bool) -> FencedTopic:
+        self._topics.of(topic).fence = SetFence(migration=wanted.migration, epoch=wanted.epoch, phase=wanted.phase)
+        return await self.get(topic, digests=digests)
+
+    async def remove(self, topic: TopicName, migration: str, epoch: int, *, is_decision: bool) -> None:
+        del migration, epoch, is_decision
+        self._topics.of(topic).fence = None
+
+
 class FakeDynamicSettings:
     """Settings of which one can be changed."""
 
@@ -523,6 +554,7 @@ class FakeAdminService:
         self.non_persistent = FakeNonPersistentOperations(resources)
         self.subscriptions = FakeSubscriptionOperations(self.topics)
         self.logs = FakeLogOperations(self.topics)
+        self.fences: FenceOperations = FakeFenceOperations(self.topics)
         self.dynamic = FakeDynamicSettings()
         self.schemas = FakeSchemaOperations()
         self.stranded = FakeStrandedOperations()

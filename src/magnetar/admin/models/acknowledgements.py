@@ -1,10 +1,11 @@
-"""The complete acknowledgement state of a subscription, in pages."""
+"""The complete acknowledgement state of a subscription, in pages, and what a migration waits for in a topic."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
+from typing import Any
 
-from magnetar.admin.models.model import Model
+from magnetar.admin.models.model import Model, json_name
 from magnetar.base.position import Position
 
 
@@ -20,3 +21,71 @@ class AcknowledgementState(Model):
     protocol."""
     next: str | None = None
     """Value of ``after`` for the next page; None: this is the last one."""
+
+
+@dataclass(slots=True, kw_only=True)
+class SetFence(Model):
+    """Ours. A migration fence."""
+
+    migration: str
+    epoch: int
+    """Number of the migration's attempt to switch the topic."""
+    phase: str
+    """``settling``: acknowledgements are accepted; ``closed``: no longer; ``final``: another cluster may serve the
+    clients."""
+    lease_seconds: float | None = None
+    """Duration of the lease; None: a final fence has none."""
+    lease_ends_in_seconds: float | None = None
+    """Time until the lease is over, and clients go on in this cluster."""
+
+
+@dataclass(slots=True, kw_only=True)
+class _WithNull(Model):
+    """A value whose unknown members are null instead of absent."""
+
+    def members(self) -> dict[str, Any]:
+        """Return all members."""
+        return {json_name(each.name): getattr(self, each.name) for each in fields(self)}
+
+
+@dataclass(slots=True, kw_only=True)
+class FencedSubscription(_WithNull):
+    """Ours. A durable subscription, as a migration sees it."""
+
+    unacknowledged_messages: int
+    """Messages that were sent to connected consumers and are not acknowledged. For Exclusive and Failover
+    subscriptions an estimate, of which 0 is exact."""
+    unacknowledged_entries: int
+    """Unacknowledged entries of the log, including those that were not sent."""
+    is_replicated: bool
+    digest: str | None = None
+    """Digest of the unacknowledged messages by their origin, equal in clusters whose states are equal."""
+    progress_unconfirmed: dict[str, int | None] = field(default_factory=dict)
+    """By remote cluster: acknowledged entries that it has not confirmed; null: unknown."""
+    progress_age_seconds: dict[str, float | None] = field(default_factory=dict)
+    """By remote cluster: age of the oldest acknowledgement that it has not confirmed, also of a part of a batch (0.0:
+    all are confirmed; null: unknown)."""
+
+
+@dataclass(slots=True, kw_only=True)
+class FencedLink(_WithNull):
+    """Ours. A link to another cluster, as a migration sees it."""
+
+    backlog: int | None = None
+    """Entries published here that the other cluster does not have; None: unknown."""
+    connected: bool = False
+    """Whether a pipeline carries the link."""
+    parked_reason: str | None = None
+    """Reason why the pipeline has parked the link."""
+
+
+@dataclass(slots=True, kw_only=True)
+class FencedTopic(_WithNull):
+    """Ours. A topic, as a migration sees it, with or without a fence."""
+
+    last_position: Position
+    """The last entry of the log."""
+    fence: SetFence | None = None
+    subscriptions: dict[str, FencedSubscription] = field(default_factory=dict)
+    links: dict[str, FencedLink] = field(default_factory=dict)
+    """By remote cluster."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Self
 
+from magnetar.admin.models.acknowledgements import SetFence
 from magnetar.admin.models.clients import PublisherStats
 from magnetar.admin.models.model import NOT_SHOWN, Model
 from magnetar.admin.models.subscriptions import SubscriptionStats
@@ -126,6 +127,9 @@ class TopicStats(Model):
 
     publishing_throttled: str | None = None
     """Ours. Reason why receipts are withheld."""
+
+    migration_fence: SetFence | None = None
+    """Ours. The fence that keeps clients away while a migration moves them."""
 
     clusters_not_counted: list[str] | None = None
     """Ours. Clusters that the policy does not wait for any longer; if these are all, nothing is limited."""

@@ -10,6 +10,7 @@ from magnetar.admin.metrics.measurements import AuthenticationTotals, Durations,
 from magnetar.admin.metrics.options import MetricsOptions
 from magnetar.base.errors import AdminError, StorageError
 from magnetar.broker.admin.dynamic import DynamicSettings
+from magnetar.broker.admin.fences.operations import FenceOperations
 from magnetar.broker.admin.logs import LogOperations
 from magnetar.broker.admin.non_persistent import NonPersistentOperations
 from magnetar.broker.admin.schemas import SchemaOperations
@@ -24,6 +25,7 @@ from magnetar.broker.settings.sections.authentication import HIDDEN, SECRETS
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Mapping, Sequence
 
+    from magnetar.admin.fence_service import FenceOperations as Fences
     from magnetar.admin.metrics.tls import TlsState
     from magnetar.admin.service import MetadataSync
     from magnetar.base.limits import Limit
@@ -66,6 +68,7 @@ class Administration:
         self.stranded = StrandedTopics(environment, topics)
         self.subscriptions = SubscriptionOperations(environment, topics)
         self.dynamic = DynamicSettings(environment)
+        self.fences: Fences = FenceOperations(environment, topics)
         self.logs = LogOperations(environment, topics)
         self.schemas = SchemaOperations(environment)
 

@@ -31,15 +31,23 @@ class Finder:
             await self._topics.ready(name)
             return self._topics.get(name)
 
+    async def changeable(self, name: TopicName) -> Topic:
+        """Return the topic like ``topic``; refuses with 412 while a migration has fenced it."""
+        found = await self.topic(name)
+        with refusals(name):
+            found.log.migration_fence.check_change()
+        return found
+
     async def topic_or_new(self, name: TopicName) -> Topic:
         """Return the topic with this name; create it if it does not exist."""
         with refusals(name):
             await self._topics.ready(name)
             return self._topics.get_or_create(name)
 
-    async def subscription(self, name: TopicName, subscription: str) -> Subscription:
-        """Return a subscription of a topic."""
-        found = (await self.topic(name)).subscriptions.get(subscription)
+    async def subscription(self, name: TopicName, subscription: str, *, to_change: bool = False) -> Subscription:
+        """Return a subscription of a topic; ``to_change``: see ``changeable``."""
+        topic = await (self.changeable(name) if to_change else self.topic(name))
+        found = topic.subscriptions.get(subscription)
         if found is None:
             raise subscription_not_found(name, subscription)
         return found

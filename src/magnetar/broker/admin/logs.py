@@ -169,14 +169,15 @@ class LogOperations:
 
     async def trim(self, topic: TopicName) -> None:
         """Delete the ledgers that are consumed and that retention does not keep."""
-        await self._trim(await self._found.topic(topic))
+        await self._trim(await self._found.changeable(topic))
 
     async def truncate(self, topic: TopicName) -> None:
         """Acknowledge all entries for all subscriptions, and delete the ledgers that no link needs any more."""
-        found = await self._found.topic(topic)
+        found = await self._found.changeable(topic)
         last = found.ledger.last_confirmed_entry
         with refusals(topic):
             for subscription in found.each_subscription():
+                found.log.migration_fence.check_change()
                 subscription.acknowledge_through(last)
                 await subscription.flushes.durable()
         found.ledger.close_current()
@@ -184,7 +185,7 @@ class LogOperations:
 
     async def terminate(self, topic: TopicName) -> MessageId:
         """Take no more entries; return the id of the last one."""
-        found = await self._found.topic(topic)
+        found = await self._found.changeable(topic)
         with refusals(topic):
             return MessageId.of(await self._end(found), topic)
 

@@ -9,6 +9,7 @@ from magnetar.admin.models.clients import ConsumerStats, DrainingHash, Publisher
 from magnetar.admin.models.model import iso_time
 from magnetar.admin.models.subscriptions import AckHole, SubscriptionStats
 from magnetar.admin.models.topics import ReplicatorStats, TopicStats
+from magnetar.broker.admin.fences.report import shown_fence
 from magnetar.broker.dispatch.key_shared import KeySharedDispatcher
 from magnetar.broker.dispatch.multiple_consumers import MultipleConsumersDispatcher
 from magnetar.broker.dispatch.single_active import SingleActiveDispatcher
@@ -109,6 +110,7 @@ def _topic_stats(
         at_risk_messages=topic.lag_limit.at_risk,
         withheld_receipts=topic.lag_limit.withheld if topic.lag_limit.gate is not None else None,
         publishing_throttled=topic.lag_limit.reason,
+        migration_fence=shown_fence(topic.log.migration_fence),
         clusters_not_counted=topic.lag_limit.not_counted or None,
         subscriptions=subscriptions,
         replication={

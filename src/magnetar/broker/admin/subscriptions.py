@@ -64,6 +64,7 @@ class SubscriptionOperations:
         if replicated:
             _check_replication_allowed(found)
         with refusals(topic):
+            found.log.migration_fence.check_change()
             check_length("subscription", subscription, self._environment.config.maxNameLength)
             check_properties(properties, self._environment.config)
             check_room_for_subscription(found)
@@ -75,7 +76,7 @@ class SubscriptionOperations:
 
     async def delete(self, topic: TopicName, subscription: str, *, force: bool) -> None:
         """Delete a subscription; return when that is durable."""
-        found = await self._found.subscription(topic, subscription)
+        found = await self._found.subscription(topic, subscription, to_change=True)
         if found.consumers and not force:
             raise subscription_in_use()
         deleted: asyncio.Future[None] = self._environment.loop.create_future()
@@ -84,27 +85,27 @@ class SubscriptionOperations:
 
     async def skip(self, topic: TopicName, subscription: str, count: int) -> None:
         """Acknowledge the next ``count`` unacknowledged entries."""
-        found = await self._found.subscription(topic, subscription)
+        found = await self._found.subscription(topic, subscription, to_change=True)
         with refusals(topic):
             await found.skip(count)
         await found.flushes.durable()
 
     async def skip_all(self, topic: TopicName, subscription: str) -> None:
         """Acknowledge all entries that the log contains now."""
-        found = await self._found.subscription(topic, subscription)
+        found = await self._found.subscription(topic, subscription, to_change=True)
         found.acknowledge_through(found.topic.ledger.last_confirmed_entry)
         await found.flushes.durable()
 
     async def reset_to_time(self, topic: TopicName, subscription: str, timestamp_ms: int) -> None:
         """Move to the first entry published at or after the time; later entries are redelivered, also older ones."""
-        found = await self._found.subscription(topic, subscription)
+        found = await self._found.subscription(topic, subscription, to_change=True)
         await found.reset(await found.topic.log.position_before_time(timestamp_ms))
 
     async def reset(
         self, topic: TopicName, subscription: str, position: Position, *, is_excluded: bool, batch_index: int = -1
     ) -> None:
         """Move to ``position``, or after it if ``is_excluded``; of a batch, to or after the member ``batch_index``."""
-        found = await self._found.subscription(topic, subscription)
+        found = await self._found.subscription(topic, subscription, to_change=True)
         ledger = found.topic.ledger
         if batch_index >= 0 and ledger.contains(position) and position <= ledger.last_confirmed_entry:
             members = messages_in(await found.topic.log.read_entry(position))
@@ -119,13 +120,13 @@ class SubscriptionOperations:
 
     async def expire(self, topic: TopicName, subscription: str, seconds: int) -> None:
         """Acknowledge all entries that this cluster appended more than ``seconds`` ago."""
-        found = await self._found.subscription(topic, subscription)
+        found = await self._found.subscription(topic, subscription, to_change=True)
         found.expire_through(found.topic.ledger.position_older_than(seconds), self._environment.clock.now())
         await found.flushes.durable()
 
     async def expire_through(self, topic: TopicName, subscription: str, position: Position) -> None:
         """Acknowledge all entries up to and including ``position``."""
-        found = await self._found.subscription(topic, subscription)
+        found = await self._found.subscription(topic, subscription, to_change=True)
         last = min(position, found.topic.ledger.last_confirmed_entry)
         with refusals(topic):
             found.expire_through(last, self._environment.clock.now())

@@ -155,7 +155,7 @@ class TopicOperations:
         async with partitioned.alone(topic):
             self._partitions(topic)
             with refusals(topic):
-                await partitioned.delete(topic, _accept if force else self._check_unused)
+                await partitioned.delete(topic, self._check_unfenced if force else self._check_unused)
 
     async def unload(self, topic: TopicName) -> None:
         """Close the topic; the next use loads it again."""
@@ -262,8 +262,14 @@ class TopicOperations:
                     f"{error}. Its clients are refused, so it is unknown whether it is in use: delete it with force"
                 )
                 raise AdminError(HTTPStatus.PRECONDITION_FAILED, message) from None
+            found.log.migration_fence.check_change()
         if found.producers or any(each.consumers for each in found.subscriptions.values()):
             raise topic_in_use()
+
+    def _check_unfenced(self, name: TopicName) -> None:
+        """Refuse the deletion of a topic whose clients a migration moves."""
+        with suppress(TopicLoadError), refusals(name, TopicLoadError):
+            self._topics.find(name).log.migration_fence.check_change()
 
 
 async def _earliest_publish_time(subscription: Subscription) -> int:
@@ -275,7 +281,3 @@ async def _earliest_publish_time(subscription: Subscription) -> int:
         except DamagedEntriesError as error:
             log.note_damage(error)
     return 0
-
-
-def _accept(_: TopicName) -> None:
-    """Allow the deletion of a partition."""

@@ -45,6 +45,11 @@ class Dispatcher(Protocol):
         """Send entries to the consumer again; without positions, all its unacknowledged entries."""
         ...
 
+    @property
+    def in_progress(self) -> int:
+        """Number of messages that were sent to connected consumers and are not acknowledged."""
+        ...
+
     def holders(self, entries: Range) -> list[Consumer]:
         """Return the consumers that hold some of these unacknowledged entries; none for entries that were not sent."""
         ...
@@ -75,6 +80,11 @@ class Consumers:
     def __init__(self) -> None:
         """Start without consumers."""
         self.consumers: dict[Consumer, None] = {}
+
+    @property
+    def in_progress(self) -> int:
+        """Number of messages that were sent to connected consumers and are not acknowledged."""
+        return sum(each.unacked_messages for each in self.consumers)
 
     def conflicting(self, options: ConsumerOptions) -> list[Consumer]:
         """Return no consumer: consumers never conflict."""

@@ -56,6 +56,11 @@ class DispatchedEntries(Protocol):
         """Whether new entries must wait until holes in the acknowledgements are filled (PIP-299)."""
         ...
 
+    @property
+    def is_stopped(self) -> bool:
+        """Whether nothing may be sent, because a migration moves the clients of the topic."""
+        ...
+
     def first(self) -> Position:
         """Return the first position to read."""
         ...

@@ -208,7 +208,7 @@ class MultipleConsumersDispatcher(Consumers, Part, ABC, Generic[R]):
             if self._returning:
                 self._unread.topic.notify()
                 return
-        if self._blocked or not self._delayed.is_ready:
+        if self._blocked or self._unread.is_stopped or not self._delayed.is_ready:
             return
         enough = self._config.dispatcherMaxReadBatchSize
         limit = min(enough, self._sizes.entries_for(self._permits(self._sizes.permits_for(enough))))

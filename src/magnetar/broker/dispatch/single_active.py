@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import sys
 from typing import TYPE_CHECKING
 
 from magnetar.base.errors import RequestError, ServerError
@@ -135,6 +136,16 @@ class SingleActiveDispatcher(ActiveConsumer, Part):
         if consumer is self.active:
             self.rewind()
 
+    @property
+    def in_progress(self) -> int:
+        """See Dispatcher; estimated from the entries and their average number of messages. 0 is exact."""
+        if self.active is None:
+            return 0
+        state, log, first = self._unread.cursor.state, self._unread.topic.log, self._unread.first()
+        sent = state.undeleted(first, self._unread.topic.ledger.previous_position(self._read_position), sys.maxsize)
+        entries = sum(part.entries for each in sent for part in log.damaged.absent(each))
+        return max(entries, round(entries * self.active.messages_per_entry))
+
     def holders(self, entries: Range) -> list[Consumer]:
         """Return the active consumer, which was sent everything before the read position."""
         return [self.active] if self.active is not None and entries.first < self._read_position else []
@@ -155,7 +166,7 @@ class SingleActiveDispatcher(ActiveConsumer, Part):
     def dispatch(self) -> None:
         """Send one read to the active consumer, if it has permits."""
         consumer = self.active
-        if consumer is None or not consumer.is_ready or self._switching is not None:
+        if consumer is None or not consumer.is_ready or self._switching is not None or self._unread.is_stopped:
             return
         limit = min(self._read_limit, self._sizes.entries_for(consumer.permits))
         if self._unread.throttle is not None:

@@ -38,6 +38,11 @@ def maintenance_due_in_s(topic: Topic, now: float) -> float | None:
 
 
 def _needs(topic: Topic, now: float) -> Iterator[float]:
+    fence = topic.log.migration_fence
+    if fence.is_set:  # until the end of its lease, everything rests
+        if fence.lease_left_s is not None:
+            yield fence.lease_left_s
+        return
     ledger, policies = topic.ledger, topic.policies
     yield from _deletion_due_in_s(topic, now)
     oldest = ledger.next_position(topic.backlog_quotas.slowest)
@@ -99,7 +104,8 @@ def _deletion_due_in_s(topic: Topic, now: float) -> Iterator[float]:
 
 def is_inactive(topic: Topic) -> bool:
     """Return whether nothing uses the topic, so that the mode of the policy allows its deletion."""
-    return not (topic.is_closing or topic.departures) and _is_unneeded(topic)
+    is_held = topic.is_closing or topic.departures or topic.log.migration_fence.is_set
+    return not is_held and _is_unneeded(topic)
 
 
 def _is_unneeded(topic: Topic) -> bool:

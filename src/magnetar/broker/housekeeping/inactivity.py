@@ -22,10 +22,13 @@ log = structlog.get_logger(__name__)
 
 
 def expiring(topic: Topic, now: float) -> Iterator[None]:
-    """Delete the expired subscriptions of a topic in steps; ``now`` in seconds since the epoch."""
+    """Delete the expired subscriptions of a topic in steps; ``now`` in seconds since the epoch.
+
+    None is deleted while a migration has fenced the topic.
+    """
     minutes = topic.policies.subscription_expiration_minutes
     for subscription in topic.each_subscription():
-        if minutes and may_expire(subscription):
+        if minutes and may_expire(subscription) and not topic.log.migration_fence.is_set:
             since_ms = subscription.cursor.properties.get(UNUSED_SINCE)
             if since_ms is None:
                 subscription.cursor.set_property(UNUSED_SINCE, int(now * 1000))

@@ -29,8 +29,10 @@ def trimming(topic: Topic, *, by_age: bool = True, is_retained: bool = True) -> 
 
     Without ``by_age``, ledgers whose retention time is over stay; without ``is_retained``, there is no retention.
     Ledgers are deleted after the last step, when all claims on their entries are durable: after the deletion, the index
-    of origins no longer contains them.
+    of origins no longer contains them. Nothing is deleted while a migration has fenced the topic.
     """
+    if topic.log.migration_fence.is_set:
+        return
     topic.deduplication.snapshot()
     consumed = topic.consumed_through(topic.all_cursors())
     for subscription in topic.each_subscription():

@@ -12,6 +12,7 @@ from magnetar.base.errors import DamagedEntriesError, RequestError, ServerError,
 from magnetar.base.position import EARLIEST, Position
 from magnetar.broker.log.origin_summaries import OriginSummaries
 from magnetar.broker.log.termination import Termination
+from magnetar.broker.migration_fence.fence import MigrationFence
 from magnetar.cursor.ranges import DeletedEntries, Range
 from magnetar.geo.origins.annotation import encode_annotation
 from magnetar.geo.origins.former_ids import FormerIds, reason_against
@@ -72,6 +73,7 @@ class TopicLog:
         could not be appended; ``failed`` if the log can no longer be written.
         """
         self.termination = Termination(environment, name, ledger)
+        self.migration_fence = MigrationFence(environment, name, ledger)
         self.damaged = DeletedEntries()
         """Damaged entries; they are neither dispatched nor acknowledged."""
         trimmed: dict[str, str] = json.loads(ledger.properties.get(_ORIGINS_PROPERTY, "{}"))

@@ -11,7 +11,7 @@ from magnetar.broker.settings.properties import subscription_properties
 from magnetar.broker.subscription.admission import check_room_for_subscription, check_type
 
 if TYPE_CHECKING:
-    from collections.abc import Sized
+    from collections.abc import Awaitable, Sized
 
     from magnetar.wire.proto import pulsar_api_pb2 as pb
 
@@ -38,6 +38,11 @@ class NonPersistentEntrance:
         subscriptions = self._topic.subscriptions.values()
         consumers = (each for subscription in subscriptions for each in subscription.consumers)
         return not self._topic.producers and all(each.is_auto_consume for each in consumers)
+
+    def awaited(self, command: pb.CommandSubscribe, *, is_tool: bool) -> Awaitable[None] | None:
+        """Return None: a topic without a log has no migration fence."""
+        del command, is_tool
+        return None
 
     def find(self, command: pb.CommandSubscribe) -> NonPersistentSubscription:
         """Return the subscription, or a new one; raises RequestError if it is refused.

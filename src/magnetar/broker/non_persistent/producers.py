@@ -24,8 +24,9 @@ class NonPersistentProducers(ConnectedProducers):
         super().__init__(topic, None, lambda _: None)
         self._topic = topic
 
-    def awaited(self) -> Awaitable[None] | None:
+    def awaited(self, *, is_link: bool) -> Awaitable[None] | None:
         """Return the event that every new producer must await; None if there is none."""
+        del is_link
         return self._topic.departures.over() if self._topic.departures else None
 
     def prepare(self, options: ProducerOptions, initial_subscription: str) -> Awaitable[None] | None:

@@ -117,6 +117,9 @@ class NonPersistentSubscription:
         self._end()
         return taken_from(leaving)
 
+    def kept(self) -> None:
+        """Return None: nothing keeps the subscription."""
+
     def _end(self) -> None:
         self._dispatcher = None
         self.topic.forget(self)

@@ -164,8 +164,8 @@ class Producers(Protocol):
         """Return the connected producer with this name."""
         ...
 
-    def awaited(self) -> Awaitable[None] | None:
-        """Return the event that every new producer must await; None if there is none."""
+    def awaited(self, *, is_link: bool) -> Awaitable[None] | None:
+        """Return the event that a new producer must await; None if there is none."""
         ...
 
     def prepare(self, options: ProducerOptions, initial_subscription: str) -> Awaitable[None] | None:

@@ -17,7 +17,7 @@ from magnetar.wire.message_id import message_id, position_of
 from magnetar.wire.proto import pulsar_api_pb2 as pb
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Awaitable, Callable
 
     from magnetar.broker.dispatch.consumer import Consumer
     from magnetar.broker.session.refusals import Refused
@@ -151,6 +151,11 @@ def unsubscribe(session: Session, command: pb.CommandUnsubscribe) -> None:
         message = "Unconnected or shared consumer attempting to unsubscribe"
         session.answer_error(command.request_id, RequestError(ServerError.MetadataError, message))
         return
+    check_room(session)
+    kept = subscription.requests.kept()
+    if kept is not None:
+        start(session, command.request_id, _unsubscribe_after(session, command, kept))
+        return
     session.consumers.pop(command.consumer_id)
     subscription.remove_consumer(consumer)
     deleted = partial(_unsubscribed, session, command)
@@ -158,6 +163,11 @@ def unsubscribe(session: Session, command: pb.CommandUnsubscribe) -> None:
         subscription.requests.unsubscribe(deleted)
     except REFUSED as error:
         deleted(error)
+
+
+async def _unsubscribe_after(session: Session, command: pb.CommandUnsubscribe, event: Awaitable[None]) -> None:
+    await event
+    unsubscribe(session, command)
 
 
 def _unsubscribed(session: Session, command: pb.CommandUnsubscribe, error: Refused | None) -> None:

@@ -83,7 +83,7 @@ def _create(session: Session, command: pb.CommandProducer) -> None:
         return
     topics = session.topics.of(topic_name)
     topic = topics.linked.get_or_create(topic_name) if is_link else topics.get_or_create(topic_name)
-    awaited = topic.producers.awaited() or awaited_by_producer(session, topic, command, is_link=is_link)
+    awaited = topic.producers.awaited(is_link=is_link) or awaited_by_producer(session, topic, command, is_link=is_link)
     if awaited is not None:
         _create_after(session, command, awaited)
         return

@@ -67,6 +67,10 @@ def _subscribe(session: Session, command: pb.CommandSubscribe) -> None:
         return
     options = _options(session, command)
     if not _is_link(command):
+        fenced = topic.entrance.awaited(command, is_tool=session.connection.peer_is_magnetar)
+        if fenced is not None:
+            _subscribe_after(session, command, fenced)
+            return
         topic.rates.check_subscribe(_subscriber(session, options), session.environment.clock.monotonic())
     subscription = _find(topic, command)
     if not isinstance(subscription, Replicator):

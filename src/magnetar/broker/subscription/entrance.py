@@ -19,7 +19,7 @@ from magnetar.wire.message_id import position_of
 from magnetar.wire.proto import pulsar_api_pb2 as pb
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Awaitable, Iterator
 
     from magnetar.base.position import Position
     from magnetar.broker.subscription.subscription import Subscription
@@ -63,6 +63,11 @@ class TopicEntrance:
             return False
         consumers = (each for subscription in topic.subscriptions.values() for each in subscription.consumers)
         return all(each.is_auto_consume for each in consumers)
+
+    def awaited(self, command: pb.CommandSubscribe, *, is_tool: bool) -> Awaitable[None] | None:
+        """Return the end of a migration fence, except for a tool that only reads; None without a fence."""
+        fence = self._topic.log.migration_fence
+        return fence.end() if fence.is_set and (command.durable or not is_tool) else None
 
     def find(self, command: pb.CommandSubscribe) -> Subscription:
         """Return the subscription, create it if that is allowed; raises RequestError if it is refused."""

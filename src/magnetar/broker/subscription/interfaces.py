@@ -79,6 +79,10 @@ class ClientRequests(Protocol):
         """Send unacknowledged entries of the consumer again."""
         ...
 
+    def kept(self) -> Awaitable[None] | None:
+        """Return the event before which the subscription cannot be deleted; None if it can be now."""
+        ...
+
     def unsubscribe(self, done: Callable[[StorageError | None], None]) -> None:
         """Delete the subscription; ``done`` is called when that is durable."""
         ...
@@ -102,6 +106,13 @@ class Entrance(Protocol):
     @property
     def is_idle(self) -> bool:
         """Whether the topic has no clients that need a schema, and no entries."""
+        ...
+
+    def awaited(self, command: pb.CommandSubscribe, *, is_tool: bool) -> Awaitable[None] | None:
+        """Return the event that a new consumer must await; None if there is none.
+
+        ``is_tool``: the client is Magnetar's.
+        """
         ...
 
     def find(self, command: pb.CommandSubscribe) -> ClientSubscription:

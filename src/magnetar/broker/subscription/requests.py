@@ -129,6 +129,11 @@ class SubscriptionRequests:
             epoch = command.consumer_epoch if command.HasField("consumer_epoch") else None
             dispatcher.redeliver(consumer, positions, epoch)
 
+    def kept(self) -> Awaitable[None] | None:
+        """Return the event before which the subscription cannot be deleted; None if it can be now."""
+        fence = self._subscription.topic.log.migration_fence
+        return fence.end() if fence.is_set and self._subscription.is_durable else None
+
     def unsubscribe(self, done: Callable[[StorageError | None], None]) -> None:
         """Delete the subscription; ``done`` is called when that is durable."""
         self._delete(done)
@@ -145,6 +150,9 @@ class SubscriptionRequests:
     async def seek(self, command: pb.CommandSeek, turn: asyncio.Lock) -> None:
         """Move the subscription, by id or by time, after the earlier seeks of the client, which hold ``turn``."""
         subscription = self._subscription
+        fence = subscription.topic.log.migration_fence
+        if fence.is_set and subscription.is_durable:
+            await fence.end()
         async with turn:
             await subscription.topic.environment.slices.begin()
             if command.HasField("message_id"):

@@ -314,7 +314,12 @@ class Subscription(Part):
         self.entries_deleted(self.cursor.acknowledge_ranges(ranges))
 
     def expire_through(self, position: Position, now: float) -> int:
-        """Expire or evict the remaining entries up to and including ``position``; return their number."""
+        """Expire or evict the remaining entries up to and including ``position``; return their number.
+
+        Nothing expires while a migration has fenced the topic.
+        """
+        if self.topic.log.migration_fence.is_set:
+            return 0
         before = self.backlog
         self.acknowledge_through(position)
         expired = before - self.backlog
@@ -330,6 +335,7 @@ class Subscription(Part):
             return
         last = self.topic.ledger.last_confirmed_entry  # entries that arrive meanwhile may be more than these
         through = await self.environment.slices.run(self.unread.nth(entries, with_damaged=True))
+        self.topic.log.migration_fence.check_change()
         self.acknowledge_through(last if through is None else through)
 
     def _reached(self, mark_delete: Position) -> None:
@@ -344,9 +350,12 @@ class Subscription(Part):
 
         Of the batches in ``partial``, only the remaining members are delivered. Durable on return. For a replicated
         subscription, other clusters follow (a new epoch). Raises RequestError if this object is no longer in use,
-        because the topic was unloaded or the subscription deleted. A reset that is cancelled is finished nevertheless.
+        because the topic was unloaded or the subscription deleted, or while a migration has fenced the topic. A reset
+        that is cancelled is finished nevertheless.
         """
         self._check_open()
+        if self.is_durable:
+            self.topic.log.migration_fence.check_clients()
         self.resets.begin()
         leaving = self.detach_all()  # a non-durable subscription outlives its consumers, see Resets
         self._go_to(mark_delete, partial)

@@ -87,6 +87,11 @@ class UnreadEntries:
         """Whether no new entries may be sent until holes in the acknowledgements are filled (PIP-299)."""
         return self._ack_state.is_blocking
 
+    @property
+    def is_stopped(self) -> bool:
+        """Whether nothing may be sent, because a migration moves the clients of the topic. Tools may go on reading."""
+        return self.topic.log.migration_fence.is_set and self.cursor.durable
+
     def is_finished(self, position: Position) -> bool:
         """Return whether an entry must not be sent again, because it is acknowledged or unreadable."""
         state, damaged = self.cursor.state, self.topic.log.damaged

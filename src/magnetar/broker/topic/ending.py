@@ -23,6 +23,7 @@ def closing(topic: Topic) -> Iterator[Step]:
     Other work may run between the steps, if no client is admitted. When the first consumer of a subscription is
     disconnected, the others get no more messages, and their commands are ignored.
     """
+    yield "migration fence", topic.log.migration_fence.close
     yield "receipts", topic.lag_limit.release_all
     yield from topic.producers.closing()
     for subscription in tuple(topic.subscriptions.values()):
@@ -46,7 +47,10 @@ def abandon(topic: Topic) -> None:
     """Stop the parts of a topic that could not be loaded; nothing is written."""
     for cursor in topic.all_cursors():
         cursor.close()
-    steps: list[tuple[str, Callable[[], object]]] = [("progress", topic.progress.close)]
+    steps: list[tuple[str, Callable[[], object]]] = [
+        ("migration fence", topic.log.migration_fence.close),
+        ("progress", topic.progress.close),
+    ]
     if topic.snapshots is not None:
         steps.append(("snapshots", topic.snapshots.stop))
     steps += [("lag_limit", topic.lag_limit.close), ("deduplication", topic.deduplication.abandon)]

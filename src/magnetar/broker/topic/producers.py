@@ -109,9 +109,11 @@ class TopicProducers(ConnectedProducers):
 
     # -- attaching and leaving ----------------------------------------------------------------------------------
 
-    def awaited(self) -> Awaitable[None] | None:
-        """Return the event that every new producer must await; None if there is none."""
+    def awaited(self, *, is_link: bool) -> Awaitable[None] | None:
+        """Return the event that a new producer must await; None if there is none."""
         topic = self._topic
+        if not is_link and topic.log.migration_fence.is_set:
+            return topic.log.migration_fence.end()
         if topic.departures:
             return topic.departures.over()
         terminated = topic.log.termination.awaited()
@@ -155,6 +157,7 @@ class TopicProducers(ConnectedProducers):
         now = topic.environment.clock.now()
         if name.startswith(REPLICATOR_PREFIX):
             return ReplicatedProducer(topic, session, options, source_of(name), now=now)
+        topic.log.migration_fence.check_clients()
         return LocalProducer(topic, session, options, now=now)
 
     def replace(self, producer: Producer) -> None:
@@ -191,8 +194,8 @@ class TopicProducers(ConnectedProducers):
         self._topic.lag_limit.left()
 
     def _give_access(self) -> None:
-        """Admit a waiting producer if nobody has the topic, but not while entries are dropped without an answer."""
-        if not self._topic.lifecycle.drops_entries:
+        """Admit a waiting producer if nobody has the topic, but not while entries are dropped, or clients kept away."""
+        if not (self._topic.lifecycle.drops_entries or self._topic.log.migration_fence.is_set):
             super()._give_access()
 
     def _left(self, producer: Producer) -> None:

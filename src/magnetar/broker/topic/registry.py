@@ -260,7 +260,7 @@ class TopicRegistry:
         """Delete a topic with all its data, also one that cannot be loaded, in steps: see ``TopicLoader.deletion``.
 
         Returns a future of the time when that is durable, which may get a StorageError. Raises StorageError,
-        RequestError.
+        RequestError, also for a topic that a migration has fenced.
         """
         future: Future[None] = self.environment.loop.create_future()
 
@@ -275,6 +275,7 @@ class TopicRegistry:
         except TopicLoadError:
             delete_unloaded(self.environment, name, done, event="damaged_topic_deleted")
         else:
+            topic.log.migration_fence.check_change()
             yield from self._loader.deletion(topic, done)
         return future
 

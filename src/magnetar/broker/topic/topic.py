@@ -79,6 +79,7 @@ class Topic(Part):
         self.log = TopicLog(
             environment, name, ledger, appended=self._appended, refused=self.producers.dismiss, failed=self.fence
         )
+        self.log.migration_fence.when_lifted = self.notify
         self.subscriptions: dict[str, Subscription] = {}
         self.sent_to_removed = SentToRemoved()
         self.entrance = TopicEntrance(self)
@@ -345,8 +346,7 @@ class Topic(Part):
 
     def consumed_through(self, cursors: list[Cursor]) -> Position:
         """Return the position up to which, inclusive, all ``cursors`` have acknowledged all entries."""
-        marks = [cursor.state.mark_delete_position for cursor in cursors]
-        return min(marks, default=self.ledger.last_confirmed_entry)
+        return min([each.state.mark_delete_position for each in cursors], default=self.ledger.last_confirmed_entry)
 
     def each_subscription(self) -> Iterator[Subscription]:
         """Yield the present subscriptions for work in steps; those that are deleted meanwhile are omitted."""

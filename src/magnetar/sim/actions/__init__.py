@@ -7,6 +7,7 @@ from magnetar.sim.actions.clients.consumers import Consumers
 from magnetar.sim.actions.clients.producers import Producers
 from magnetar.sim.actions.clients.readers import Readers
 from magnetar.sim.actions.clocks import Clocks
+from magnetar.sim.actions.fences import Fences
 from magnetar.sim.actions.limits import Limits
 from magnetar.sim.actions.members import Members
 from magnetar.sim.actions.metadata import Metadata
@@ -39,4 +40,5 @@ ACTION_GROUPS = (
     Readers,
     Damage,
     BitRot,
+    Fences,
 )

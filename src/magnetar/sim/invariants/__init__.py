@@ -5,6 +5,7 @@ from __future__ import annotations
 from magnetar.sim.invariants.bounds import Bounds
 from magnetar.sim.invariants.convergence import Convergence
 from magnetar.sim.invariants.deliveries import Deliveries
+from magnetar.sim.invariants.fences import FencedTopics
 from magnetar.sim.invariants.ledgers import Ledgers
 from magnetar.sim.invariants.lifecycles import Lifecycles
 from magnetar.sim.invariants.markers import Markers
@@ -16,5 +17,5 @@ from magnetar.sim.invariants.statistics import Statistics
 
 INVARIANTS = (
     *(Convergence, Statistics, Bounds, Ledgers, Markers, Readers, Deliveries),
-    *(Protection, Retention, Lifecycles, Resting),
+    *(Protection, Retention, Lifecycles, Resting, FencedTopics),
 )

@@ -1,0 +1,1 @@
+"""Operations on the migration fences of topics."""
