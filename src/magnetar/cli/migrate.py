@@ -7,8 +7,10 @@ from typing import TYPE_CHECKING
 from magnetar.cli.failures import ExitCode
 from magnetar.cli.global_options import OutputForm, noun
 from magnetar.cli.metadata_diff import admin_of
+from magnetar.cli.migrate_cleanup import cleanup
 from magnetar.cli.migrate_names import From, Namespaces, Tenant, To, Topics, failure, options_of
 from magnetar.cli.migrate_run import abandon, run, status
+from magnetar.cli.migrate_switch import rollback, switch
 from magnetar.cli.migrate_verify import verify
 from magnetar.cli.output import Output, say, show_json, show_table
 from magnetar.cli.progress import progress
@@ -30,6 +32,9 @@ app.command("run")(run)
 app.command("status")(status)
 app.command("verify")(verify)
 app.command("abandon")(abandon)
+app.command("switch")(switch)
+app.command("rollback")(rollback)
+app.command("cleanup")(cleanup)
 
 
 @app.command("plan")

@@ -15,6 +15,15 @@ if TYPE_CHECKING:
     from magnetar.base.names import TopicName
 
 
+def carried(answer: httpx.Response, target: str, backlog: int = 0) -> httpx.Response:
+    """Return the state of a topic whose link has a backlog, and whose acknowledgements are confirmed."""
+    found: dict[str, Any] = json.loads(answer.content)
+    found["links"] = {target: {"backlog": backlog, "connected": True, "parkedReason": None}}
+    for each in found["subscriptions"].values():
+        each |= {"progressUnconfirmed": {target: 0}, "progressAgeSeconds": {target: 0.0}}
+    return httpx.Response(answer.status_code, json=found)
+
+
 class Source(MagnetarTransport):
     """Cluster A; its links to B are open when its namespaces are replicated, and have the backlogs ``left``."""
 
@@ -25,9 +34,13 @@ class Source(MagnetarTransport):
         """Backlogs of the links, one for each look at a topic; then 0."""
         self.unconfirmed: list[float] = []
         """Ages of unconfirmed acknowledgements, one for each look when all are replicated; then 0."""
+        self.stuck, self.stuck_topic = 0, ""
+        """A topic whose link has this backlog while it is fenced."""
 
     def handle_request(self, request: httpx.Request) -> httpx.Response:
         answer = super().handle_request(request)
+        if request.url.path.endswith("/fence") and answer.content:
+            return carried(answer, "B", self.stuck if f"/{self.stuck_topic}/" in request.url.path else 0)
         if not request.url.path.endswith("/stats") or not answer.is_success:
             return answer
         stats: dict[str, Any] = json.loads(answer.content)
@@ -69,4 +82,5 @@ class Target(MagnetarTransport):
             held.subscriptions |= {
                 name: FakeSubscription(each.position) for name, each in there.items() if name not in held.subscriptions
             }
-        return super().handle_request(request)
+        answer = super().handle_request(request)
+        return carried(answer, "A") if request.url.path.endswith("/fence") and answer.content else answer

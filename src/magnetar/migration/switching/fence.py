@@ -70,22 +70,25 @@ class TopicState:
 
 
 def topic_state(found: Mapping[str, Any]) -> TopicState:
-    """Parse the answer of a broker."""
-    fence = found["fence"]
+    """Parse the answer of a broker, which leaves out what is unknown."""
+    fence = found.get("fence")
     return TopicState(
         None if fence is None else Fence(fence["migration"], fence["epoch"], Phase(fence["phase"])),
-        {name: _subscription(each) for name, each in found["subscriptions"].items()},
-        {name: Link(each["backlog"], each.get("parkedReason")) for name, each in found["links"].items()},
+        {name: _subscription(each) for name, each in (found.get("subscriptions") or {}).items()},
+        {
+            name: Link(each.get("backlog"), each.get("parkedReason"))
+            for name, each in (found.get("links") or {}).items()
+        },
     )
 
 
 def _subscription(found: Mapping[str, Any]) -> Subscription:
     return Subscription(
         unacknowledged=found["unacknowledgedMessages"],
-        digest=found["digest"],
+        digest=found.get("digest"),
         is_replicated=found["isReplicated"],
-        unconfirmed=found["progressUnconfirmed"],
-        age_s=found["progressAgeSeconds"],
+        unconfirmed=found.get("progressUnconfirmed") or {},
+        age_s=found.get("progressAgeSeconds") or {},
     )
 
 
