@@ -33,7 +33,7 @@ python:
 java: | python
 	@PYTHONPATH=src $(PYTHON) -m magnetar.ops.java
 
-demo: java setup ## three clusters, real flights, a planned switch and a kill (ARGS="--flights 20000")
+demo: java setup ## three clusters, real flights, a planned switch and a kill (ARGS="--flights 20000"); ARGS=migrate: a tenant moves
 	@$(BIN)/magnetar demo $(ARGS)
 
 test: java setup ## all tests except the long suites, in two processes; 14 minutes (ARGS="-k name": in one)

@@ -21,7 +21,7 @@ from magnetar.ops.layout import MAGNETAR
 from magnetar.ops.processes import Command, Process, describe_exit, tail
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
     from pathlib import Path
 
 START_TIMEOUT_SECONDS = 240.0
@@ -145,14 +145,13 @@ class Clusters:
         self.process.kill_group()
 
 
-def start_clusters(data: Path, base_port: int, *, keep: bool) -> Clusters:
-    """Start ``magnetar up`` with one cluster per airport; raises DemoError with its output if the start fails.
+def start_clusters(data: Path, base_port: int, *, keep: bool, names: Sequence[str] = AIRPORTS) -> Clusters:
+    """Start ``magnetar up`` with the clusters ``names``; raises DemoError with its output if the start fails.
 
     With ``keep`` it outlives this process.
     """
     log = data / "logs" / "up.log"
-    names = ",".join(AIRPORTS)
-    arguments = [*MAGNETAR, "up", "--clusters", names, "--data", str(data), "--base-port", str(base_port)]
+    arguments = [*MAGNETAR, "up", "--clusters", ",".join(names), "--data", str(data), "--base-port", str(base_port)]
     arguments += ["--no-profiles", "--output", "json"]
     command = Command("magnetar up", arguments, data, log, outlives_parent=keep)
     process = Process(command)
