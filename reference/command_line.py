@@ -26,7 +26,7 @@ def page() -> str:
     root = typer.main.get_command(app)
     commands = list(_commands("magnetar", root))
     counted = Counter(row for _, command in commands for row in _rows(command))
-    common = [row for row, count in counted.items() if 2 * count > len(commands)]
+    common = [row for row, count in counted.items() if 5 * count > 2 * len(commands)]
     sections = [
         f"## Common options\n\n{_PLACES}\n\n{table(_HEADS, common)}",
         *(_section(name, command, common) for name, command in commands),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import signal
 import sys
-from enum import Enum
+from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
 
@@ -19,7 +19,7 @@ _FLIGHTS = 336_776
 _TOPICS, _RATE = 10, 200.0
 
 
-class Story(Enum):
+class Story(StrEnum):
     """What the demo shows."""
 
     FAILOVER = "failover"
