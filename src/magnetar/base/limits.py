@@ -9,6 +9,11 @@ class Limit(StrEnum):
     """Every limit whose hits are counted. The value is its name, and the key in the configuration if there is one."""
 
     CONNECTIONS = "maxConcurrentConnections"
+    CONNECTIONS_PER_ADDRESS = "brokerMaxConnectionsPerIp"
+    CONNECTIONS_PER_ROLE = "brokerMaxConnectionsPerRole"
+    LOOKUPS = "maxConcurrentLookupRequest"
+    PUBLISHED_MESSAGES = "brokerPublisherThrottlingMaxMessageRate"
+    PUBLISHED_BYTES = "brokerPublisherThrottlingMaxByteRate"
     KEEP_ALIVE = "keepAliveIntervalSeconds"
     """Seconds for the handshake, or for the answer to a PING."""
     PENDING_REQUESTS = "maxPendingRequestsPerConnection"

@@ -10,11 +10,15 @@ from typing import TYPE_CHECKING, Any
 from magnetar.broker.loop.cycles import Retired
 from magnetar.broker.loop.slices import SharedSlices, SlicedWork
 from magnetar.broker.loop.stalls import LoopStalls
+from magnetar.broker.resources.client_limits import ConnectionLimits, LookupsInFlight
 from magnetar.broker.resources.connection_counts import ConnectionCounts
 from magnetar.broker.resources.limit_hits import LimitHits
 from magnetar.broker.resources.namespace_totals import NamespaceTotals
 from magnetar.broker.resources.objects import ObjectMemory
+from magnetar.broker.resources.tenant_rates import TenantRates
+from magnetar.broker.resources.token_bucket import Rate
 from magnetar.broker.schemas.registry import SchemaRegistry
+from magnetar.broker.settings.sections.authorization import names_in, replicators_in
 from magnetar.broker.settings.topic_policies import PoliciesOfTopics
 from magnetar.cursor.limits import CursorLimits
 from magnetar.geo.losses import Losses
@@ -98,8 +102,20 @@ class Environment:
     losses: Losses = field(init=False)
     """The topics that this cluster has lost since the start of the broker."""
 
+    connection_limits: ConnectionLimits = field(init=False)
+    lookups: LookupsInFlight = field(init=False)
+    tenant_rates: TenantRates = field(init=False)
+    """The publish rate of the broker."""
+
     def __post_init__(self) -> None:
-        """Create the queues of sliced work."""
+        """Create the queues of sliced work, and the limits of clients."""
+        config = self.config
+        exempt = frozenset((*names_in(config.superUserRoles), *replicators_in(config.replicatorRoles)))
+        per_address, per_role = config.brokerMaxConnectionsPerIp, config.brokerMaxConnectionsPerRole
+        object.__setattr__(self, "connection_limits", ConnectionLimits(per_address, per_role, exempt))
+        object.__setattr__(self, "lookups", LookupsInFlight(config.maxConcurrentLookupRequest))
+        rate = Rate(config.brokerPublisherThrottlingMaxMessageRate, config.brokerPublisherThrottlingMaxByteRate)
+        object.__setattr__(self, "tenant_rates", TenantRates(rate, self.clock.monotonic()))
         object.__setattr__(self, "started_with", self.config)
         object.__setattr__(self, "sliced", SlicedWork(self.loop, self.clock))
         object.__setattr__(self, "slices", SharedSlices(self.loop, self.clock))

@@ -57,8 +57,8 @@ class NonPersistentProducer(ClientProducer):
         self.bytes_in += size
         topic.arrivals.messages_in += messages
         topic.arrivals.bytes_in += size
-        if topic.rates.publish is not None:
-            self._obey(topic.rates.publish, messages, size)
+        if topic.rates.publish_limits:
+            self._obey(messages, size)
         room = topic.distribution.room(self.session)
         taken = len(entries) if room is None else min(room, len(entries))
         if taken:

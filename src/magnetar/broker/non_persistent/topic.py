@@ -59,7 +59,7 @@ class NonPersistentTopic:
         self.is_closing = False
         """Whether arriving entries are dropped without an answer."""
         self.arrivals = Arrivals()
-        self.rates = TopicRates()
+        self.rates = TopicRates(environment.tenant_rates.of(name.tenant))
         self.departures = UnderWay()
         self.subscriptions: dict[str, NonPersistentSubscription] = {}
         self._left: Counters = (0, 0, 0, 0)

@@ -13,7 +13,6 @@ if TYPE_CHECKING:
 
     from magnetar.base.errors import RequestError
     from magnetar.broker.publish.interfaces import ProducerOptions, ProducerSession, ProducerTopic, SendHead
-    from magnetar.broker.resources.token_bucket import RateLimit
     from magnetar.wire.proto import pulsar_api_pb2 as pb
 
 
@@ -48,10 +47,15 @@ class ClientProducer(ABC):
     def publish_with_refusals(self, heads: Sequence[SendHead], entries: Sequence[bytes | RequestError]) -> None:
         """Publish a run with invalid entries, each of which is replaced by the refusal of its SEND."""
 
-    def _obey(self, limit: RateLimit, messages: int, size: int) -> None:
-        """Do not read the connection for a while, if these messages exceed the publish rate of the topic."""
-        now = self.topic.environment.clock.monotonic()
-        limit.take(messages, size, now)
-        if limit.wait_s(now):
-            self.topic.rates.publish_limited += 1
+    def _obey(self, messages: int, size: int) -> None:
+        """Do not read the connection for a while, if these messages exceed the rate of the topic or of its tenant."""
+        environment, rates = self.topic.environment, self.topic.rates
+        now = environment.clock.monotonic()
+        for limit in rates.publish_limits:
+            limit.take(messages, size, now)
+        exceeded = [limit for limit in rates.publish_limits if limit.wait_s(now)]
+        rates.publish_limited += bool(exceeded)
+        for limit in exceeded:
+            for reached in limit.reached(now):
+                environment.limit_hits.hit(reached)
             self.session.hold_back(limit)

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from magnetar.base.position import Position
     from magnetar.broker.loop.under_way import UnderWay
     from magnetar.broker.publish.arrivals import Arrivals
-    from magnetar.broker.resources.token_bucket import RateLimit
+    from magnetar.broker.resources.token_bucket import PublishLimit
     from magnetar.wire.proto import pulsar_api_pb2 as pb
 
 SendHead = tuple[int, int, int]
@@ -84,7 +84,7 @@ class ProducerSession(Protocol):
         """Remove SENDs that are stored or have failed."""
         ...
 
-    def hold_back(self, limit: RateLimit) -> None:
+    def hold_back(self, limit: PublishLimit) -> None:
         """Do not read the client while it exceeds a rate."""
         ...
 

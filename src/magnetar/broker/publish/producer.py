@@ -32,8 +32,8 @@ class LocalProducer(ClientProducer):
         self.messages_in += messages
         size = sum(map(len, entries))
         self.bytes_in += size
-        if topic.rates.publish is not None:
-            self._obey(topic.rates.publish, messages, size)
+        if topic.rates.publish_limits:
+            self._obey(messages, size)
         if topic.deduplication.sequence_ids is not None:
             topic.arrivals.messages_in += topic.deduplication.publish(self, heads, entries)
             return

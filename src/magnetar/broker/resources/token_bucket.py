@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import sys
 from dataclasses import dataclass
-from typing import Self
+from typing import TYPE_CHECKING, Protocol, Self
+
+if TYPE_CHECKING:
+    from magnetar.base.limits import Limit
 
 
 class TokenBucket:
@@ -69,6 +72,22 @@ class Rate:
         )
 
 
+class PublishLimit(Protocol):
+    """A limit of what clients publish."""
+
+    def take(self, messages: int, size: int, now: float) -> None:
+        """Count published messages."""
+        ...
+
+    def wait_s(self, now: float) -> float:
+        """Return the seconds until more may be published; 0.0 if it may."""
+        ...
+
+    def reached(self, now: float) -> tuple[Limit, ...]:
+        """Return the limits whose hits are counted, while there is no room."""
+        ...
+
+
 class RateLimit:
     """The limit of one rate. What is sent may exceed it; then there is no room until that is made up for."""
 
@@ -101,6 +120,11 @@ class RateLimit:
     def wait_s(self, now: float) -> float:
         """Return the seconds until there is room; 0.0 if there is."""
         return max((bucket.wait_s(now) for bucket in (self._messages, self._size) if bucket is not None), default=0.0)
+
+    def reached(self, now: float) -> tuple[Limit, ...]:
+        """Return nothing: the statistics of the topic count."""
+        del now
+        return ()
 
 
 def followed(limit: RateLimit | None, rate: Rate, now: float) -> RateLimit | None:

@@ -11,6 +11,7 @@ from magnetar.broker.resources.token_bucket import Rate, RateLimit, TokenBucket,
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from magnetar.broker.resources.token_bucket import PublishLimit
     from magnetar.metadata.effective import EffectivePolicies
     from magnetar.metadata.policy.values import DispatchRate, SubscribeRate
 
@@ -26,10 +27,13 @@ Subscriber = tuple[str, str, int]
 class TopicRates:
     """Limits of the rates of a topic; None without a limit."""
 
-    def __init__(self) -> None:
-        """Begin without limits."""
-        self.publish: RateLimit | None = None
+    def __init__(self, of_tenant: PublishLimit | None = None) -> None:
+        """Begin without limits, except that of its tenant."""
+        self._of_tenant = of_tenant
+        self._publish: RateLimit | None = None
         """Limit of all clients' producers together."""
+        self.publish_limits: tuple[PublishLimit, ...] = () if of_tenant is None else (of_tenant,)
+        """All limits of what clients publish."""
         self.dispatch: RateLimit | None = None
         """Limit that all subscriptions share."""
         self.of_subscription = UNLIMITED
@@ -48,7 +52,8 @@ class TopicRates:
         """Apply policies; ``published`` are the messages and bytes that are published per second at present."""
         publish = policies.publish_rate
         rate = Rate(publish.publishThrottlingRateInMsg, publish.publishThrottlingRateInByte)
-        self.publish = followed(self.publish, rate, now)
+        self._publish = followed(self._publish, rate, now)
+        self.publish_limits = tuple(limit for limit in (self._publish, self._of_tenant) if limit is not None)
         self.dispatch = followed(self.dispatch, _rate(policies.dispatch_rate, published), now)
         self.of_subscription = _rate(policies.subscription_dispatch_rate, published)
         own = policies.dispatch_rates_by_subscription

@@ -39,12 +39,15 @@ def partitioned_metadata(session: Session, command: pb.CommandPartitionedTopicMe
             return
         create = command.metadata_auto_creation_enabled
         topics = session.topics.of(name)
+        session.environment.lookups.check()  # before anything is created
         partitions = 0 if name == COORDINATORS else topics.partitions_for_client(name, create=create)
     except REFUSED as error:
         _fail_partitioned_metadata(session, command, error)
         return
+    session.environment.lookups.begin()
 
     def durable(error: StorageError | None) -> None:
+        session.environment.lookups.end()
         if error is not None:
             _fail_partitioned_metadata(session, command, error)
         else:

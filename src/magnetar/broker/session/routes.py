@@ -58,8 +58,10 @@ def ask_partitions(session: Session, command: pb.CommandPartitionedTopicMetadata
     async def answer() -> None:
         request_id = command.request_id
         try:
-            found = (await session.topics.routing.ask(cluster, command)).partitionMetadataResponse
+            with session.environment.lookups:
+                found = (await session.topics.routing.ask(cluster, command)).partitionMetadataResponse
         except RequestError as error:
+            session.environment.limit_hits.note(error)
             message = str(error)
             frame = commands.partitioned_metadata_failed(request_id=request_id, code=error.code, message=message)
         else:
@@ -74,7 +76,8 @@ def ask_topics(session: Session, command: pb.CommandGetTopicsOfNamespace, cluste
     """Answer with the topics of a namespace in the other cluster."""
 
     async def answer() -> None:
-        found = (await session.topics.routing.ask(cluster, command)).getTopicsOfNamespaceResponse
+        with session.environment.lookups:
+            found = (await session.topics.routing.ask(cluster, command)).getTopicsOfNamespaceResponse
         session.write_in_turn(lambda: commands.encode_with_id(found, command.request_id))
 
     check_room(session)
@@ -87,8 +90,10 @@ def ask_schema(session: Session, command: pb.CommandGetSchema, cluster: str) -> 
     async def answer() -> None:
         request_id = command.request_id
         try:
-            found = (await session.topics.routing.ask(cluster, command)).getSchemaResponse
+            with session.environment.lookups:
+                found = (await session.topics.routing.ask(cluster, command)).getSchemaResponse
         except RequestError as error:
+            session.environment.limit_hits.note(error)
             frame = commands.get_schema_failed(request_id=request_id, code=error.code, message=str(error))
         else:
             frame = commands.encode_with_id(found, request_id)

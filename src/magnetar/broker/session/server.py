@@ -13,6 +13,7 @@ from magnetar.base.limits import FRAME_SIZE_PADDING, Limit
 from magnetar.broker.loop.closing import close_each
 from magnetar.broker.loop.turns import Share
 from magnetar.broker.resources.memory import READ_BYTES
+from magnetar.broker.session.handshake.checking import refuse_address
 from magnetar.broker.session.handshake.foreign import foreign_protocol, remedy
 from magnetar.broker.session.receiving import receive
 from magnetar.broker.session.session import Session
@@ -57,6 +58,8 @@ class ServerProtocol(asyncio.BufferedProtocol):
         self._is_dropped = False
         """Whether received data is no longer handled."""
         self._transport: asyncio.Transport | None = None
+        self._host = ""
+        """Address of the client, once the connection counts for it."""
         self._output: list[bytes] = []
         self._flush_scheduled = False
         self.session = Session(server.environment, server.topics, self, self._connection)
@@ -84,6 +87,11 @@ class ServerProtocol(asyncio.BufferedProtocol):
                 connections=self._server.connections_max,
             )
             transport.abort()
+        elif self._environment.connection_limits.admits_address(host):
+            self._host = host
+        else:
+            self._is_dropped = True
+            refuse_address(self.session)
 
     def get_buffer(self, sizehint: int) -> memoryview:
         """Return the buffer for the next read."""
@@ -120,6 +128,8 @@ class ServerProtocol(asyncio.BufferedProtocol):
         counts.closed += 1
         counts.failed += not self.session.has_connected
         self._server.forget(self)
+        if self._host:
+            self._environment.connection_limits.left_address(self._host)
         if self._is_waiting and not self._is_dropped:
             self.session.has_left = True
         else:

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from magnetar.broker.domains import Domains
     from magnetar.broker.environment import Environment
     from magnetar.broker.publish.interfaces import Producer
-    from magnetar.broker.resources.token_bucket import RateLimit
+    from magnetar.broker.resources.token_bucket import PublishLimit
     from magnetar.broker.session.transport import Renewal, Transport
     from magnetar.security.peer_certificate import PeerCertificate
     from magnetar.wire.connection import Connection
@@ -53,6 +53,8 @@ class Session:
     """SENDs to non-persistent topics that are being distributed."""
     principal = NOBODY
     """Who the client is; NOBODY before CONNECTED, and if the broker does not authenticate. A renewal replaces it."""
+    counted_role: str | None = None
+    """Role for which the connection counts; None before CONNECTED, and if the broker does not authenticate."""
     peer_certificate: PeerCertificate | None = None
     """The verified certificate of the client; None without TLS, or if it has sent none."""
     renewal: Renewal | None = None
@@ -89,7 +91,7 @@ class Session:
         self._withheld = 0
         self._publishing = True
         """Whether further publishes are within the limit."""
-        self._exceeded: dict[RateLimit, None] = {}
+        self._exceeded: dict[PublishLimit, None] = {}
         """Publish rates of topics that producers exceed."""
         self._held_back: asyncio.TimerHandle | None = None
         """The next check of these rates; None if there are none."""
@@ -135,6 +137,8 @@ class Session:
             self._held_back.cancel()
         if self.renewal is not None:
             self.renewal.cancel()
+        if self.counted_role is not None:
+            self.environment.connection_limits.left_role(self.counted_role)
         self.account.close()
         self._unmade.clear()
         self.is_writable = False
@@ -239,7 +243,7 @@ class Session:
             self._publishing = True
             self._read_or_pause()
 
-    def hold_back(self, limit: RateLimit) -> None:
+    def hold_back(self, limit: PublishLimit) -> None:
         """Do not read the client while a producer exceeds the publish rate of its topic."""
         self._exceeded[limit] = None
         if self._held_back is None:

@@ -177,6 +177,9 @@ def _validated(values: Mapping[str, str], labels: Mapping[str, str], problems: l
         found.append(f"{labels['clusterName']}={config.clusterName!r}: use letters, digits and -=:._ only")
     if config is not None:
         found += [f"{labels.get(key, key)}: {problem}" for key, problem in rules.problems(config)]
+    if config is not None and config.brokerMaxConnectionsPerRole and not config.authenticationEnabled:
+        name = "brokerMaxConnectionsPerRole"
+        found.append(f"{labels[name]}: it needs authenticationEnabled=true, because clients have no roles otherwise")
     problems += found
     return None if found else config
 

@@ -71,7 +71,7 @@ class Topic(Part):
         self.loaded_at = environment.clock.now()
         self.backlog_quotas = BacklogQuotas(self)
         self.arrivals = Arrivals()
-        self.rates = TopicRates()
+        self.rates = TopicRates(environment.tenant_rates.of(name.tenant))
         self.share = Share()
         """The topic's share of the turns of the event loop."""
         self.producers = TopicProducers(self)

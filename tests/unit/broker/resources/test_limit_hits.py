@@ -40,7 +40,7 @@ from magnetar.sim.cluster import Client, Cluster, Shared, entry
 from magnetar.wire import commands
 from magnetar.wire.entries import markers
 from magnetar.wire.entries.entry import build_entry
-from magnetar.wire.frame import frame_opening
+from magnetar.wire.frame import FrameDecoder, frame_opening
 from magnetar.wire.proto import pulsar_api_pb2 as pb
 
 if TYPE_CHECKING:
@@ -56,6 +56,7 @@ class Socket:
         self.closed = False
         self.unread = 0
         self.is_read = True
+        self.written: list[bytes] = []
 
     def get_extra_info(self, name: str) -> tuple[str, int] | None:
         return ("10.0.0.1", 40_000) if name == "peername" else None
@@ -76,7 +77,7 @@ class Socket:
         return self.closed
 
     def write(self, data: bytes) -> None:
-        """Record the bytes."""
+        self.written.append(data)
 
     def close(self) -> None:
         self.closed = True
@@ -123,6 +124,22 @@ def test_refused_connections_count(allowed: int, limit: Limit) -> None:
     sockets = [connect(server)[1] for _ in range(allowed + 3)]
     assert [socket.closed for socket in sockets] == [False] * allowed + [True] * 3
     assert hits(cluster) == {limit.value: 3}
+
+
+def test_connections_of_an_address_are_refused_with_the_error_of_pulsar() -> None:
+    cluster = Cluster(settings={"brokerMaxConnectionsPerIp": 2})
+    server = Server(cluster.environment, cluster.domains)
+    served = [connect(server) for _ in range(2)]
+    refused, socket = connect(server)
+    assert [each.closed for _, each in served] == [False, False]
+    assert socket.closed
+    (error,) = [each.command.error for each in FrameDecoder().feed(b"".join(socket.written))]
+    assert error.error == pb.NotAllowedError
+    assert error.message.startswith("Reached the maximum number of connections on address /10.0.0.1:40000")
+    assert hits(cluster) == {Limit.CONNECTIONS_PER_ADDRESS.value: 1}
+    refused.connection_lost(None)
+    served[0][0].connection_lost(None)
+    assert not connect(server)[1].closed
 
 
 def test_connections_count() -> None:

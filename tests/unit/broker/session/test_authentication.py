@@ -320,6 +320,30 @@ def test_an_anonymous_client_has_the_configured_role() -> None:
     assert client.session.principal == Principal("guest", "none")
 
 
+def test_connections_of_a_role_are_limited_and_those_who_operate_are_exempt() -> None:
+    settings = {"authenticationEnabled": True, "superUserRoles": "root", "replicatorRoles": "link=*"}
+    at = cluster({**settings, "brokerMaxConnectionsPerRole": 2}, proxy_roles=frozenset({"proxy"}))
+    first, _ = connected(at), connected(at)
+    refused = Stranger(at)
+    refused.say(connect(token(at)))
+    (error,) = refused.take()
+    assert (error.error.error, error.error.request_id) == (pb.TooManyRequests, (1 << 64) - 1)
+    assert (
+        error.error.message == "Reached the maximum number of connections of role alice (brokerMaxConnectionsPerRole)"
+    )
+    assert refused.is_closed
+    assert at.environment.limit_hits.counts()[Limit.CONNECTIONS_PER_ROLE.value] == 1
+    through_proxy = Stranger(at)
+    through_proxy.say(connect(token(at, subject="proxy"), original_principal="alice"))
+    assert through_proxy.is_closed
+    for role in ("root", "link", "root", "link", "root", "link", "bob"):
+        other = Stranger(at)
+        other.say(connect(token(at, subject=role)))
+        assert other.session.has_connected
+    first.close()
+    assert connected(at).session.has_connected
+
+
 def test_failed_attempts_of_an_address_are_slowed_down() -> None:
     at = cluster()
     for _ in range(FAILURES_AT_ONCE):

@@ -7,7 +7,10 @@ from typing import TYPE_CHECKING
 import pytest
 
 from magnetar.base.errors import ServerError
+from magnetar.base.limits import Limit
+from magnetar.base.names import NamespaceName, TopicName
 from magnetar.broker.housekeeping.maintenance import measuring
+from magnetar.metadata.policies import Policies, TenantInfo
 from magnetar.metadata.policy.values import DispatchRate, PublishRate, SubscribeRate, SubscriptionPolicies
 from magnetar.sim.cluster import Cluster, Exclusive, Failover, Key_Shared, Shared, entry
 from magnetar.wire import commands
@@ -72,6 +75,33 @@ def test_a_connection_that_publishes_too_fast_is_not_read_for_a_while(rate: Publ
     advance(cluster, 0.3)
     assert client.reading
     assert cluster.topic().rates.publish_limited == 1
+
+
+def test_tenants_share_the_rate_of_the_broker() -> None:
+    cluster = Cluster(settings={"brokerPublisherThrottlingMaxMessageRate": 10})
+    cluster.do(lambda: cluster.resources.tenants.create("other", TenantInfo()))
+    namespace = NamespaceName("other", "namespace")
+    cluster.do(lambda: cluster.resources.namespaces.create(namespace, Policies(replication_clusters=[HERE])))
+    greedy, small = cluster.client(), cluster.client()
+    greedy.produce()
+    small.topic = TopicName.parse("persistent://other/namespace/t")
+    small.produce()
+    greedy.send(*map(str, range(100, 200)))
+    assert len(greedy.receipts()) == 100, "what has arrived is stored"
+    assert not greedy.reading
+    small.send("100")
+    advance(cluster, 0.3)
+    assert small.reading
+    assert not greedy.reading
+    small.send(*map(str, range(101, 105)), first=1)
+    assert not small.reading
+    advance(cluster, 1.0)
+    assert small.reading, "it gets half of the rate"
+    assert not greedy.reading
+    advance(cluster, 10.0)
+    assert greedy.reading
+    assert cluster.environment.limit_hits.counts()[Limit.PUBLISHED_MESSAGES.value] == 3
+    assert cluster.environment.limit_hits.counts()[Limit.PUBLISHED_BYTES.value] == 0
 
 
 def test_the_rates_of_other_clusters_do_not_count() -> None:

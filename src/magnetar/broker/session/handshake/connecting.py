@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from magnetar.base.errors import RemoteProtocolError
-from magnetar.broker.session.handshake.checking import SERVER_VERSION, authenticating, peer_of
+from magnetar.broker.session.handshake.checking import SERVER_VERSION, admit_role, authenticating, peer_of
 from magnetar.broker.session.handshake.renewal import SessionRenewal
 from magnetar.security.providers.proof import Proof
 from magnetar.security.providers.service import Original
@@ -48,7 +48,7 @@ def connect(session: Session, command: pb.CommandConnect) -> None:
 
     async def check() -> None:
         principal = await authentication.of_connection(proof, original, peer_of(session))
-        if session.is_open:
+        if session.is_open and admit_role(session, principal.acting_role):
             session.principal = principal
             _establish(session, version)
             if principal.expires_at is not None:

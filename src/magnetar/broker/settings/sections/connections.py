@@ -41,6 +41,21 @@ class ConnectionSettings(BaseModel):
     maxConcurrentConnections: int = Field(
         10_000, gt=0, description="Maximum number of connections; lower if the limit of open files is low."
     )
+    brokerMaxConnectionsPerIp: int = Field(
+        0, ge=0, description="Maximum number of connections from an IP address; 0: no limit."
+    )
+    brokerMaxConnectionsPerRole: int = Field(
+        0,
+        ge=0,
+        description="Maximum number of connections of a role, which is not in superUserRoles or replicatorRoles; needs "
+        "authenticationEnabled. 0: no limit.",
+    )
+    maxConcurrentLookupRequest: int = Field(
+        50_000,
+        gt=0,
+        description="Maximum number of lookups in flight: questions about partitions that wait for the disk, and "
+        "questions that wait for another cluster.",
+    )
     maxHttpServerConnections: int = Field(
         2048,
         gt=0,

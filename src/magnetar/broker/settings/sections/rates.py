@@ -10,6 +10,15 @@ from pydantic import BaseModel, Field
 class RateSettings(BaseModel):
     """Rates. 0 is no limit."""
 
+    brokerPublisherThrottlingMaxMessageRate: int = Field(
+        0,
+        ge=0,
+        description="Maximum number of messages per second that clients publish to the broker. Tenants share it: each "
+        "one that publishes more than an equal part gets an equal part of what the others leave.",
+    )
+    brokerPublisherThrottlingMaxByteRate: int = Field(
+        0, ge=0, description="The same for the bytes that clients publish."
+    )
     maxPublishRatePerTopicInMessages: int = Field(
         0, ge=0, description="Maximum number of messages per second that clients publish to a topic."
     )
