@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import json
 import ssl
 import time
 from concurrent.futures import ThreadPoolExecutor
@@ -62,6 +63,8 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Secured]:
             "brokerClientAuthenticationPlugin": "token",
             "brokerClientAuthenticationParameters": f"token:{OWN}",
             "adminAccessLog": "all",
+            "auditLogFile": directory / "audit.log",
+            "logLevel": "debug",
             "brokerServicePortTls": binary,
             "webServicePortTls": web,
             **authority.settings(),
@@ -79,6 +82,8 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Secured]:
     secrets = [SECRET, PASSWORD.encode(), base64.b64encode(SECRET), OWN.encode(), OWN.rpartition(".")[2].encode()]
     files = [path for path in directory.rglob("*") if path.is_file() and path.suffix != ".conf"]
     assert any(b"authentication_failed" in path.read_bytes() for path in files)
+    events = [json.loads(line) for line in (directory / "audit.log").read_text().splitlines()]
+    assert {"basic", "token", "other"} <= {event["operation"] for event in events if event["event"] == "authentication"}
     assert [(path.name, secret) for path in files for secret in secrets if secret in path.read_bytes()] == []
 
 
@@ -179,7 +184,17 @@ def test_secrets_are_not_in_answers(secured: Broker) -> None:
     assert shown["authenticationEnabled"] == "true"
     for key in ("tokenSecretKey", "basicAuthConf", "brokerClientAuthenticationParameters"):
         assert shown[key] == "*****"
-    paths = ("brokers/configuration/values", "brokers/internal-configuration", "broker-stats/load-report")
+    secured.rest.put("tenants/canaries", {"adminRoles": ["alice"], "allowedClusters": [secured.cluster]})
+    paths = (
+        "brokers/configuration/values",
+        "brokers/internal-configuration",
+        "broker-stats/load-report",
+        "broker-stats/topics",
+        "metadata-sync/snapshot",
+        "metadata-sync/history/canaries",
+        "metadata-sync/status",
+        "clusters/standalone",
+    )
     answers = [get(secured, f"/admin/v2/{path}", f"Bearer {token()}").text for path in paths]
     answers.append(get(secured, "/metrics/").text)
     encoded = base64.b64encode(SECRET).decode()

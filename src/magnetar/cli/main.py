@@ -35,6 +35,7 @@ app = typer.Typer(
     help="Geo-replicated publish/subscribe that keeps a consumer's place between clusters.",
     epilog="Exit codes: 0 success, 1 failed, refused or different, 2 wrong usage, 3 no cluster answered, 4 undecided.",
     no_args_is_help=True,
+    pretty_exceptions_show_locals=False,  # they may contain tokens and passwords
 )
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import base64
 import binascii
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final
 
 from magnetar.base.errors import AuthenticationFailedError, AuthenticationFailure
@@ -27,7 +27,7 @@ _BASIC: Final = "basic "
 class RequestCredentials:
     """The headers of a REST request that concern authentication, and the certificate of its connection."""
 
-    authorization: str = ""
+    authorization: str = field(default="", repr=False)
     """Header ``Authorization``."""
     method: str = ""
     """Header ``X-Pulsar-Auth-Method-Name``."""
