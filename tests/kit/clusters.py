@@ -5,9 +5,11 @@ from __future__ import annotations
 import json
 import os
 import signal
+import ssl
 import sys
 from functools import partial
-from typing import TYPE_CHECKING, ClassVar, Protocol, Self
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol, Self
 
 from tests.kit.broker import Broker
 from tests.kit.child import ChildProcess, free_ports, is_free
@@ -18,7 +20,6 @@ from tests.kit.wait import wait_until
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
-    from pathlib import Path
 
     import pulsar
 
@@ -46,11 +47,14 @@ class Cluster(Protocol):
 class Member:
     """A cluster of ``magnetar up``."""
 
-    def __init__(self, service_url: str, admin_url: str) -> None:
-        """Use the given ports."""
+    def __init__(self, service_url: str, admin_url: str, security: Mapping[str, Any] | None = None) -> None:
+        """Use the given ports, as the superuser if they are secured."""
         self.service_url = service_url
         self.admin_url = admin_url
-        self.rest = Rest(admin_url)
+        context = None if security is None else ssl.create_default_context(cafile=security["trust"])
+        self.rest = Rest(admin_url, context=context)
+        if security is not None:
+            self.rest.authorize(Path(security["tokens"]["admin"]).read_text())
 
 
 class Group:
@@ -114,7 +118,7 @@ class Up(Group):
             raise
         self.ready = json.loads(self.process.output.read_text().splitlines()[0])
         for name, cluster in self.ready["clusters"].items():
-            self.members[name] = Member(cluster["service_url"], cluster["admin_url"])
+            self.members[name] = Member(cluster["service_url"], cluster["admin_url"], self.ready.get("security"))
 
     def __enter__(self) -> Self:
         """Return the object; the context manager stops it at exit."""

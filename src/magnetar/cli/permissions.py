@@ -27,7 +27,7 @@ def permissions(session: Session, owner: Owner) -> None:
 
 
 def grant_permission(session: Session, owner: Owner, role: Role, actions: Actions) -> None:
-    """Permit a role some actions, instead of those before. Stored without effect: there is no authorization yet."""
+    """Permit a role some actions, instead of those before. They count if the brokers have authorizationEnabled."""
     wanted = names(actions)
     if not wanted or not set(wanted) <= set(_ACTIONS):
         message = f"{actions!r} is not a list of actions; they are {', '.join(_ACTIONS)}"

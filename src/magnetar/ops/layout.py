@@ -17,10 +17,15 @@ from typing import TYPE_CHECKING
 from magnetar.base.errors import ConfigurationError
 from magnetar.base.names import is_named_entity
 from magnetar.ops.processes import Command
+from magnetar.ops.secure import PIPELINE
+from magnetar.security.credentials import NONE
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
     from pathlib import Path
+
+    from magnetar.ops.secure import Security
+    from magnetar.security.credentials import Credentials
 
 LOOPBACK = "127.0.0.1"
 
@@ -31,6 +36,9 @@ PORT_MAX = 65535
 
 CLUSTERS_MAX = 32
 """Maximum number of clusters."""
+
+RESERVED = frozenset({"logs", "pipeline", "security", ".", ".."})
+"""Names that no cluster may have: its directory would be another one."""
 
 METADATA_TOPIC = "persistent://pulsar/metadata/events"
 """The event topic by which the clusters share their metadata."""
@@ -51,20 +59,37 @@ class LocalCluster:
     web_port: int
     directory: Path
     """Directory of its configuration and data; ``logs``, beside it, has the logs of all clusters."""
+    security: Security | None = None
+    """TLS, tokens and permissions; None: each client may do everything."""
 
     @property
     def service_url(self) -> str:
         """URL for clients."""
-        return f"pulsar://{LOOPBACK}:{self.binary_port}"
+        return f"pulsar{'+ssl' if self.security else ''}://{LOOPBACK}:{self.binary_port}"
 
     @property
     def admin_url(self) -> str:
         """URL of the admin REST API."""
-        return f"http://{LOOPBACK}:{self.web_port}"
+        return f"http{'s' if self.security else ''}://{LOOPBACK}:{self.web_port}"
+
+    @property
+    def credentials(self) -> Credentials:
+        """Credentials for the admin REST API."""
+        return NONE if self.security is None else self.security.credentials
+
+    @property
+    def addresses(self) -> dict[str, str]:
+        """ClusterData with the URLs."""
+        if self.security is None:
+            return {"serviceUrl": self.admin_url, "brokerServiceUrl": self.service_url}
+        return {"serviceUrlTls": self.admin_url, "brokerServiceUrlTls": self.service_url}
 
     @property
     def configuration(self) -> dict[str, str]:
         """Settings in ``broker.conf``."""
+        ports, security = (self.binary_port, self.web_port), self.security
+        audit_log = self.directory.parent / "logs" / f"{self.name}-audit.log"
+        secured = {} if security is None else security.settings(self.name, ports) | {"auditLogFile": str(audit_log)}
         return {
             "clusterName": self.name,
             "brokerServicePort": str(self.binary_port),
@@ -73,6 +98,7 @@ class LocalCluster:
             "advertisedAddress": LOOPBACK,
             "dataDirectory": str(self.directory / "data"),
             "metadataSyncEventTopic": METADATA_TOPIC,
+            **secured,
         }
 
     def write_configuration(self) -> Path:
@@ -93,7 +119,9 @@ class LocalCluster:
         )
 
 
-def lay_out(names: Sequence[str], data: Path, base_port: int) -> tuple[LocalCluster, ...]:
+def lay_out(
+    names: Sequence[str], data: Path, base_port: int, security: Security | None = None
+) -> tuple[LocalCluster, ...]:
     """Return the clusters ``names`` below ``data``; raises ConfigurationError for invalid names or ports."""
     if not names or len(names) > CLUSTERS_MAX:
         message = f"{len(names)} clusters are named\nhint: name 1 to {CLUSTERS_MAX} clusters"
@@ -102,10 +130,10 @@ def lay_out(names: Sequence[str], data: Path, base_port: int) -> tuple[LocalClus
         message = f"a cluster is named twice: {','.join(names)}"
         raise ConfigurationError(message)
     for name in names:
-        if not is_named_entity(name) or name in {"logs", "pipeline", ".", ".."}:
+        if not is_named_entity(name) or name in RESERVED:
             message = (
                 f"invalid name of a cluster: {name!r}\n"
-                "hint: use letters, digits and -=:._; the names logs and pipeline are reserved"
+                "hint: use letters, digits and -=:._; the names logs, pipeline and security are reserved"
             )
             raise ConfigurationError(message)
     if base_port < 1 or base_port + PORT_STEP * (len(names) - 1) + 1 > PORT_MAX:
@@ -115,7 +143,7 @@ def lay_out(names: Sequence[str], data: Path, base_port: int) -> tuple[LocalClus
         raise ConfigurationError(message)
     root = data.resolve()
     return tuple(
-        LocalCluster(name, base_port + PORT_STEP * index, base_port + PORT_STEP * index + 1, root / name)
+        LocalCluster(name, base_port + PORT_STEP * index, base_port + PORT_STEP * index + 1, root / name, security)
         for index, name in enumerate(names)
     )
 
@@ -131,6 +159,9 @@ def pipeline_command(clusters: Sequence[LocalCluster]) -> Command:
     served = ",".join(f"{cluster.name}={cluster.admin_url}" for cluster in clusters)
     spark_log = root / "logs" / "spark.log"
     options = ["--clusters", served, "--output", "json", "--spark-log", str(spark_log)]
+    security = clusters[0].security
+    if security is not None:
+        options += ["--client-conf", str(security.conf(PIPELINE))]
     return Command(
         name="pipeline",
         arguments=[*MAGNETAR, "pipeline", "replicate", *options],

@@ -63,7 +63,7 @@ class Host:
     say: Callable[[str], None]
     report: Callable[[StartStep], None]
     start: Callable[[Command], Running] = Process
-    is_healthy: Callable[[str], bool] = is_healthy
+    is_healthy: Callable[[LocalCluster], bool] = is_healthy
     introduce: Callable[[Sequence[LocalCluster]], None] = introduce
     monotonic: Callable[[], float] = time.monotonic
     pause: Callable[[float], None] = time.sleep
@@ -90,7 +90,7 @@ class LocalClusters:
             broker_steps[cluster.name] = self._begin(f"broker {cluster.name}")
             self._brokers[cluster.name].start(self._world.monotonic())
         for cluster in self.clusters:
-            self._until(self._brokers[cluster.name], partial(self._world.is_healthy, cluster.admin_url))
+            self._until(self._brokers[cluster.name], partial(self._world.is_healthy, cluster))
             broker_steps[cluster.name]()
         done = self._begin("registration")
         self._world.introduce(self.clusters)
@@ -130,6 +130,8 @@ class LocalClusters:
 
     def endpoints(self) -> dict[str, object]:
         """Return URLs and process ids, in the form that ``--output json`` prints."""
+        security = self.clusters[0].security
+        secured = {} if security is None else {"security": security.endpoints()}
         return {
             "clusters": {
                 cluster.name: {
@@ -140,6 +142,7 @@ class LocalClusters:
                 for cluster in self.clusters
             },
             "pipeline": {"pid": self._pipeline.pid} if self._pipeline is not None else None,
+            **secured,
         }
 
     def _children(self) -> Iterable[Child]:

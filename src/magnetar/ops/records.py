@@ -21,9 +21,9 @@ TENANT = "public"
 NAMESPACE = NamespaceName(TENANT, "default")
 
 
-def is_healthy(admin_url: str) -> bool:
-    """Return whether the broker at ``admin_url`` reports that it can store and serve messages."""
-    with AdminClient(admin_url, timeout_s=HEALTH_TIMEOUT_SECONDS) as admin:
+def is_healthy(cluster: LocalCluster) -> bool:
+    """Return whether the broker of a cluster reports that it can store and serve messages."""
+    with AdminClient(cluster.admin_url, credentials=cluster.credentials, timeout_s=HEALTH_TIMEOUT_SECONDS) as admin:
         try:
             admin.brokers.check_health()
         except (AdminError, ClusterUnreachableError):
@@ -37,14 +37,14 @@ def introduce(clusters: Sequence[LocalCluster]) -> None:
     A repeated call corrects addresses and adds clusters that the tenant may not use yet; it changes nothing else.
     """
     for cluster in clusters:
-        with AdminClient(cluster.admin_url) as admin:
+        with AdminClient(cluster.admin_url, credentials=cluster.credentials) as admin:
             _introduce_all_to(admin, clusters)
             _create_default_namespace(admin, cluster.name, [each.name for each in clusters])
 
 
 def _introduce_all_to(admin: AdminClient, clusters: Sequence[LocalCluster]) -> None:
     for other in clusters:
-        data = {"serviceUrl": other.admin_url, "brokerServiceUrl": other.service_url}
+        data = other.addresses
         if not _created(lambda: admin.clusters.create(other.name, data)):  # noqa: B023 - called at once
             admin.clusters.update(other.name, data)
 

@@ -33,7 +33,7 @@ class Stage:
                 say=self.said.append,
                 report=self.steps.append,
                 start=self.processes,
-                is_healthy=lambda _url: self.healthy,
+                is_healthy=lambda _: self.healthy,
                 introduce=self.introduce,
                 monotonic=self.clock,
                 pause=self.clock.pass_time,

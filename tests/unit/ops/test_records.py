@@ -106,8 +106,8 @@ def test_a_second_time_changes_only_what_became_wrong(tmp_path: Path) -> None:
 
 def test_health_is_what_the_broker_says(tmp_path: Path) -> None:
     with store() as server:
-        url = cluster("ewr", server, tmp_path).admin_url
-        assert is_healthy(url)
+        ewr = cluster("ewr", server, tmp_path)
+        assert is_healthy(ewr)
         server.healthy = False
-        assert not is_healthy(url)
-    assert not is_healthy(url)
+        assert not is_healthy(ewr)
+    assert not is_healthy(ewr)
