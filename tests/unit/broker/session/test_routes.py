@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from functools import partial
+from typing import TYPE_CHECKING, Any, Literal
 
 import pytest
 
+from magnetar.admin.fence_service import WantedFence
 from magnetar.base.errors import ServerError
 from magnetar.base.names import TopicName
+from magnetar.broker.admin.fences.operations import FenceOperations
 from magnetar.broker.routed_clients import RoutedClients
 from magnetar.metadata.policies import ClusterData
 from magnetar.metadata.routes.document import StoredRoute
@@ -156,3 +159,38 @@ def test_clients_of_a_non_persistent_topic_go_as_well(cluster: Cluster) -> None:
     names = client.names()
     assert sorted(names) == ["CLOSE_CONSUMER", "CLOSE_PRODUCER", "TOPIC_MIGRATED", "TOPIC_MIGRATED"]
     assert not cluster.domains.non_persistent.loaded
+
+
+def fence(cluster: Cluster, phase: Literal["settling", "closed", "final"]) -> None:
+    operations = FenceOperations(cluster.environment, cluster.topics)
+    work = operations.set(TOPIC, WantedFence("m", 1, phase, 30), digests=False)
+    cluster.do(partial(cluster.loop.create_task, work)).result()
+
+
+def test_clients_that_wait_at_a_fence_are_refused_when_the_route_leads_elsewhere(cluster: Cluster) -> None:
+    cluster.topic()
+    for phase in ("settling", "closed", "final"):
+        fence(cluster, phase)
+    client = cluster.client()
+    client.produce()
+    client.subscribe()
+    assert client.names() == []
+    route(cluster, "jfk")
+    assert [each.error for each in client.take("ERROR")] == [ServerError.ServiceNotReady] * 2
+
+
+def test_tools_may_read_a_fenced_topic_and_nothing_else(cluster: Cluster) -> None:
+    publisher = cluster.client()
+    publisher.produce()
+    publisher.send("a")
+    fence(cluster, "settling")
+    tool, reader = _Tool(cluster), cluster.client()
+    for client in (tool, reader):
+        client.subscribe(subscription="reader", durable=False)
+    assert (tool.messages(), reader.messages()) == (["a"], [])
+    fence(cluster, "closed")
+    assert tool.take("CLOSE_CONSUMER") == []
+    tool.subscribe(2, subscription="durable")
+    tool.produce()
+    assert tool.take("PRODUCER_SUCCESS") == []
+    assert "durable" not in cluster.topic().subscriptions
