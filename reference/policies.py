@@ -50,7 +50,8 @@ def page() -> str:
     rows, objects = [], []
     for name, paths, field in sorted(_effective(), key=lambda each: each[2].lower()):
         default = getattr(defaults, name)
-        shape = type(default) if isinstance(default, BaseModel) else BacklogQuota if isinstance(default, dict) else None
+        is_quotas = name == "backlog_quotas"
+        shape = type(default) if isinstance(default, BaseModel) else BacklogQuota if is_quotas else None
         if shape is not None:
             objects.append((field, shape))
         shown = "see below" if shape is not None else code(value(default)) or "none"

@@ -106,7 +106,7 @@ def policy_routes() -> Iterator[tuple[str, str, Need]]:
             yield method, f"{topic}/maxMessageSize", TENANT_ADMIN
             for path in _OF_MAGNETAR:
                 yield method, f"{topic}/{path}", TENANT_ADMIN
-        for path in _OF_MAGNETAR:
+        for path in (*_OF_MAGNETAR, "custody"):
             yield method, f"{_NAMESPACE}/{path}", TENANT_ADMIN
     yield "GET", _NAMESPACE, Need(Scope.NAMESPACE_POLICY, "READ", "ALL")
     yield "GET", f"{_NAMESPACE}/subscriptionProtection", Need(Scope.NAMESPACE_POLICY, "READ", "ALL")

@@ -9,6 +9,7 @@ if TYPE_CHECKING:
     from http import HTTPStatus
 
     from magnetar.base.limits import Limit
+    from magnetar.base.position import Position
 
 
 class ServerError(IntEnum):
@@ -230,6 +231,12 @@ class DataLossError(StorageError):
 
 class LinkGapError(DataLossError):
     """An entry of a link is rejected because earlier entries are missing; the text names both positions."""
+
+    def __init__(self, message: str, origin: str, last: Position) -> None:
+        """Note that the newest entry of ``origin`` that is here has the position ``last``, EARLIEST without one."""
+        super().__init__(message)
+        self.origin = origin
+        self.last = last
 
 
 class MigrationError(MagnetarError):

@@ -258,6 +258,19 @@ def remove_backlog_quota(session: Session, owner: Owner, kind: Kind = QuotaType.
     session.changed(owner, f"backlog-quota {kind.value}", before, policies.backlog_quotas(owner).get(kind.value))
 
 
+def set_custody(
+    session: Session,
+    owner: Owner,
+    custody: Annotated[
+        list[str],
+        typer.Option("--custody", "-c", metavar="ORIGIN=CLUSTER", help="A cluster that has left, and its custodian."),
+    ],
+) -> None:
+    """Let a cluster carry the messages of clusters that have left the namespace to others."""
+    wanted = dict(each.partition("=")[::2] for each in custody)
+    _set(session, owner, Policy.CUSTODY, wanted)
+
+
 _POLICIES: dict[Policy, tuple[str, Callable[..., None]]] = {
     Policy.RETENTION: ("retention", set_retention),
     Policy.MESSAGE_TTL: ("message-ttl", set_message_ttl),
@@ -283,6 +296,7 @@ _POLICIES: dict[Policy, tuple[str, Callable[..., None]]] = {
         "replicated-subscription-active-cluster",
         set_replicated_subscription_active_cluster,
     ),
+    Policy.CUSTODY: ("custody", set_custody),
     Policy.SCHEMA_COMPATIBILITY_STRATEGY: ("schema-compatibility-strategy", set_schema_compatibility_strategy),
     Policy.SCHEMA_VALIDATION_ENFORCED: ("schema-validation-enforce", set_schema_validation_enforce),
 }

@@ -31,6 +31,7 @@ _MARKERS = (
     "acknowledged out of order, is repeated there"
 )
 _SEARCHING = "the messages that it published before it lost its data are still being searched for"
+_UNKNOWN_CUSTODY = "which messages of clusters that have left the namespace are there is not known yet"
 _DAMAGED = (
     "messages that it published before it lost its data are damaged here and were not sent back to it; whether it "
     "got them from another cluster is not known"
@@ -70,6 +71,8 @@ class DataFacts:
     """Time at which the oldest of them became durable here; None if there is none or the time was not recorded."""
     is_oldest_exact: bool = True
     """Whether ``oldest_appended_at`` is exact; otherwise the entry may have become durable earlier."""
+    in_custody: int | None = 0
+    """Number of entries in the custody of this cluster that the other one lacks; None: unknown."""
     steady_since: float
 
 
@@ -197,7 +200,14 @@ def _data_risks(facts: DataFacts, observed_since: float, now: float) -> list[Jud
             stored = f"stored{' at least' if at_least else ''} {age:.1f} s ago"
             reason = f"{facts.entries} messages are not there, the oldest {stored}"
             risks.append(_risk(facts.oldest_appended_at, reason, at_least=at_least))
-    return risks
+    return risks + _custody_risks(facts.in_custody, observed_since)
+
+
+def _custody_risks(in_custody: int | None, observed_since: float) -> list[Judgement]:
+    if in_custody is None:
+        return [_risk(observed_since, _UNKNOWN_CUSTODY, at_least=True)]
+    reason = f"{in_custody} messages of clusters that have left the namespace are not there"
+    return [_risk(observed_since, reason, at_least=True)] if in_custody else []
 
 
 def _risk(since: float, reason: str, *, at_least: bool = False) -> Judgement:

@@ -44,7 +44,7 @@ def judge(last: Position | None, origin: Origin, *, marker: bool = False) -> Ver
 
 def gap_error(last: Position | None, origin: Origin) -> LinkGapError:
     """Return the error for an entry judged GAP; its text has the position to which the sender must go back."""
-    return LinkGapError(gap_text(origin.previous, last))
+    return LinkGapError(gap_text(origin.previous, last), origin.cluster, EARLIEST if last is None else last)
 
 
 def lacks_entries_before(last: Position | None, origin: Origin) -> bool:

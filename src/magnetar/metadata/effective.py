@@ -66,6 +66,8 @@ class EffectivePolicies:
     """Minimum time between two snapshots of PIP-33 of a topic, at least 1."""
     replicated_subscription_active_cluster: str
     """The only cluster in which a replicated subscription has consumers; empty: any cluster, and progress is merged."""
+    custody: Mapping[str, str]
+    """The cluster that carries the entries of a cluster that has left the namespace, by the name of the latter."""
     schema_compatibility_strategy: SchemaCompatibilityStrategy
     """Compatibility strategy for new schemas; never UNDEFINED."""
     schema_validation_enforced: bool

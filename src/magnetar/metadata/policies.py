@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal, Self
 
 from pydantic import Field, field_validator
 
-from magnetar.metadata.policy.description import Copies, Limit, Milliseconds, ReplicatedSubscriptionSync
+from magnetar.metadata.policy.description import Copies, Custody, Limit, Milliseconds, ReplicatedSubscriptionSync
 from magnetar.metadata.policy.document import Document, Int, Long
 from magnetar.metadata.policy.values import (
     AutoSubscriptionCreation,
@@ -162,6 +162,7 @@ class Policies(Document):
     replicated_subscription_sync: ReplicatedSubscriptionSync | None = None
     replicated_subscriptions_snapshot_frequency_millis: Milliseconds | None = None
     replicated_subscription_active_cluster: str | None = None
+    custody: Custody | None = None
 
 
 class LocalPolicies(Document):

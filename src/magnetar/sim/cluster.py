@@ -38,7 +38,7 @@ from magnetar.wire.message_id import message_id, position_of
 from magnetar.wire.proto import pulsar_api_pb2 as pb
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from magnetar.base.position import Position
     from magnetar.broker.subscription.subscription import Subscription
@@ -209,9 +209,9 @@ class Cluster:
         self.clients.append(client)
         return client
 
-    def replicate_to(self, *targets: str) -> None:
+    def replicate_to(self, *targets: str, custody: Mapping[str, str] | None = None) -> None:
         """Change the namespace's replication clusters."""
-        changed = Policies(replication_clusters=[self.name, *targets])
+        changed = Policies(replication_clusters=[self.name, *targets], custody=dict(custody or {}))
         self.do(lambda: self.resources.namespaces.update(NAMESPACE, lambda _: changed))
 
 

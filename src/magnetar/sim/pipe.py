@@ -10,7 +10,15 @@ from magnetar.base.position import EARLIEST, Position
 from magnetar.sim.cluster import TOPIC, Client, Cluster
 from magnetar.wire import commands
 from magnetar.wire.entries.origin import Origin, stamp
-from magnetar.wire.links import COPIES_METADATA, LEASE_METADATA, LIFE_METADATA, link_producer, link_subscription
+from magnetar.wire.links import (
+    COPIES_METADATA,
+    CUSTODY_METADATA,
+    LEASE_METADATA,
+    LIFE_METADATA,
+    PARKED_METADATA,
+    link_producer,
+    link_subscription,
+)
 from magnetar.wire.message_id import link_of, message_id, position_of
 from magnetar.wire.proto import pulsar_api_pb2 as pb
 
@@ -33,6 +41,10 @@ class Pipe:
     gaps: int = 0
     copies: bool = True
     """Whether it declares that it carries copies (broker/replication/outbound/copies.py)."""
+    custody: bool = True
+    """Whether it declares that it carries entries in custody (broker/replication/outbound/custody.py)."""
+    parked: str = ""
+    """Reason for which the target refused an entry before; empty without one."""
     refusals: list[Any] = field(default_factory=list)
     """Error responses to the last ``attach``."""
     _sequence_id: int = 0
@@ -52,7 +64,10 @@ class Pipe:
             consumer_id=1,
             request_id=self.reader.request_id(),
             metadata=commands.key_values(
-                {LEASE_METADATA: str(self.lease)} | ({COPIES_METADATA: "true"} if self.copies else {})
+                {LEASE_METADATA: str(self.lease)}
+                | ({COPIES_METADATA: "true"} if self.copies else {})
+                | ({CUSTODY_METADATA: "true"} if self.custody else {})
+                | ({PARKED_METADATA: self.parked} if self.parked else {})
             ),
         )
         self.reader.say(commands.subscribe(body))
@@ -73,10 +88,11 @@ class Pipe:
             known = success.HasField("last_origin_message_id")
             self.last_origin = position_of(success.last_origin_message_id) if known else None
 
-    def seek(self, position: Position) -> None:
+    def seek(self, position: Position, origin: str = "") -> None:
         """Seek to a position. Entries that arrive before the response were sent earlier and are dropped."""
         self.carried.clear()
-        self.reader.say(commands.seek(consumer_id=1, request_id=self.reader.request_id(), position=position))
+        request_id = self.reader.request_id()
+        self.reader.say(commands.seek(consumer_id=1, request_id=request_id, position=position, origin=origin))
         kinds = [frame.command.type for frame in self.reader.heard]
         del self.reader.heard[: kinds.index(pb.BaseCommand.SUCCESS) + 1]
         self.read()
@@ -121,7 +137,10 @@ class Pipe:
             self.gaps += 1
             self.unconfirmed.clear()
             self.open_producer()
-            self.seek(self.last_origin or EARLIEST)
+            if errors[0].origin_cluster:
+                self.seek(position_of(errors[0].last_origin_message_id), errors[0].origin_cluster)
+            else:
+                self.seek(self.last_origin or EARLIEST)
             self.flow(len(errors) + 1)
         self.read()
 

@@ -8,8 +8,10 @@ from functools import partial
 from typing import TYPE_CHECKING, TypeVar
 
 from magnetar.sim.actions import ACTION_GROUPS
+from magnetar.sim.actions.members import Members
 from magnetar.sim.content import Draft
 from magnetar.sim.invariants import INVARIANTS
+from magnetar.sim.invariants.custody import Custody
 from magnetar.sim.limits import small_limits
 from magnetar.sim.scenario import draw
 from magnetar.sim.simulation import Simulation
@@ -132,6 +134,10 @@ def _work(simulation: Simulation) -> None:
         if simulation.checks.violation:
             return
     workload.heal()
+    simulation.group(Members).move_on()
+    custody = next(each for each in simulation.invariants if isinstance(each, Custody))
+    wait(simulation, custody.left)
+    simulation.group(Members).rejoin()
     wait(simulation, lambda: missing(simulation))
     _consume(simulation)
 

@@ -140,6 +140,8 @@ class Simulation:
         """The occurrences of each event and each state; see Coverage."""
         self.counts.update(scenario.features())
         self.were_away: set[str] = set()
+        self.custody: dict[str, str] = {}
+        """By cluster that is away, the cluster that carries its entries."""
         """Clusters that left the namespace for a while. They may lack entries that others trimmed meanwhile."""
         self.last_repair_s = 0.0
         """The virtual time at which the last fault is repaired."""

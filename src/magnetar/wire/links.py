@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Final, NamedTuple
 from zlib import crc32
 
 from magnetar.base.position import EARLIEST, Position
@@ -27,6 +27,10 @@ PARKED_AFTER_METADATA: Final = "magnetar.parked.after"
 
 COPIES_METADATA: Final = "magnetar.copies"
 """Consumer metadata of SUBSCRIBE: the task can return to its target entries that the target published and lost."""
+
+CUSTODY_METADATA: Final = "magnetar.custody"
+"""Consumer metadata of SUBSCRIBE: the task can carry entries of other clusters that are in the source's custody, and
+its target takes them."""
 
 RUNS_METADATA: Final = "magnetar.runs"
 """Consumer metadata of SUBSCRIBE: the task takes runs of entries."""
@@ -56,6 +60,16 @@ OLDER_PIPELINE: Final = "one of an older version"
 
 NOTHING_PUBLISHED: Final = "the topic has no message of it"
 """Why ids of a former cluster are not translated: no client can have any that names a message of the topic here."""
+
+
+class LinkEnd(NamedTuple):
+    """The end of what a target holds of the entries of one cluster."""
+
+    origin: str
+    """The cluster whose entries are in the custody of the link's source; empty for the source itself."""
+    position: Position
+    """The newest position that the target holds; EARLIEST if it holds none."""
+
 
 LINK_BUCKETS: Final = 64
 """Number of buckets into which the links to a target are divided, so that several tasks can carry them."""

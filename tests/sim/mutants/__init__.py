@@ -8,6 +8,7 @@ from unittest.mock import patch
 
 from tests.sim.mutants import (
     bit_rot,
+    custody,
     dispatch,
     durability,
     expiry,
@@ -46,6 +47,7 @@ MUTANTS: dict[str, Mutant] = {
     **bit_rot.MUTANTS,
     **resting.MUTANTS,
     **fences.MUTANTS,
+    **custody.MUTANTS,
 }
 
 METADATA_MUTANTS: dict[str, Mutant] = metasync.MUTANTS

@@ -12,7 +12,6 @@ from magnetar.broker.replication.outbound.copies import Copies
 from magnetar.broker.replication.outbound.lag import LinkLag
 from magnetar.broker.replication.outbound.own_entries import OwnEntries
 from magnetar.broker.replication.outbound.parking import Parking
-from magnetar.broker.replication.outbound.replicator import Replicator
 from magnetar.broker.replication.outbound.target_position import TargetPosition
 from magnetar.broker.topic.links import TopicLinks
 from magnetar.client.connection import PulsarConnection
@@ -118,10 +117,7 @@ def size_not_checked(_: Any) -> Any:
 
 
 def probe_not_sent(_: Any) -> Any:
-    def mutant(self: Replicator, _consumer: Consumer, _place: Position) -> None:
-        self._probe = None
-
-    return mutant
+    return lambda _self, _consumer, _place: None
 
 
 def parked_reason_not_told(_: Any) -> Any:
@@ -142,7 +138,7 @@ MUTANTS: dict[str, Mutant] = {
     "a replication delay told though nothing waits": (LinkLag, "delay_s", delay_told_where_there_is_none),
     "messages that a cluster lost with its disk not counted": (OriginIndex, "newest_through", lost_told_as_held),
     "a frame sent that is too large for the target": (PulsarConnection, "frame_size_max", size_not_checked),
-    "a probe of the target never sent": (Replicator, "_send_probe", probe_not_sent),
+    "a probe of the target never sent": (OwnEntries, "send_probe", probe_not_sent),
     "the reason why a link is parked not told": (Parking, "take_over", parked_reason_not_told),
     "copies not sent back": (Copies, "begin", copies_kept),
     "entries that came back taken again": (OriginIndex, "append_returned", returned_entries_forgotten),

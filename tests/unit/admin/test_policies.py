@@ -210,6 +210,14 @@ PROPOSED: list[tuple[str, str, object, int, object]] = [
     ("DELETE", f"{X}/{FREQUENCY}", None, 204, None),
     ("DELETE", f"{N}/{FREQUENCY}", None, 204, None),
     ("GET", f"{N}/{FREQUENCY}", None, 204, None),
+    (
+        *("POST", f"{N}/custody", {"ewr": "ewr"}, 412),
+        {"reason": "Invalid custody: the entries of 'ewr' cannot be in the custody of 'ewr'"},
+    ),
+    ("POST", f"{N}/custody", {"ewr": "jfk"}, 204, None),
+    ("GET", f"{N}/custody", None, 200, {"ewr": "jfk"}),
+    ("DELETE", f"{N}/custody", None, 204, None),
+    ("GET", f"{N}/custody", None, 204, None),
 ]
 """PIP-398, which no release of Apache Pulsar has yet, and Magnetar's additions."""
 

@@ -119,6 +119,13 @@ def test_policies(run: Run, owner: str) -> None:
     assert list(verb("get-backlog-quotas")) == ["destination_storage"]
 
 
+def test_custody(run: Run) -> None:
+    run("namespaces set-custody nyc/flights --custody ewr=jfk -c lga=jfk")
+    assert run("namespaces get-custody nyc/flights") == {"ewr": "jfk", "lga": "jfk"}
+    run("namespaces remove-custody nyc/flights")
+    assert run("namespaces get-custody nyc/flights") is None
+
+
 def test_effective_policies_of_a_topic(run: Run) -> None:
     run("namespaces set-message-ttl nyc/flights -ttl 1m")
     assert run(f"topicPolicies get-message-ttl {TOPIC}") is None

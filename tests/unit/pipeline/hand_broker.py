@@ -95,6 +95,9 @@ class HandBroker:
     reads_place = True
     """Whether the broker reads the place of an entry on its link from the field."""
 
+    takes_custody = False
+    """Whether the broker takes entries in the custody of a source."""
+
     hangs_up = False
     """Whether the broker closes the next connection right after it has accepted it."""
 
@@ -129,6 +132,7 @@ class HandBroker:
         """Whether the next lease holds all links."""
         self.namespaces: dict[str, list[str]] = {}
         self.subscribed: list[pb.CommandSubscribe] = []
+        self.sought: list[pb.CommandSeek] = []
         self.flows: list[int] = []  # permits of each FLOW
         self.acknowledged: list[Position] = []  # the position of each ACK
         self.sent: list[pb.CommandSend] = []
@@ -252,7 +256,7 @@ class HandBroker:
         self.say(commands.success(request_id=request_id))
         return True
 
-    def _answer(self, frame: Frame) -> None:  # noqa: C901, PLR0912 - a table
+    def _answer(self, frame: Frame) -> None:  # noqa: C901, PLR0912, PLR0915 - a table
         command = frame.command
         match command.type:
             case pb.BaseCommand.CONNECT:
@@ -264,6 +268,7 @@ class HandBroker:
                 body.feature_flags.supports_link_buckets = self.divides_links
                 body.feature_flags.supports_link_runs = self.takes_runs
                 body.feature_flags.supports_link_place = self.reads_place
+                body.feature_flags.supports_custody = self.takes_custody
                 self.say(commands.encode(body))
                 if self.hangs_up and self.connection is not None:
                     self.hangs_up = False
@@ -285,6 +290,9 @@ class HandBroker:
                 self._watch(command.watchLinks)
             case pb.BaseCommand.SEND:
                 self._store(command.send, frame.body)
+            case pb.BaseCommand.SEEK:
+                self.sought.append(command.seek)
+                self.say(commands.success(request_id=command.seek.request_id))
             case pb.BaseCommand.FLOW:
                 self.flows.append(command.flow.messagePermits)
             case pb.BaseCommand.ACK:

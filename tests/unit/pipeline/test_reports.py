@@ -16,6 +16,7 @@ from magnetar.pipeline.connections.reports import (
     TargetUp,
     encode_report,
 )
+from magnetar.wire.links import LinkEnd
 
 ids = st.integers(-1, 2**63 - 1)
 positions = st.builds(Position, ids, ids)
@@ -23,11 +24,11 @@ numbers = st.integers(0, 2**32 - 1)
 states = st.text(st.characters(exclude_characters="\0", exclude_categories=["Cs"]))
 reports = st.one_of(
     st.just(Ready()),
-    st.builds(TargetUp, states),
+    st.builds(TargetUp, states, st.booleans()),
     st.builds(TargetLost, states, st.lists(states).map(tuple)),
     st.builds(TargetDown, st.text()),
     st.builds(Receipts, st.lists(st.tuples(numbers, positions)).map(tuple)),
-    st.builds(Refused, numbers, st.text(), st.none() | positions),
+    st.builds(Refused, numbers, st.text(), st.none() | st.builds(LinkEnd, states, positions)),
 )
 
 

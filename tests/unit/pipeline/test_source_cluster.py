@@ -15,8 +15,8 @@ from magnetar.pipeline.options import ClusterAddress
 from magnetar.pipeline.reading.source_cluster import SourceCluster
 from magnetar.pipeline.spreading import ALL_BUCKETS
 from magnetar.wire import commands
-from magnetar.wire.links import link_bucket
-from magnetar.wire.message_id import Link, LinkRun
+from magnetar.wire.links import LinkEnd, link_bucket
+from magnetar.wire.message_id import Link, LinkRun, position_of
 from tests.unit.pipeline.hand_broker import HandBroker, HandLoop, RestingBroker
 
 if TYPE_CHECKING:
@@ -51,6 +51,7 @@ class Reader:
         self.target, self.lease, self.pipeline = "jfk", 7, "host:1:a"
         self.buckets = buckets
         self.target_state = ""
+        self.takes_custody = False
         self.carrying, self.succeeded = carrying, False
         self.carried: list[Carried] = []
         self.forgotten: list[int] = []
@@ -90,6 +91,23 @@ def test_a_task_names_its_lease_and_its_pipeline() -> None:
     own = {"magnetar.lease": "7", "magnetar.copies": "true", "magnetar.runs": "true", "magnetar.pipeline": "host:1:a"}
     assert reader.metadata() == [own]
     assert (reader.tail.live_links, reader.tail.parked, reader.tail.rivals) == (1, {}, set())
+
+
+def test_a_task_offers_to_carry_entries_in_custody_if_the_target_takes_them() -> None:
+    reader = Reader(carrying=False)
+    reader.takes_custody = reader.carrying = True
+    reader.tail.attach()
+    reader.hand.run()
+    assert "magnetar.custody" in reader.metadata()[0]
+
+
+def test_a_gap_in_entries_in_custody_is_sought_in_positions_of_their_origin() -> None:
+    reader = Reader()
+    reader.tail.refused(1, "gap", LinkEnd("lga", Position(3, 4)))
+    reader.pass_time(1)
+    assert [(each.origin_cluster, position_of(each.message_id)) for each in reader.broker.sought] == [
+        ("lga", Position(3, 4))
+    ]
 
 
 def test_a_link_that_another_pipeline_holds_is_tried_ever_more_seldom_until_it_is_free() -> None:

@@ -9,6 +9,7 @@ from magnetar.pipeline import limits
 from magnetar.pipeline.connections.flow import Budget
 from magnetar.pipeline.reading.source_link import Acknowledge, Close, Flow, Retry, Seek, SourceLink, State, Subscribe
 from magnetar.pipeline.rows import Attachment
+from magnetar.wire.links import LinkEnd
 
 TOPIC = "persistent://public/default/t"
 FIRST = limits.WINDOW_ENTRIES_UNMEASURED
@@ -84,25 +85,25 @@ def test_entries_in_flight_are_dropped_at_the_end_of_an_attachment(
 
 def test_a_gap_sends_the_source_back_to_where_the_target_is(source_link: SourceLink, rng: random.Random) -> None:
     attached(source_link)
-    assert source_link.gap("gap", Position(3, 4), rng) == [Close(1), Retry(0.0)]
+    assert source_link.gap("gap", LinkEnd("", Position(3, 4)), rng) == [Close(1), Retry(0.0)]
     source_link.start(2)
-    assert source_link.subscribed() == Seek(2, Position(3, 4))
+    assert source_link.subscribed() == Seek(2, LinkEnd("", Position(3, 4)))
     assert source_link.sought() == [Flow(2, FIRST)]
 
 
 def test_a_gap_that_going_back_does_not_close_parks_the_link(source_link: SourceLink, rng: random.Random) -> None:
     attached(source_link)
-    source_link.gap("gap", Position(3, 4), rng)
+    source_link.gap("gap", LinkEnd("", Position(3, 4)), rng)
     source_link.start(2)
     source_link.subscribed()
     source_link.sought()
-    close, retry = source_link.gap("gap again", Position(3, 4), rng)
+    close, retry = source_link.gap("gap again", LinkEnd("", Position(3, 4)), rng)
     assert close == Close(2)
     assert isinstance(retry, Retry)
     assert retry.seconds > 0
     assert source_link.reason == "gap again"
     source_link.start(3)
-    assert source_link.subscribed() == Seek(3, Position(3, 4)), "it still has to go back"
+    assert source_link.subscribed() == Seek(3, LinkEnd("", Position(3, 4))), "it still has to go back"
 
 
 def test_positions_of_a_source_that_lost_its_data_are_forgotten(source_link: SourceLink, rng: random.Random) -> None:
@@ -111,10 +112,10 @@ def test_positions_of_a_source_that_lost_its_data_are_forgotten(source_link: Sou
     source_link.subscribed()
     source_link.arrived(Position(9, 5), 10, now=0)
     source_link.confirmed(Position(9, 5), now=0)
-    source_link.gap("gap", Position(9, 2), rng)
+    source_link.gap("gap", LinkEnd("", Position(9, 2)), rng)
     source_link.start(2)
     source_link.found("disk@1")
-    assert source_link.subscribed() == Seek(2, Position(9, 2)), "the source has its data"
+    assert source_link.subscribed() == Seek(2, LinkEnd("", Position(9, 2))), "the source has its data"
     source_link.refused("quota", rng)
     source_link.start(3)
     source_link.found("other@1")
@@ -232,16 +233,16 @@ def test_a_gap_acknowledges_nothing_that_the_target_has_lost(source_link: Source
     attached(source_link)
     source_link.arrived(Position(1, 5), 10, now=0)
     source_link.confirmed(Position(1, 5), now=0)
-    assert source_link.gap("gap", Position(1, 1), rng) == [Close(1), Retry(0.0)]
+    assert source_link.gap("gap", LinkEnd("", Position(1, 1)), rng) == [Close(1), Retry(0.0)]
 
 
 def test_resent_entries_after_a_gap_end_the_parking(source_link: SourceLink, rng: random.Random) -> None:
     attached(source_link)
     source_link.arrived(Position(1, 5), 10, now=0)
     source_link.confirmed(Position(1, 5), now=0)
-    source_link.gap("gap", Position(1, 1), rng)
+    source_link.gap("gap", LinkEnd("", Position(1, 1)), rng)
     source_link.start(2)
-    assert source_link.subscribed() == Seek(2, Position(1, 1))
+    assert source_link.subscribed() == Seek(2, LinkEnd("", Position(1, 1)))
     source_link.sought()
     source_link.arrived(Position(1, 2), 10, now=0)
     source_link.confirmed(Position(1, 2), now=0)
@@ -255,14 +256,14 @@ def test_a_link_goes_back_once_even_if_nothing_is_confirmed_afterwards(
 ) -> None:
     """The target may lose the position later. Another seek there would replace the probe that detects the loss."""
     attached(source_link)
-    source_link.gap("gap", Position(3, 4), rng)
+    source_link.gap("gap", LinkEnd("", Position(3, 4)), rng)
     source_link.start(2)
     assert source_link.closed("connection lost", rng)
     source_link.start(3)
-    assert source_link.subscribed() == Seek(3, Position(3, 4)), "the source has not answered the first one"
+    assert source_link.subscribed() == Seek(3, LinkEnd("", Position(3, 4))), "the source has not answered the first one"
     source_link.sought()
     source_link.detach()
     attached(source_link, 4)
-    *_, retry = source_link.gap("gap again", Position(3, 4), rng)
+    *_, retry = source_link.gap("gap again", LinkEnd("", Position(3, 4)), rng)
     assert isinstance(retry, Retry)
     assert retry.seconds > 0

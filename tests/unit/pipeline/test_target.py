@@ -177,7 +177,7 @@ def test_an_entry_that_is_too_large_for_the_target_parks_its_topic_alone() -> No
     writer.send(carried(ORDERS, 1, 1, size=LIMIT + 11_000), carried(ORDERS, 1, 2), carried(PAYMENTS, 2, 1))
     refused, *others = writer.take()
     assert isinstance(refused, Refused)
-    assert (refused.attachment, refused.last) == (1, None)
+    assert (refused.attachment, refused.end) == (1, None)
     assert refused.reason.startswith("entry 3:1: a frame of 12")
     assert refused.reason.endswith(f"bytes, jfk takes {LIMIT + 10 * 1024} (maxMessageSize)")
     assert others == [Receipts(((2, Position(3, 1)),))]
@@ -508,12 +508,14 @@ def test_a_foreign_target_gets_schemas_too() -> None:
     assert writer.take() == [TargetUp(), Receipts(((1, Position(3, 1)),))]
 
 
-def test_a_target_is_up_when_it_reports_its_losses() -> None:
+@pytest.mark.parametrize("takes_custody", [False, True])
+def test_a_target_is_up_when_it_reports_its_losses(takes_custody: bool) -> None:
     broker, reports = RestingBroker("pulsar://jfk:6650"), list[Report]()
+    broker.takes_custody = takes_custody
     loop = HandLoop(broker)
     target = Target(loop, Opening("jfk", 1, "/run/reports", broker.url, {}), reports.append, random.Random(1))
     target.start()
     loop.run()
     broker.say(commands.topics_lost(state="run:1", topics=[ORDERS]))
     loop.run()
-    assert reports == [TargetUp("run:0"), TargetLost("run:1", (ORDERS,))]
+    assert reports == [TargetUp("run:0", takes_custody), TargetLost("run:1", (ORDERS,))]

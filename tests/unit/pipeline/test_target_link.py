@@ -7,6 +7,7 @@ from magnetar.base.position import EARLIEST, Position
 from magnetar.pipeline.connections.reports import Refused
 from magnetar.pipeline.rows import Attachment, Carried
 from magnetar.pipeline.writing.target_link import Action, State, TargetLink
+from magnetar.wire.links import LinkEnd
 from magnetar.wire.message_id import Link
 
 TOPIC = "persistent://public/default/t"
@@ -56,16 +57,26 @@ def test_a_gap_is_reported_once_the_new_producer_tells_how_far_the_target_is() -
     assert target_link.offer(carried(1, 7)) is Action.DROP
     held, refused = target_link.opened(Position(1, 2))
     assert held == []
-    assert refused == Refused(1, "gap: previous=1:4 last=1:2", Position(1, 2))
+    assert refused == Refused(1, "gap: previous=1:4 last=1:2", LinkEnd("", Position(1, 2)))
     assert target_link.offer(carried(1, 8)) is Action.DROP
     assert target_link.offer(carried(2, 3)) is Action.SEND
+
+
+def test_a_gap_in_entries_in_custody_is_reported_in_positions_of_their_origin() -> None:
+    target_link, end = opened(carried(1, 5)), LinkEnd("lga", Position(9, 9))
+    assert target_link.gap("gap", end)
+    assert target_link.opened(Position(1, 2)) == ([], Refused(1, "gap", end))
+    target_link.offer(carried(2, 3))
+    target_link.sent(carried(2, 3))
+    target_link.gap("gap")
+    assert target_link.opened(Position(1, 2))[1] == Refused(2, "gap", LinkEnd("", Position(1, 2)))
 
 
 def test_a_target_that_holds_nothing_is_sent_everything() -> None:
     target_link = opened(carried(1, 5))
     target_link.gap("gap: previous=1:4 last=-1:-1")
     _, refused = target_link.opened(None)
-    assert refused == Refused(1, "gap: previous=1:4 last=-1:-1", EARLIEST)
+    assert refused == Refused(1, "gap: previous=1:4 last=-1:-1", LinkEnd("", EARLIEST))
 
 
 def test_after_a_refusal_only_a_new_attachment_is_taken() -> None:

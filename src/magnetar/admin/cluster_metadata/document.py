@@ -28,6 +28,7 @@ MAGNETAR_POLICIES = frozenset(
         Policy.REPLICATED_SUBSCRIPTION_SYNC,
         Policy.REPLICATED_SUBSCRIPTIONS_SNAPSHOT_FREQUENCY,
         Policy.REPLICATED_SUBSCRIPTION_ACTIVE_CLUSTER,
+        Policy.CUSTODY,
     }
 )
 """Policies that Apache Pulsar does not have."""

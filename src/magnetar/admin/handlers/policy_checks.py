@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from magnetar.metadata.policies import Policies
-    from magnetar.metadata.policy.description import Level
+    from magnetar.metadata.policy.description import Custody, Level
     from magnetar.metadata.policy.values import (
         AutoTopicCreation,
         EntryFilters,
@@ -107,10 +107,19 @@ def _check_offload(wanted: OffloadPolicies) -> None:
         raise AdminError(HTTPStatus.PRECONDITION_FAILED, message)
 
 
+def _check_custody(wanted: Custody) -> None:
+    """Refuse with 412 a cluster that carries its own entries, and custodians without a name."""
+    for origin, custodian in wanted.items():
+        if not origin or not custodian or origin == custodian:
+            message = f"Invalid custody: the entries of '{origin}' cannot be in the custody of '{custodian}'"
+            raise AdminError(HTTPStatus.PRECONDITION_FAILED, message)
+
+
 _CHECKS: Mapping[Policy, Callable[[Any], None]] = {
     Policy.RETENTION: _check_retention,
     Policy.PERSISTENCE: _check_persistence,
     Policy.OFFLOAD_POLICIES: _check_offload,
     Policy.AUTO_TOPIC_CREATION: _check_auto_topic_creation,
     Policy.ENTRY_FILTERS: _check_entry_filters,
+    Policy.CUSTODY: _check_custody,
 }

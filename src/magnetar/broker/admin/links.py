@@ -33,12 +33,12 @@ def link_totals_steps(
 
 
 def _add(totals: LinkTotals, replicator: Replicator) -> None:
-    backlog, delay_s = replicator.lag.backlog, replicator.lag.delay_s()
+    backlog, delay_s = replicator.backlog, replicator.lag.delay_s()
     totals.topics += 1
     totals.unknown_topics += backlog is None
     totals.connected_topics += replicator.is_carried
     totals.parked_topics += replicator.parking.reason is not None
-    totals.msg_out_count += replicator.own.entries_out
+    totals.msg_out_count += replicator.sent[0]
     known = totals.replication_backlog
     totals.replication_backlog = None if known is None or backlog is None else known + backlog
     oldest_s = totals.replication_delay_in_seconds

@@ -312,14 +312,13 @@ def _replicator_stats(topic: Topic, remote: str) -> ReplicatorStats:
 
 def _fill_outbound(stats: ReplicatorStats, replicator: Replicator) -> None:
     stats.msg_rate_out, stats.msg_throughput_out = replicator.rates_out.per_second
-    stats.msg_out_count = replicator.own.entries_out
-    stats.bytes_out_count = replicator.own.bytes_out
-    stats.replication_backlog = replicator.lag.backlog
+    stats.msg_out_count, stats.bytes_out_count = replicator.sent
+    stats.replication_backlog = replicator.backlog
     stats.replication_delay_in_seconds = replicator.lag.delay_s()
     position = replicator.target_position
     if position.unknown_since is not None:
         stats.replication_unknown_since = iso_time(position.unknown_since * 1000)
-        stats.replication_backlog_at_least = replicator.lag.unconfirmed
+        stats.replication_backlog_at_least = replicator.lag.unconfirmed + replicator.foreign.custody.at_least
     if position.unfilled_through is not None:
         stats.unfilled_through = str(position.unfilled_through)
     stats.pipeline = replicator.pipeline

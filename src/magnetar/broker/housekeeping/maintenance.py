@@ -270,7 +270,7 @@ def measuring(topic: Topic, now: float) -> Iterator[None]:
             consumer.rates.update(now, *consumer.counters)
             yield
     for replicator in topic.replicators.values():
-        replicator.rates_out.update(now, replicator.own.entries_out, replicator.own.bytes_out)
+        replicator.rates_out.update(now, *replicator.sent)
     if topic.rates.follows_publishing:
         topic.apply_rates()
     topic.delayed.tidy()

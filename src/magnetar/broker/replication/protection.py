@@ -73,6 +73,7 @@ def _data_facts(replicator: Replicator, now: float) -> DataFacts:
         entries=entries,
         oldest_appended_at=None if oldest_age_s is None else now - oldest_age_s,
         is_oldest_exact=replicator.lag.is_oldest_age_exact,
+        in_custody=replicator.foreign.custody.backlog,
         steady_since=replicator.lag.steady_since,
     )
 
@@ -124,7 +125,7 @@ def _model(topic: ProtectedTopic, name: str, judged: Judgement) -> SubscriptionP
             since_at_least=each.at_least,
             reasons=list(each.reasons),
             unconfirmed_acknowledgements=lacking.entries if lacking is not None else None,
-            unreplicated_messages=topic.replicators[cluster].lag.backlog if cluster in topic.replicators else None,
+            unreplicated_messages=topic.replicators[cluster].backlog if cluster in topic.replicators else None,
             lost_messages=topic.progress.lost.unacknowledged(cluster, subscription.cursor.state),
         )
     return SubscriptionProtection(

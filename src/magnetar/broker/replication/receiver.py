@@ -13,6 +13,7 @@ from magnetar.base.errors import DataLossError, LinkGapError, MagnetarError, Req
 from magnetar.base.position import EARLIEST
 from magnetar.broker.publish.interfaces import PublishedTopic
 from magnetar.broker.publish.producer import answer_at, answer_failed
+from magnetar.broker.replication.custodians import custodians_of
 from magnetar.geo.origins.annotation import Annotation, RunExtent
 from magnetar.geo.receiving import Verdict, floor_of, gap_error, judge, lacks_entries_before
 from magnetar.geo.snapshots.markers import KINDS
@@ -20,6 +21,7 @@ from magnetar.wire import commands
 from magnetar.wire.entries.entry import check_checksum, parse_metadata, payload_of
 from magnetar.wire.entries.markers import PROBE, marker_type
 from magnetar.wire.entries.origin import is_stamped, origin_of
+from magnetar.wire.links import LinkEnd
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -35,6 +37,8 @@ if TYPE_CHECKING:
     from magnetar.wire.proto import pulsar_api_pb2 as pb
 
 log = structlog.get_logger(__name__)
+
+_MIXED = "{source} must not send entries of several clusters in one attachment"
 
 
 class ReceivingTopic(PublishedTopic, Protocol):
@@ -78,8 +82,9 @@ _Answer = Callable[["Sequence[SendHead]", list[Verdict], "Position | None", "Mag
 class ReplicatedProducer:
     """Producer ``pulsar.repl.<source>--><this cluster>`` of the pipeline or of Apache Pulsar's replicator.
 
-    SENDs are answered strictly in order. After a refusal, every later SEND is refused too: the sender must reconnect
-    and continue after the entries that are here.
+    It sends entries of the source; or, in other attachments, entries that this cluster published and lost, or those of
+    a cluster that are in the custody of the source (``custodians_of``). SENDs are answered strictly in order. After a
+    refusal, every later SEND is refused too: the sender must reconnect and continue after the entries that are here.
     """
 
     is_link: ClassVar = True
@@ -115,16 +120,34 @@ class ReplicatedProducer:
             return
         taken = self._take(heads, entries)
         if taken < len(entries):
-            self._take_returned(heads[taken:], entries[taken:])
+            self._take_others(heads[taken:], entries[taken:])
 
     def _take(self, heads: Sequence[SendHead], entries: Sequence[bytes | RequestError]) -> int:
-        """Handle entries of the source up to the first returned one; return their number."""
+        """Handle entries of the source up to the first of another cluster; return their number."""
         # Lazy: each entry is judged while its metadata is in the processor's caches.
-        arrivals = takewhile(_is_of_source, map(self.read, entries))
+        arrivals = takewhile(self._is_of_source, map(self.read, entries))
         return self.take_new(heads, zip(entries, arrivals, _messages(heads), strict=False), self._answer)
 
-    def take_new(self, heads: Sequence[SendHead], offered: Iterable[Offered], answer: _Answer) -> int:
-        """Append new entries, and ``answer`` their SENDs when that is durable; return the number of entries."""
+    def _is_of_source(self, arrival: Arrived | MagnetarError) -> bool:
+        return not isinstance(arrival, Arrived) or arrival.origin.cluster == self.source
+
+    def _take_others(self, heads: Sequence[SendHead], entries: Sequence[bytes | RequestError]) -> None:
+        """Handle entries of another cluster than the source."""
+        first = self.read(entries[0])
+        if isinstance(first, Arrived) and not first.is_returned:
+            offered = zip(entries, map(self.read, entries), _messages(heads), strict=True)
+            self.take_new(heads, offered, self._answer, first.origin.cluster)
+        else:
+            self._take_returned(heads, entries)
+
+    def take_new(
+        self, heads: Sequence[SendHead], offered: Iterable[Offered], answer: _Answer, origin_cluster: str = ""
+    ) -> int:
+        """Append new entries, and ``answer`` their SENDs when that is durable; return the number of entries.
+
+        They are those of the source, or of ``origin_cluster`` if they are in the custody of the source.
+        """
+        cluster = origin_cluster or self.source
         verdicts: list[Verdict] = []
         accepted: list[bytes] = []
         extents: list[RunExtent] = []
@@ -133,9 +156,9 @@ class ReplicatedProducer:
         link_start = False
         deduplication = self.topic.deduplication
         sequence_ids = deduplication.sequence_ids
-        last = self.last_origin_position
+        last = self.topic.log.index.last_position(cluster)
         for entry, arrival, messages in offered:
-            verdict, arrived = self._judge(last, arrival)
+            verdict, arrived = self._judge(cluster, last, arrival)
             verdicts.append(verdict)
             if arrived is None or not isinstance(entry, bytes):
                 continue
@@ -168,7 +191,7 @@ class ReplicatedProducer:
                 for place, kind, payload in marked:
                     self.topic.take_marker(self.source, place, kind, payload)
 
-        self._append(Annotation(self.source, tuple(extents), link_start), accepted, durable)
+        self._append(Annotation(cluster, tuple(extents), link_start), accepted, durable)
         return len(verdicts)
 
     def _take_returned(self, heads: Sequence[SendHead], entries: Sequence[bytes | RequestError]) -> None:
@@ -237,6 +260,8 @@ class ReplicatedProducer:
         if origin is not None and origin.cluster == self.source:
             return Arrived(origin, metadata)
         environment = self.topic.environment
+        if origin is not None and custodians_of(self.topic).get(origin.cluster) == self.source:
+            return Arrived(origin, metadata)
         life = environment.store.life
         if (
             origin is None
@@ -245,16 +270,23 @@ class ReplicatedProducer:
             or origin.position.ledger_id >= life.first_ledger_id
             or origin.floor >= origin.position
         ):
-            return DataLossError(f"an entry from {self.source} must name {self.source} and its position there")
+            return DataLossError(
+                f"an entry from {self.source} must name {self.source} and its position there, or a cluster whose "
+                "entries the namespace has given in the custody of this source"
+            )
         return Arrived(origin, metadata, is_returned=True)
 
-    def _judge(self, last: Position | None, arrival: Arrived | MagnetarError) -> tuple[Verdict, Arrived | None]:
+    def _judge(
+        self, cluster: str, last: Position | None, arrival: Arrived | MagnetarError
+    ) -> tuple[Verdict, Arrived | None]:
         if self.refusal is not None:
             return Verdict.GAP, None
         try:
             if isinstance(arrival, MagnetarError):
                 raise arrival
             origin, metadata, _ = arrival
+            if origin.cluster != cluster:
+                raise DataLossError(_MIXED.format(source=self.source))
             if metadata.deliver_at_time:
                 self.topic.delayed.begin()
             verdict = judge(last, origin, marker=_is_for_brokers(metadata, origin))
@@ -267,7 +299,7 @@ class ReplicatedProducer:
             log.warning(
                 "link_starts_in_the_middle",
                 topic=str(self.topic.name),
-                source=self.source,
+                source=cluster,
                 last=str(last or EARLIEST),
                 previous=str(origin.previous),
             )
@@ -282,8 +314,7 @@ class ReplicatedProducer:
                 raise arrival
             origin, metadata, is_returned = arrival
             if not is_returned:
-                message = f"{self.source} must not send its own entries and returned ones in one attachment"
-                raise DataLossError(message)
+                raise DataLossError(_MIXED.format(source=self.source))
             if metadata.deliver_at_time:
                 self.topic.delayed.begin()
             if origin.position in seen or origin.position in fresh:
@@ -327,16 +358,20 @@ class ReplicatedProducer:
                 code=ServerError.PersistenceError,
                 message=str(refusal),
                 is_gap=isinstance(refusal, LinkGapError),
+                held=held_of_other(self.source, refusal),
             )
         )
 
 
+def held_of_other(source: str, refusal: MagnetarError | None) -> LinkEnd | None:
+    """Return where the entries of a cluster other than ``source`` end here, if a gap before one of them is refused."""
+    if isinstance(refusal, LinkGapError) and refusal.origin != source:
+        return LinkEnd(refusal.origin, refusal.last)
+    return None
+
+
 def _messages(heads: Sequence[SendHead]) -> Iterator[int]:
     return (messages for _, _, messages in heads)
-
-
-def _is_of_source(arrival: Arrived | MagnetarError) -> bool:
-    return not (isinstance(arrival, Arrived) and arrival.is_returned)
 
 
 def _is_for_brokers(metadata: pb.MessageMetadata, origin: Origin) -> bool:

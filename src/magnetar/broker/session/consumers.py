@@ -212,7 +212,7 @@ def _seek_on_link(session: Session, command: pb.CommandSeek, holder: Consumer, l
     if link.topic.ledger.is_trim_unstored:
         when_trims_are_stored(link.topic, stored)
         return
-    link.send_again_after(position_of(command.message_id))
+    link.send_again_after(position_of(command.message_id), command.origin_cluster)
     session.write(commands.success(request_id=command.request_id))
     link.dispatch()
 

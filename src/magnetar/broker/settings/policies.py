@@ -52,6 +52,7 @@ def broker_policies(config: BrokerConfig) -> EffectivePolicies:
         replicated_subscription_sync=config.replicatedSubscriptionSync,
         replicated_subscriptions_snapshot_frequency_ms=config.replicatedSubscriptionsSnapshotFrequencyMillis,
         replicated_subscription_active_cluster="",
+        custody={},
         schema_compatibility_strategy=SchemaCompatibilityStrategy(config.schemaCompatibilityStrategy),
         schema_validation_enforced=config.isSchemaValidationEnforced,
         schema_auto_update=config.isAllowAutoUpdateSchemaEnabled,

@@ -60,13 +60,18 @@ class TopicLinks(Mapping[str, Replicator]):
         return replicator
 
     def follow(self, targets: Collection[str]) -> None:
-        """Create and remove links, so that there is one to each of ``targets`` and to no other cluster."""
+        """Create and remove links, so that there is one to each of ``targets`` and to no other cluster.
+
+        The others follow a change of the policy ``custody``.
+        """
         links, cursors = self._by_target, self._topic.cursors
         for target in [target for target in links if target not in targets]:
             links.pop(target).close()
         for name in cursors.names(lambda name: name.startswith(REPLICATOR_PREFIX)):
             if name.removeprefix(REPLICATOR_PREFIX) not in targets:
                 cursors.delete(name)
+        for link in links.values():
+            link.foreign.custody.changed()
         for target in targets:
             if target not in links:
                 name = link_subscription(target)

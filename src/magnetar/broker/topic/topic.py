@@ -143,7 +143,7 @@ class Topic(Part):
             link = self.replicators.get(origin.cluster)
             life = self.progress.life_of(origin.cluster)
             if link is not None and life is not None and origin.extents[0].origin_first[0] < life.first_ledger_id:
-                link.copies.request_return()
+                link.foreign.copies.request_return()
 
     def _appended(self, first: Position, entries: list[bytes]) -> None:
         """Handle durable entries whose receipts are written."""

@@ -18,6 +18,9 @@ Limit = Annotated[int, Field(ge=-1, lt=2**31)]
 Copies = Annotated[int, Field(ge=1, lt=2**31)]
 """A number of clusters."""
 
+Custody = dict[str, str]
+"""By cluster that has left a namespace, the cluster that carries its entries to others."""
+
 Milliseconds = Annotated[int, Field(ge=1, lt=2**31)]
 """A time between two events."""
 

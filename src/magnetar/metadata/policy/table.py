@@ -7,6 +7,7 @@ from typing import Literal
 
 from magnetar.metadata.policy.description import (
     Copies,
+    Custody,
     Description,
     Level,
     Limit,
@@ -149,6 +150,11 @@ class Policy(Enum):
         "replicatedSubscriptionActiveCluster",
         "replicated_subscription_active_cluster",
         topic_field="replicatedSubscriptionActiveCluster",
+    )
+    CUSTODY = Description(
+        effective="custody",
+        kind=Custody | None,
+        namespace=Level(path="custody", field="custody"),
     )
     SCHEMA_COMPATIBILITY_STRATEGY = Description(
         effective="schema_compatibility_strategy",

@@ -3,9 +3,9 @@
 A frame is ``u32 length, u8 kind, body``; the length counts kind and body. Integers are big-endian. The bodies:
 
     READY        empty                            TARGET_DOWN  UTF-8 reason
-    TARGET_UP    UTF-8 state of the target        TARGET_LOST  UTF-8 state and topics, separated by zero bytes
+    TARGET_UP    u8 takes custody, UTF-8 state    TARGET_LOST  UTF-8 state and topics, separated by zero bytes
     RECEIPTS     u32 attachment, i64 ledger, i64 entry, repeated
-    REFUSED      u32 attachment, u8 gap, i64 ledger, i64 entry, UTF-8 reason
+    REFUSED      u32 attachment, u8 gap, i64 ledger, i64 entry, UTF-8 origin, a zero byte, UTF-8 reason
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from enum import IntEnum
 
 from magnetar.base.position import EARLIEST, Position
+from magnetar.wire.links import LinkEnd
 
 _HEADER = struct.Struct(">IB")
 _RECEIPT = struct.Struct(">Iqq")
@@ -32,6 +33,8 @@ class TargetUp:
 
     state: str = ""
     """Its state according to its first report of losses; empty if it reports none."""
+    takes_custody: bool = False
+    """Whether it takes entries of other clusters that are in the custody of a source."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,12 +66,12 @@ class Receipts:
 class Refused:
     """An attachment that the target refused; its entries in flight are dropped.
 
-    ``last`` is set for a gap: the newest position of the source that the target holds, EARLIEST if it holds none.
+    ``end`` is set for a gap: where the entries that the target holds end.
     """
 
     attachment: int
     reason: str
-    last: Position | None = None
+    end: LinkEnd | None = None
 
 
 Report = Ready | TargetUp | TargetLost | TargetDown | Receipts | Refused
@@ -88,17 +91,18 @@ def encode_report(report: Report) -> bytes:
     match report:
         case Ready():
             return _frame(_Kind.READY, b"")
-        case TargetUp(state):
-            return _frame(_Kind.TARGET_UP, state.encode())
+        case TargetUp(state, takes_custody):
+            return _frame(_Kind.TARGET_UP, bytes([takes_custody]) + state.encode())
         case TargetLost(state, topics):
             return _frame(_Kind.TARGET_LOST, "\0".join((state, *topics)).encode())
         case TargetDown(reason):
             return _frame(_Kind.TARGET_DOWN, reason.encode())
         case Receipts(confirmed):
             return _frame(_Kind.RECEIPTS, b"".join(_RECEIPT.pack(number, *position) for number, position in confirmed))
-        case Refused(attachment, reason, last):
-            head = _REFUSAL.pack(attachment, last is not None, *(last or EARLIEST))
-            return _frame(_Kind.REFUSED, head + reason.encode())
+        case Refused(attachment, reason, end):
+            origin, last = end or LinkEnd("", EARLIEST)
+            head = _REFUSAL.pack(attachment, end is not None, *last)
+            return _frame(_Kind.REFUSED, head + f"{origin}\0{reason}".encode())
 
 
 class ReportDecoder:
@@ -133,7 +137,7 @@ def _decode(kind: _Kind, body: bytes) -> Report:
         case _Kind.READY:
             return Ready()
         case _Kind.TARGET_UP:
-            return TargetUp(body.decode())
+            return TargetUp(body[1:].decode(), bool(body[0]))
         case _Kind.TARGET_LOST:
             state, *topics = body.decode().split("\0")
             return TargetLost(state, tuple(topics))
@@ -144,5 +148,5 @@ def _decode(kind: _Kind, body: bytes) -> Report:
             return Receipts(tuple((number, Position(ledger, entry)) for number, ledger, entry in receipts))
         case _Kind.REFUSED:
             number, gap, ledger, entry = _REFUSAL.unpack_from(body)
-            last = Position(ledger, entry) if gap else None
-            return Refused(number, body[_REFUSAL.size :].decode(), last)
+            origin, _, reason = body[_REFUSAL.size :].decode().partition("\0")
+            return Refused(number, reason, LinkEnd(origin, Position(ledger, entry)) if gap else None)

@@ -40,6 +40,7 @@ class CarryingTask(ABC):
         self.target, self.lease, self.buckets = assignment.target, assignment.lease, assignment.buckets
         self.pipeline = pipeline
         self.target_state = ""
+        self.takes_custody = False
         self._target_down = "not connected yet"
         """Why the target is not connected; empty if it is."""
         self._begun = False
@@ -88,16 +89,16 @@ class CarryingTask(ABC):
                     self._outflow.confirmed(number, position, self.loop.time())
                     for source in self._sources.values():
                         source.confirmed(number, position)
-            case Refused(attachment, reason, last):
+            case Refused(attachment, reason, end):
                 for source in self._sources.values():
-                    source.refused(attachment, reason, last)
+                    source.refused(attachment, reason, end)
             case _:
                 pass
 
     def _target_changed(self, report: TargetUp | TargetLost | TargetDown) -> None:
         match report:
-            case TargetUp(state):
-                self._target_down, self.target_state = "", state
+            case TargetUp(state, takes_custody):
+                self._target_down, self.target_state, self.takes_custody = "", state, takes_custody
                 self._attach()
             case TargetLost(state, topics):
                 self.target_state = state

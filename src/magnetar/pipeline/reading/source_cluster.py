@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from magnetar.pipeline.options import ClusterAddress
     from magnetar.pipeline.reading.attachments import AttachedLink
     from magnetar.pipeline.reading.task import Task
+    from magnetar.wire.links import LinkEnd
     from magnetar.wire.proto import pulsar_api_pb2 as pb
 
 
@@ -136,13 +137,13 @@ class SourceCluster:
             attached.source_link.confirmed(through, self._task.loop.time())
             self._moved(attached.source_link)
 
-    def refused(self, number: int, reason: str, last: Position | None) -> None:
-        """Record that the target refused an attachment; ``last`` is set for a gap."""
+    def refused(self, number: int, reason: str, end: LinkEnd | None) -> None:
+        """Record that the target refused an attachment; ``end`` is set for a gap."""
         attached = self._attachments.get(number)
         if attached is not None:
             source_link, rng = attached.source_link, self._task.rng
             self.carry_out(
-                source_link, source_link.refused(reason, rng) if last is None else source_link.gap(reason, last, rng)
+                source_link, source_link.refused(reason, rng) if end is None else source_link.gap(reason, end, rng)
             )
 
     def cluster_up(self) -> None:

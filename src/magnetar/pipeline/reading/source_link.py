@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from random import Random
 
     from magnetar.base.position import Position
+    from magnetar.wire.links import LinkEnd
 
 PARKING = Backoff(limits.PARK_INITIAL_SECONDS, limits.PARK_MAX_SECONDS)
 """The delay before a refused link is retried."""
@@ -46,10 +47,10 @@ class Subscribe(NamedTuple):
 
 
 class Seek(NamedTuple):
-    """Request everything after ``position`` again."""
+    """Request everything after the ``end`` of what the target holds."""
 
     number: int
-    position: Position
+    end: LinkEnd
 
 
 class Flow(NamedTuple):
@@ -128,10 +129,10 @@ class SourceLink:
         self.window = Window(budget)
         self._budget = budget
         self._attempt = 0
-        self._seek_to: Position | None = None
-        """The position at which the source must continue; None when it has answered the seek."""
-        self._gap_at: Position | None = None
-        """The position of the last gap, until the target has confirmed more."""
+        self._seek_to: LinkEnd | None = None
+        """Where the source must continue; None when it has answered the seek."""
+        self._gap_at: LinkEnd | None = None
+        """The place of the last gap, until the target has confirmed more."""
         self._confirmed: Position | None = None
         self.furthest: Position | None = None
         """The newest position that the target has confirmed, over all attachments."""
@@ -231,10 +232,12 @@ class SourceLink:
         """Return whether entries have been in flight for STALL_SECONDS without a receipt."""
         return self.window.in_flight > 0 and now - self._progress_at >= limits.STALL_SECONDS
 
-    def gap(self, reason: str, last: Position, rng: Random) -> list[Effect]:
-        """Handle a gap: the target holds entries up to ``last`` only. Go back there, with a delay for repeated gaps."""
-        again = self._gap_at == last
-        self._seek_to = self._gap_at = self.furthest = last
+    def gap(self, reason: str, end: LinkEnd, rng: Random) -> list[Effect]:
+        """Handle a gap: the target holds entries up to ``end`` only. Go back there, with a delay for repeated gaps."""
+        again = self._gap_at == end
+        self._seek_to = self._gap_at = end
+        if not end.origin:
+            self.furthest = end.position
         return self.refused(reason, rng) if again else [*self._leave(), Retry(0.0)]
 
     def refused(self, reason: str, rng: Random) -> list[Effect]:

@@ -8,6 +8,7 @@ from magnetar.pipeline import limits
 from magnetar.wire import commands
 from magnetar.wire.links import (
     COPIES_METADATA,
+    CUSTODY_METADATA,
     LEASE_METADATA,
     PARKED_AFTER_METADATA,
     PARKED_METADATA,
@@ -38,6 +39,8 @@ def subscribe_command(task: Task, source_link: SourceLink, broker: PulsarConnect
 def _metadata(task: Task, source_link: SourceLink) -> dict[str, str]:
     """Return the metadata of SUBSCRIBE: the pipeline, the lease, and the reason if the target has refused an entry."""
     metadata = {LEASE_METADATA: str(task.lease), COPIES_METADATA: "true", RUNS_METADATA: "true"}
+    if task.takes_custody:
+        metadata[CUSTODY_METADATA] = "true"
     if task.pipeline:
         metadata[PIPELINE_METADATA] = task.pipeline
     if source_link.reason and source_link.is_refused:
@@ -49,4 +52,5 @@ def _metadata(task: Task, source_link: SourceLink) -> dict[str, str]:
 
 def seek_command(effect: Seek, request_id: int) -> bytes:
     """Return SEEK of an attached link."""
-    return commands.seek(consumer_id=effect.number, request_id=request_id, position=effect.position)
+    origin, position = effect.end
+    return commands.seek(consumer_id=effect.number, request_id=request_id, position=position, origin=origin)

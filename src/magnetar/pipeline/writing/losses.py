@@ -47,7 +47,8 @@ class TargetLosses:
         def lost(state: str, topics: Collection[str]) -> None:
             nonlocal is_up
             if service is self._client.service:
-                self._report(TargetLost(state, tuple(topics)) if is_up else TargetUp(state))
+                takes_custody = service.peer_features.supports_custody
+                self._report(TargetLost(state, tuple(topics)) if is_up else TargetUp(state, takes_custody))
                 is_up = True
 
         try:

@@ -18,7 +18,7 @@ from magnetar.pipeline.writing.losses import TargetLosses
 from magnetar.pipeline.writing.schemas import NO_VERSION, SchemaVersions
 from magnetar.pipeline.writing.target_link import Action, TargetLink
 from magnetar.wire.entries.markers import is_probe
-from magnetar.wire.links import LIFE_METADATA, gap_text, link_producer
+from magnetar.wire.links import LIFE_METADATA, LinkEnd, gap_text, link_producer
 from magnetar.wire.message_id import position_of
 from magnetar.wire.proto import pulsar_api_pb2 as pb
 
@@ -280,12 +280,13 @@ class Target:
     def send_error(self, producer: Producer, error: pb.CommandSendError) -> None:
         """Handle SEND_ERROR."""
         if error.HasField("link_refusal") and error.link_refusal == pb.LinkGap:
-            self._gap(producer, error.message)
+            end = LinkEnd(error.origin_cluster, position_of(error.last_origin_message_id))
+            self._gap(producer, error.message, end if end.origin else None)
         else:
             self.refuse(producer, f"{producer.target_link.next_awaited}{error.message}")
 
-    def _gap(self, producer: Producer, message: str) -> None:
-        if producer.target_link.gap(message):
+    def _gap(self, producer: Producer, message: str, end: LinkEnd | None = None) -> None:
+        if producer.target_link.gap(message, end):
             # The broker refuses all later entries of this producer; a new one also returns the position to go back to.
             self._drop(producer)
             self._open(producer.target_link)

@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING
 from magnetar.base.errors import RemoteProtocolError
 from magnetar.base.position import EARLIEST
 from magnetar.pipeline.connections.reports import Refused
+from magnetar.wire.links import LinkEnd
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -55,6 +56,7 @@ class TargetLink:
 
     __slots__ = (
         "_gap",
+        "_gap_end",
         "_held",
         "_newest",
         "_outstanding",
@@ -79,6 +81,8 @@ class TargetLink:
         self._refused = 0
         """The newest refused attachment; entries of it and of older ones are dropped."""
         self._gap = ""
+        self._gap_end: LinkEnd | None = None
+        """Where the gap is, if it concerns entries in the custody of the source."""
         self._held: deque[Carried] = deque()
         self._outstanding: deque[tuple[int, int, Position, bool, int]] = deque()
         """Sequence id, attachment, position of the last entry, whether it is a marker, and the number of entries.
@@ -157,8 +161,9 @@ class TargetLink:
         """
         assert self.state is State.OPENING
         self.state = State.OPEN
-        report = Refused(self._refused, self._gap, EARLIEST if last is None else last) if self._gap else None
-        self._gap = ""
+        end = self._gap_end or LinkEnd("", EARLIEST if last is None else last)
+        report = Refused(self._refused, self._gap, end) if self._gap else None
+        self._gap, self._gap_end = "", None
         held = [carried for carried in self._held if carried.attachment.number > self._refused]
         self._held.clear()
         return held, report
@@ -183,15 +188,16 @@ class TargetLink:
         while self._outstanding and self._outstanding[0][0] == HELD:
             yield self._outstanding.popleft()[1:3]
 
-    def gap(self, reason: str) -> bool:
+    def gap(self, reason: str, end: LinkEnd | None = None) -> bool:
         """Handle a gap before the first outstanding entry; return whether to open a new producer.
 
-        False if the gap is already being handled.
+        ``end`` says where it is, if the entry is in the custody of the source. False if the gap is already being
+        handled.
         """
         if self.state is not State.OPEN:
             return False
         self._refuse()
-        self._gap = reason
+        self._gap, self._gap_end = reason, end
         self.state = State.OPENING
         return True
 
@@ -203,7 +209,7 @@ class TargetLink:
         """
         was_open = self.state is not State.IDLE
         self._refuse()
-        self._gap = ""
+        self._gap, self._gap_end = "", None
         self.state = State.IDLE
         return Refused(self._refused, reason) if was_open else None
 

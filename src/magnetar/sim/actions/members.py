@@ -1,15 +1,36 @@
-"""Members: a cluster leaves the namespace's replication clusters, and returns."""
+"""Members: a cluster leaves the namespace's replication clusters, and returns.
+
+Mostly another cluster keeps the entries of the one that leaves, and carries them to the rest until it returns.
+"""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from magnetar.base.position import EARLIEST
+from magnetar.sim.content import Draft
 from magnetar.sim.simulation import Action, ActionGroup
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from magnetar.metadata.policies import Policies
+
+
+CUSTODY_SHARE = 0.7
+"""Share of the clusters that leave whose entries are given into the custody of another one."""
+
+LOSS_SHARE = 0.5
+"""Share of the moves on which entries in custody are lost."""
+
+CARRIED_S = 0.1
+"""Virtual seconds in which most entries in custody are carried."""
+
+SPREAD_S = 2.0
+"""Virtual seconds in which most entries reach the custodian."""
+
+MEMBERS_MIN = 2
+"""Minimum number of members."""
 
 
 class Members(ActionGroup):
@@ -22,22 +43,59 @@ class Members(ActionGroup):
         """See ActionGroup."""
         return (Action("cluster leaves", 0.6, self._leave), Action("cluster returns", 0.6, self._return))
 
-    def heal(self) -> None:
-        """See ActionGroup."""
+    def move_on(self) -> None:
+        """Let a cluster leave for good, with entries that its custodian has and another member lacks.
+
+        Some of these are lost on their way.
+        """
+        members, producers = self._members(), self.simulation.producers
+        origins = sorted({each.cluster for each in producers} & set(members))
+        if not self.simulation.scenario.weight(self.name) or not self._may_leave() or not origins:
+            return
+        origin = self.chance.choice(origins)
+        custodian, late = self.chance.sample([each for each in members if each != origin], 2)
+        self._tell([each for each in members if each != late], self.simulation.custody)
+        for producer in producers:
+            if producer.cluster == origin:
+                producer.publish(Draft(int(self.simulation.sites[origin].clock.now() * 1000)))
+        self.simulation.run(self.chance.uniform(0.5, SPREAD_S))
+        if self.chance.random() < LOSS_SHARE:
+            carrying = next(each for each in self.simulation.pipelines if each.target == late)
+            self.simulation.later(self.chance.uniform(0.0, CARRIED_S), carrying.lose)
+        self.simulation.were_away |= {origin, late}
+        self.simulation.note(origin, f"leaves the namespace for good; {custodian} keeps its entries, {late} is back")
+        custody = {away: each for away, each in self.simulation.custody.items() if each != origin}
+        self._tell([each for each in members if each != origin], custody | {origin: custodian})
+
+    def _may_leave(self) -> bool:
+        scenario = self.simulation.scenario
+        return scenario.lag is None and not scenario.replicate_to and len(self._members()) > MEMBERS_MIN
+
+    def rejoin(self) -> None:
+        """Let all clusters return, after the custodians had the time to carry what they keep."""
         if self.simulation.were_away:
-            self._tell(list(self.simulation.sites))
+            for cluster in self.simulation.custody:
+                self._note_passed_over(cluster)
+            self._tell(list(self.simulation.sites), {})
 
     def _members(self) -> list[str]:
         return next(iter(self.simulation.sites.values())).policies.replication_clusters
 
     def _leave(self) -> bool:
         members = self._members()
-        if self.simulation.scenario.lag is not None or len(members) < 3:
+        if self.simulation.scenario.lag is not None or len(members) <= MEMBERS_MIN:
             return False
         leaver = self.chance.choice(members)
         self.simulation.were_away.add(leaver)
-        self.simulation.note(leaver, "leaves the namespace")
-        self._tell([cluster for cluster in members if cluster != leaver])
+        rest = [cluster for cluster in members if cluster != leaver]
+        # The entries of a cluster that leaves follow its custodian to another one when that leaves, too.
+        custody = {away: each for away, each in self.simulation.custody.items() if each != leaver}
+        if not self.simulation.scenario.replicate_to and self.chance.random() < CUSTODY_SHARE:
+            for away in (leaver, *(self.simulation.custody.keys() - custody.keys())):
+                custody[away] = self.chance.choice(rest)
+            self.simulation.count("entries given into custody")
+        self.simulation.note(leaver, f"leaves the namespace; custody: {custody}")
+        self._tell(rest, custody)
         return True
 
     def _return(self) -> bool:
@@ -45,12 +103,37 @@ class Members(ActionGroup):
         if away:
             cluster = self.chance.choice(away)
             self.simulation.note(cluster, "returns to the namespace")
-            self._tell([each for each in self.simulation.sites if each in (*self._members(), cluster)])
+            self._note_passed_over(cluster)
+            custody = {each: by for each, by in self.simulation.custody.items() if each != cluster}
+            self._tell([each for each in self.simulation.sites if each in (*self._members(), cluster)], custody)
         return bool(away)
 
-    def _tell(self, members: list[str]) -> None:
+    def _note_passed_over(self, origin: str) -> None:
+        """Note the entries that ``origin`` cannot send to a cluster any more, because that has later ones.
+
+        Its custodian lacked them, or had trimmed them.
+        """
+        custodian = self.simulation.custody.get(origin)
+        if custodian is None:
+            return
+        for name, topic in self.simulation.checks.topics.items():
+            model, replica = topic.model, self.simulation.sites[custodian].replicas[name]
+            places = model.logs[custodian].places
+            for target in self.simulation.sites:
+                held = model.logs[target].of.get(origin, [])
+                newest = max((entry.position for entry in held), default=EARLIEST)
+                model.passed_over[target] |= {
+                    entry.text
+                    for entry in model.published[origin]
+                    if entry.position < newest and not replica.has_listed(places.get(entry.text, EARLIEST))
+                }
+
+    def _tell(self, members: list[str], custody: dict[str, str]) -> None:
+        self.simulation.custody = custody
+
         def change(policies: Policies) -> None:
             policies.replication_clusters = members
+            policies.custody = custody or None
 
         for site in self.simulation.sites.values():
             site.change_policies(change)

@@ -181,14 +181,15 @@ class Lifetimes:
             return False
         last = subscriptions.get(name)
         if last is not None:
-            return not last.cursor.is_being_recorded and last.cursor.ledger_id is not None
+            cursor = vars(last).get("cursor")  # cleared after the topic was closed, which recorded it
+            return cursor is None or (not cursor.is_being_recorded and cursor.ledger_id is not None)
         return crashes != replica.crashes and self._model.has_begun(replica.cluster, name)
 
     def _was_unreplicated(self, cluster: str, name: str) -> bool:
         """Return whether a topic had a subscription that was not replicated when it was last loaded."""
         _, subscriptions = self._last_seen.get(cluster, (0, dict[str, "Subscription"]()))
         last = subscriptions.get(name)
-        return last is not None and last.progress is None
+        return last is not None and "progress" in vars(last) and last.progress is None
 
     def _created_or_awaited(self, replica: Replica, name: str) -> None:
         """Record a created subscription, or one that still waits for metadata."""

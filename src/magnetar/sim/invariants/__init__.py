@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from magnetar.sim.invariants.bounds import Bounds
 from magnetar.sim.invariants.convergence import Convergence
+from magnetar.sim.invariants.custody import Custody
 from magnetar.sim.invariants.deliveries import Deliveries
 from magnetar.sim.invariants.fences import FencedTopics
 from magnetar.sim.invariants.ledgers import Ledgers
@@ -17,5 +18,5 @@ from magnetar.sim.invariants.statistics import Statistics
 
 INVARIANTS = (
     *(Convergence, Statistics, Bounds, Ledgers, Markers, Readers, Deliveries),
-    *(Protection, Retention, Lifecycles, Resting, FencedTopics),
+    *(Protection, Retention, Lifecycles, Resting, FencedTopics, Custody),
 )

@@ -48,8 +48,13 @@ class Statistics(Invariant):
         for remote, link in replica.topic.replicators.items():
             if model.generations[remote]:
                 continue  # the link learns of the loss of the topic only when it is attached again
-            backlog, ever = link.lag.backlog, model.ever[remote]
-            lacks = [entry.text for entry in own if entry.text not in ever and entry.is_for(remote)]
+            backlog, ever = link.backlog, model.ever[remote]
+            gone = model.passed_over[remote]
+            lacks = [
+                entry.text
+                for entry in own
+                if entry.text not in ever and entry.is_for(remote) and entry.text not in gone
+            ]
             self.simulation.count("replication backlog reported", bool(lacks) and backlog is not None)
             self.simulation.count("replication backlog unknown", backlog is None)
             if backlog is not None and backlog < len(lacks):
@@ -79,7 +84,7 @@ class Statistics(Invariant):
         """Return whether ``replica`` skipped a damaged entry, so that its count for another cluster is unknown."""
         assert replica.topic is not None
         life = replica.topic.progress.life_of(remote)
-        return life is not None and any(True for _ in replica.topic.replicators[remote].copies.skipped(life))
+        return life is not None and any(True for _ in replica.topic.replicators[remote].foreign.copies.skipped(life))
 
     def _lost(self, topic: TopicChecks, replica: Replica, remote: str, subscription: Subscription) -> list[str]:
         """Return the entries that ``remote`` published and lost with its disk and that a subscription here lacks."""

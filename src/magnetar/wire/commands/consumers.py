@@ -65,13 +65,18 @@ def seek(
     request_id: int,
     position: Position | None = None,
     publish_time_ms: int | None = None,
+    origin: str = "",
 ) -> bytes:
-    """Build SEEK to exactly one of a position and a publish time in milliseconds since the epoch."""
+    """Build SEEK to exactly one of a position and a publish time in milliseconds since the epoch.
+
+    On a link, ``origin`` is the cluster of the position if its entries are in the custody of the source.
+    """
     body = pb.CommandSeek(
         consumer_id=consumer_id,
         request_id=request_id,
         message_id=None if position is None else message_id(position),
         message_publish_time=publish_time_ms,
+        origin_cluster=origin or None,
     )
     return encode(body)
 

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
 
     from magnetar.base.errors import ServerError
     from magnetar.base.position import Position
+    from magnetar.wire.links import LinkEnd
 
 from magnetar.wire.commands.encoding import UNSOLICITED, code_of, encode, key_values
 
@@ -71,11 +72,25 @@ def producer_waiting(*, request_id: int, producer_name: str) -> bytes:
     return encode(body)
 
 
-def send_error(*, producer_id: int, sequence_id: int, code: ServerError, message: str, is_gap: bool = False) -> bytes:
-    """Refuse a SEND; ``is_gap``: the target of a link lacks entries before it."""
+def send_error(
+    *,
+    producer_id: int,
+    sequence_id: int,
+    code: ServerError,
+    message: str,
+    is_gap: bool = False,
+    held: LinkEnd | None = None,
+) -> bytes:
+    """Refuse a SEND; ``is_gap``: the target of a link lacks entries before it.
+
+    ``held`` says which ones it has if the entry is in the custody of the source.
+    """
     body = pb.CommandSendError(producer_id=producer_id, sequence_id=sequence_id, error=code_of(code), message=message)
     if is_gap:
         body.link_refusal = pb.LinkGap
+    if held is not None:
+        body.origin_cluster = held.origin
+        body.last_origin_message_id.CopyFrom(message_id(held.position))
     return encode(body)
 
 

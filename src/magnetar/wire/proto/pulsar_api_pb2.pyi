@@ -600,6 +600,7 @@ class FeatureFlags(_message.Message):
     SUPPORTS_LINK_BUCKETS_FIELD_NUMBER: _builtins.int
     SUPPORTS_LINK_RUNS_FIELD_NUMBER: _builtins.int
     SUPPORTS_LINK_PLACE_FIELD_NUMBER: _builtins.int
+    SUPPORTS_CUSTODY_FIELD_NUMBER: _builtins.int
     supports_auth_refresh: _builtins.bool
     supports_broker_entry_metadata: _builtins.bool
     supports_partial_producer: _builtins.bool
@@ -619,6 +620,8 @@ class FeatureFlags(_message.Message):
     """The broker takes runs of entries from the producers of links."""
     supports_link_place: _builtins.bool
     """The broker reads MessageMetadata.link_place."""
+    supports_custody: _builtins.bool
+    """CommandSendError.origin_cluster."""
     def __init__(
         self,
         *,
@@ -636,10 +639,11 @@ class FeatureFlags(_message.Message):
         supports_link_buckets: _builtins.bool | None = ...,
         supports_link_runs: _builtins.bool | None = ...,
         supports_link_place: _builtins.bool | None = ...,
+        supports_custody: _builtins.bool | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["supports_auth_refresh", b"supports_auth_refresh", "supports_broker_entry_metadata", b"supports_broker_entry_metadata", "supports_get_partitioned_metadata_without_auto_creation", b"supports_get_partitioned_metadata_without_auto_creation", "supports_link_buckets", b"supports_link_buckets", "supports_link_place", b"supports_link_place", "supports_link_runs", b"supports_link_runs", "supports_link_watches", b"supports_link_watches", "supports_partial_producer", b"supports_partial_producer", "supports_repl_dedup_by_lid_and_eid", b"supports_repl_dedup_by_lid_and_eid", "supports_resting_links", b"supports_resting_links", "supports_scalable_topics", b"supports_scalable_topics", "supports_tc_metadata_discovery", b"supports_tc_metadata_discovery", "supports_topic_watcher_reconcile", b"supports_topic_watcher_reconcile", "supports_topic_watchers", b"supports_topic_watchers"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["supports_auth_refresh", b"supports_auth_refresh", "supports_broker_entry_metadata", b"supports_broker_entry_metadata", "supports_custody", b"supports_custody", "supports_get_partitioned_metadata_without_auto_creation", b"supports_get_partitioned_metadata_without_auto_creation", "supports_link_buckets", b"supports_link_buckets", "supports_link_place", b"supports_link_place", "supports_link_runs", b"supports_link_runs", "supports_link_watches", b"supports_link_watches", "supports_partial_producer", b"supports_partial_producer", "supports_repl_dedup_by_lid_and_eid", b"supports_repl_dedup_by_lid_and_eid", "supports_resting_links", b"supports_resting_links", "supports_scalable_topics", b"supports_scalable_topics", "supports_tc_metadata_discovery", b"supports_tc_metadata_discovery", "supports_topic_watcher_reconcile", b"supports_topic_watcher_reconcile", "supports_topic_watchers", b"supports_topic_watchers"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["supports_auth_refresh", b"supports_auth_refresh", "supports_broker_entry_metadata", b"supports_broker_entry_metadata", "supports_get_partitioned_metadata_without_auto_creation", b"supports_get_partitioned_metadata_without_auto_creation", "supports_link_buckets", b"supports_link_buckets", "supports_link_place", b"supports_link_place", "supports_link_runs", b"supports_link_runs", "supports_link_watches", b"supports_link_watches", "supports_partial_producer", b"supports_partial_producer", "supports_repl_dedup_by_lid_and_eid", b"supports_repl_dedup_by_lid_and_eid", "supports_resting_links", b"supports_resting_links", "supports_scalable_topics", b"supports_scalable_topics", "supports_tc_metadata_discovery", b"supports_tc_metadata_discovery", "supports_topic_watcher_reconcile", b"supports_topic_watcher_reconcile", "supports_topic_watchers", b"supports_topic_watchers"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["supports_auth_refresh", b"supports_auth_refresh", "supports_broker_entry_metadata", b"supports_broker_entry_metadata", "supports_custody", b"supports_custody", "supports_get_partitioned_metadata_without_auto_creation", b"supports_get_partitioned_metadata_without_auto_creation", "supports_link_buckets", b"supports_link_buckets", "supports_link_place", b"supports_link_place", "supports_link_runs", b"supports_link_runs", "supports_link_watches", b"supports_link_watches", "supports_partial_producer", b"supports_partial_producer", "supports_repl_dedup_by_lid_and_eid", b"supports_repl_dedup_by_lid_and_eid", "supports_resting_links", b"supports_resting_links", "supports_scalable_topics", b"supports_scalable_topics", "supports_tc_metadata_discovery", b"supports_tc_metadata_discovery", "supports_topic_watcher_reconcile", b"supports_topic_watcher_reconcile", "supports_topic_watchers", b"supports_topic_watchers"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -1276,11 +1280,17 @@ class CommandSendError(_message.Message):
     ERROR_FIELD_NUMBER: _builtins.int
     MESSAGE_FIELD_NUMBER: _builtins.int
     LINK_REFUSAL_FIELD_NUMBER: _builtins.int
+    ORIGIN_CLUSTER_FIELD_NUMBER: _builtins.int
+    LAST_ORIGIN_MESSAGE_ID_FIELD_NUMBER: _builtins.int
     producer_id: _builtins.int
     sequence_id: _builtins.int
     error: Global___ServerError.ValueType
     message: _builtins.str
     link_refusal: Global___LinkRefusal.ValueType
+    origin_cluster: _builtins.str
+    """With LinkGap, for an entry in the custody of the source: its origin, and the newest position of that origin here."""
+    @_builtins.property
+    def last_origin_message_id(self) -> Global___MessageIdData: ...
     def __init__(
         self,
         *,
@@ -1289,10 +1299,12 @@ class CommandSendError(_message.Message):
         error: Global___ServerError.ValueType | None = ...,
         message: _builtins.str | None = ...,
         link_refusal: Global___LinkRefusal.ValueType | None = ...,
+        origin_cluster: _builtins.str | None = ...,
+        last_origin_message_id: Global___MessageIdData | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["error", b"error", "link_refusal", b"link_refusal", "message", b"message", "producer_id", b"producer_id", "sequence_id", b"sequence_id"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["error", b"error", "last_origin_message_id", b"last_origin_message_id", "link_refusal", b"link_refusal", "message", b"message", "origin_cluster", b"origin_cluster", "producer_id", b"producer_id", "sequence_id", b"sequence_id"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["error", b"error", "link_refusal", b"link_refusal", "message", b"message", "producer_id", b"producer_id", "sequence_id", b"sequence_id"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["error", b"error", "last_origin_message_id", b"last_origin_message_id", "link_refusal", b"link_refusal", "message", b"message", "origin_cluster", b"origin_cluster", "producer_id", b"producer_id", "sequence_id", b"sequence_id"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -1542,9 +1554,12 @@ class CommandSeek(_message.Message):
     REQUEST_ID_FIELD_NUMBER: _builtins.int
     MESSAGE_ID_FIELD_NUMBER: _builtins.int
     MESSAGE_PUBLISH_TIME_FIELD_NUMBER: _builtins.int
+    ORIGIN_CLUSTER_FIELD_NUMBER: _builtins.int
     consumer_id: _builtins.int
     request_id: _builtins.int
     message_publish_time: _builtins.int
+    origin_cluster: _builtins.str
+    """From the holder of a link: the position is one of this cluster, whose entries are in the custody of the source."""
     @_builtins.property
     def message_id(self) -> Global___MessageIdData: ...
     def __init__(
@@ -1554,10 +1569,11 @@ class CommandSeek(_message.Message):
         request_id: _builtins.int | None = ...,
         message_id: Global___MessageIdData | None = ...,
         message_publish_time: _builtins.int | None = ...,
+        origin_cluster: _builtins.str | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["consumer_id", b"consumer_id", "message_id", b"message_id", "message_publish_time", b"message_publish_time", "request_id", b"request_id"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["consumer_id", b"consumer_id", "message_id", b"message_id", "message_publish_time", b"message_publish_time", "origin_cluster", b"origin_cluster", "request_id", b"request_id"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["consumer_id", b"consumer_id", "message_id", b"message_id", "message_publish_time", b"message_publish_time", "request_id", b"request_id"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["consumer_id", b"consumer_id", "message_id", b"message_id", "message_publish_time", b"message_publish_time", "origin_cluster", b"origin_cluster", "request_id", b"request_id"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -17,6 +17,7 @@ from magnetar.broker.replication.outbound.marker_queue import Delivery
 from magnetar.cursor.ranges import Range
 from magnetar.wire import commands
 from magnetar.wire.entries import entry as wire_entry
+from magnetar.wire.entries import markers
 from magnetar.wire.message_id import Link
 
 if TYPE_CHECKING:
@@ -263,6 +264,16 @@ class OwnEntries(Part):
         link = Link(self.previous, floor, link_start=link_start)
         frame = commands.message_on_link(consumer_id=consumer.consumer_id, position=position, entry=entry, link=link)
         consumer.session.write(frame)
+
+    def send_probe(self, consumer: Consumer, place: Position) -> None:
+        """Send the probe for ``place``, before any entry."""
+        consumer.permits -= 1
+        entry = markers.build_probe(publish_time_ms=int(self._link.environment.clock.now() * 1000))
+        frame = commands.message_on_link(
+            consumer_id=consumer.consumer_id, position=place, entry=entry, link=Link(place, place)
+        )
+        consumer.session.write(frame)
+        self.sent_in(place)
 
     def sent_in(self, place: Position) -> Delivery:
         """Count a probe or a marker in ``place``, after the entry there if that was sent since the start."""

@@ -11,7 +11,9 @@ from magnetar.base.parts import Part
 from magnetar.base.position import EARLIEST, Position
 from magnetar.base.rates import Rates
 from magnetar.broker.dispatch.throttle import throttled
-from magnetar.broker.replication.outbound.copies import CopiedTopic, Copies
+from magnetar.broker.replication.outbound.copies import CopiedTopic
+from magnetar.broker.replication.outbound.custody import KeepingTopic
+from magnetar.broker.replication.outbound.foreign_entries import ForeignEntries
 from magnetar.broker.replication.outbound.lag import LinkLag
 from magnetar.broker.replication.outbound.marker_queue import MarkerQueue
 from magnetar.broker.replication.outbound.own_entries import OwnEntries, SentTopic
@@ -20,10 +22,8 @@ from magnetar.broker.replication.outbound.rest import LinkRest
 from magnetar.broker.replication.outbound.target_position import TargetPosition
 from magnetar.broker.resources.token_bucket import followed
 from magnetar.geo.leases import Lease, check_takeover
-from magnetar.wire import commands
-from magnetar.wire.entries import markers
 from magnetar.wire.links import PIPELINE_METADATA
-from magnetar.wire.message_id import Link, position_of
+from magnetar.wire.message_id import position_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -63,7 +63,7 @@ class LinkedSnapshots(Protocol):
         ...
 
 
-class ReplicatedTopic(CopiedTopic, SentTopic, Protocol):
+class ReplicatedTopic(CopiedTopic, KeepingTopic, SentTopic, Protocol):
     """The topic of the link."""
 
     @property
@@ -97,7 +97,7 @@ class Replicator(Part):
     A link without anything to carry may *rest*: it has no holder, and counts as carried.
     """
 
-    OWNS = ("own", "copies")
+    OWNS = ("own", "foreign")
 
     def __init__(self, topic: ReplicatedTopic, target: str, cursor: Cursor) -> None:
         """Create a link without a holder."""
@@ -123,7 +123,7 @@ class Replicator(Part):
         self.rates_out = Rates(2)
         """Rates of entries and bytes."""
         self.own = OwnEntries(self)
-        self.copies = Copies(self)
+        self.foreign = ForeignEntries(self)
         self.rest = LinkRest(self)
 
     def apply_rates(self) -> None:
@@ -143,6 +143,18 @@ class Replicator(Part):
     def is_carried(self) -> bool:
         """Whether a pipeline carries what is published: the link has a holder, or gets one when it is needed."""
         return self.consumer is not None or self.rest.is_left
+
+    @property
+    def backlog(self) -> int | None:
+        """Number of own entries, and of entries in custody, that the target lacks; None: unknown."""
+        own, in_custody = self.lag.backlog, self.foreign.custody.backlog
+        return None if own is None or in_custody is None else own + in_custody
+
+    @property
+    def sent(self) -> tuple[int, int]:
+        """Numbers of sent entries and of their bytes, without copies and markers."""
+        own, custody = self.own, self.foreign.custody
+        return own.entries_out + custody.entries_out, own.bytes_out + custody.bytes_out
 
     @property
     def is_probing(self) -> bool:
@@ -183,13 +195,13 @@ class Replicator(Part):
         if self.parking.take_over(consumer.metadata):
             log.warning("link_parked", topic=str(self.topic.name), target=self.target, reason=self.parking.reason)
         self._probe_at(self.target_position.to_verify(self.own.floor))
-        self.copies.begin(consumer)
+        self.foreign.begin(consumer)
 
     def remove_consumer(self, consumer: Consumer) -> None:
         """Remove the holder; entries in flight are sent again to the next one."""
         if consumer is self.consumer:
             self.consumer = None
-            self.copies.end()
+            self.foreign.end()
             self._probe = None
             self.target_position.lose()
             self.lag.left()
@@ -204,8 +216,10 @@ class Replicator(Part):
         if consumer is not None:
             consumer.session.close_consumer(consumer, rests=True)
 
-    def send_again_after(self, position: Position) -> None:
+    def send_again_after(self, position: Position, origin: str = "") -> None:
         """Continue right after ``position``, the last one that the target has, with the next dispatch.
+
+        It is one of ``origin`` if its entries are in custody here.
 
         Dispatch must follow the answer to the holder, which ignores entries that arrive before the answer. Trimmed
         entries cannot be sent again; the next entry then declares a link start.
@@ -215,8 +229,7 @@ class Replicator(Part):
 
         The target may have lost the entry since it named it, so a probe precedes the entries.
         """
-        if self.copies.is_active:
-            self.copies.start_over()
+        if self.foreign.send_again_after(origin, position):
             return
         log_start = self.topic.log.before_first()
         first = max(log_start, self.cursor.began) if position == EARLIEST else log_start
@@ -248,9 +261,7 @@ class Replicator(Part):
             self._acknowledged(Position(ledger_id, max(entry_ids)))
 
     def _acknowledged(self, position: Position) -> None:
-        if self.copies.is_active:
-            self.copies.confirm(position)
-        else:
+        if not self.foreign.confirm(position):
             answered = self.own.answered(position)
             if self.markers is not None:
                 self.markers.confirmed(answered)
@@ -307,27 +318,16 @@ class Replicator(Part):
             return
         if not consumer.is_ready:
             return
-        if self.copies.is_active:
-            self.copies.dispatch(consumer)
+        if self.foreign.dispatch(consumer):
             return
         if self._probe is not None:
-            self._send_probe(consumer, self._probe)
+            self.own.send_probe(consumer, self._probe)
+            self._probe = None
             if not consumer.is_ready:
                 return
         self.own.dispatch(consumer)
         if self.markers is not None:
             self._dispatch_markers(consumer, self.markers)
-
-    def _send_probe(self, consumer: Consumer, place: Position) -> None:
-        """Send the probe for ``place``, before any entry."""
-        self._probe = None
-        consumer.permits -= 1
-        entry = markers.build_probe(publish_time_ms=int(self.environment.clock.now() * 1000))
-        frame = commands.message_on_link(
-            consumer_id=consumer.consumer_id, position=place, entry=entry, link=Link(place, place)
-        )
-        consumer.session.write(frame)
-        self.own.sent_in(place)
 
     def send_marker(self, marker: QueuedMarker) -> None:
         """Send a marker after all present entries of the log; without a holder, requests are dropped.
@@ -375,6 +375,6 @@ class Replicator(Part):
         if self.throttle is not None:
             self.throttle.close()
         self.own.close()
-        self.copies.close()
+        self.foreign.close()
         self._flush()
         self.cursor.close()

@@ -37,17 +37,30 @@ class OwnEntries(Protocol):
         ...
 
 
-class Copies(Protocol):
-    """The copies that a link returns."""
-
-    @property
-    def is_active(self) -> bool:
-        """Whether the holder carries copies."""
-        ...
+class Custody(Protocol):
+    """The entries in custody on a link."""
 
     @property
     def are_pending(self) -> bool:
-        """Whether there are copies to return."""
+        """Whether the target may lack some."""
+        ...
+
+    def lose(self) -> None:
+        """Note that the content of the target is unknown."""
+        ...
+
+
+class ForeignEntries(Protocol):
+    """The entries of other clusters on a link."""
+
+    @property
+    def custody(self) -> Custody:
+        """Those in custody."""
+        ...
+
+    @property
+    def has_work(self) -> bool:
+        """Whether there is anything to carry, or to learn of the target."""
         ...
 
 
@@ -73,8 +86,8 @@ class CarriedLink(Protocol):
         ...
 
     @property
-    def copies(self) -> Copies:
-        """Its copies."""
+    def foreign(self) -> ForeignEntries:
+        """Entries of other clusters on it."""
         ...
 
     @property
@@ -126,8 +139,8 @@ class LinkRest:
 
     @property
     def has_backlog(self) -> bool:
-        """Whether own entries were not confirmed by the target."""
-        return bool(self._link.lag.unconfirmed)
+        """Whether the target has not confirmed own entries, or may lack entries in custody."""
+        return bool(self._link.lag.unconfirmed) or self._link.foreign.custody.are_pending
 
     @property
     def pipeline(self) -> str | None:
@@ -192,6 +205,7 @@ class LinkRest:
         if self._link.consumer is None:
             self.is_active = self.is_left = False
             self._link.target_position.lose()
+            self._link.foreign.custody.lose()
             if self._link.lag.uncarried_since is None:
                 self._link.lag.left()
 
@@ -206,8 +220,7 @@ class LinkRest:
         return (
             self.has_backlog
             or link.is_probing
-            or link.copies.is_active
-            or link.copies.are_pending
+            or link.foreign.has_work
             or link.parking.reason is not None
             or link.own.damaged_at is not None
             or (link.markers is not None and bool(len(link.markers) or link.markers.has_updates))

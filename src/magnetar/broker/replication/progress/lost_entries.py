@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
 
     from magnetar.base.life import Life
-    from magnetar.broker.replication.outbound.copies import Copies
+    from magnetar.broker.replication.outbound.foreign_entries import ForeignEntries
     from magnetar.cursor.state import CursorState
     from magnetar.geo.origins.index import OriginIndex
 
@@ -75,8 +75,8 @@ class ReturningLink(Protocol):
     """A link that returns the lost entries of its target."""
 
     @property
-    def copies(self) -> Copies:
-        """The copies of the link."""
+    def foreign(self) -> ForeignEntries:
+        """Entries of other clusters on the link."""
         ...
 
 
@@ -157,7 +157,7 @@ class LostEntries:
 
     def _skipped(self, peer: str, life: Life) -> Iterator[tuple[int, BitMap]]:
         link = self._topic.replicators.get(peer)
-        return iter(()) if link is None else link.copies.skipped(life)
+        return iter(()) if link is None else link.foreign.copies.skipped(life)
 
     def _is_any_unacknowledged(self, entries: Iterable[tuple[int, BitMap]], state: CursorState) -> bool:
         first = self._topic.ledger.first_position.ledger_id
@@ -165,7 +165,7 @@ class LostEntries:
 
     def _returned_through(self, peer: str, life: Life) -> Position:
         link = self._topic.replicators.get(peer)
-        return EARLIEST if link is None else link.copies.returned_through(life)
+        return EARLIEST if link is None else link.foreign.copies.returned_through(life)
 
     def _search(self, peer: str) -> bool:
         """Search for one slice, and continue in the next turn; return whether the search is complete."""

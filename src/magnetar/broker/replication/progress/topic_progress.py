@@ -113,7 +113,7 @@ class TopicProgress(Part):
         self._topic.follow_snapshots()
         link = self._topic.replicators.get(peer)
         if link is not None:
-            link.copies.request_return()
+            link.foreign.copies.request_return()
 
     def check_allowed(self) -> None:
         """Raise RequestError if progress is not allowed; the peer reports the reason and retries much later."""

@@ -26,6 +26,7 @@ _FEATURES_FOR_MAGNETAR = pb.FeatureFlags(
     supports_link_buckets=True,
     supports_link_runs=True,
     supports_link_place=True,
+    supports_custody=True,
 )
 """Features for clients of Magnetar. Other clients get what Apache Pulsar sends."""
 

@@ -1,0 +1,269 @@
+"""A cluster that keeps the entries of one that has left carries them to others, each once (ADR 40)."""
+
+from __future__ import annotations
+
+import pytest
+
+from magnetar.admin.topic_service import StatsOptions
+from magnetar.broker.admin.stats import topic_stats
+from magnetar.broker.replication.outbound.custody import RETRY_S
+from magnetar.broker.replication.protection import subscription_protection
+from magnetar.ledger.rollover import ManagedLedgerConfig
+from magnetar.sim.cluster import entry
+from magnetar.sim.pipe import read_all
+from magnetar.wire import commands
+from magnetar.wire.entries.entry import payload_of
+from tests.unit.broker.network import ClusterNetwork, Worker
+
+NAMES = ("ewr", "jfk", "lga")
+
+
+def leave(network: ClusterNetwork, custodian: str = "jfk", leaver: str = "ewr") -> None:
+    """Let a cluster leave the namespace, and give its entries into the custody of another one."""
+    rest = [name for name in NAMES if name != leaver]
+    for name in rest:
+        others = [other for other in rest if other != name]
+        network[name].replicate_to(*others, custody={leaver: custodian})
+    network[leaver].replicate_to()
+    network.settle()
+
+
+def join(network: ClusterNetwork) -> None:
+    """Let all clusters replicate to each other again."""
+    for name in NAMES:
+        network[name].replicate_to(*(other for other in NAMES if other != name))
+    network.settle()
+
+
+def carry(network: ClusterNetwork) -> None:
+    """Carry all entries."""
+    network.carry()
+    network.progress()
+
+
+def scenario() -> ClusterNetwork:
+    """ewr published "a" to "c", and jfk has them; lga has none; then ewr left."""
+    network = ClusterNetwork(*NAMES)
+    network.publish("ewr", "a", "b", "c")
+    network.publish("jfk", "own")
+    network.carry("ewr", "jfk")
+    leave(network)
+    return network
+
+
+def backlog(network: ClusterNetwork, source: str = "jfk", target: str = "lga") -> int | None:
+    found: int | None = network[source].topic().replicators[target].backlog
+    return found
+
+
+def test_the_custodian_carries_the_entries_of_a_cluster_that_has_left() -> None:
+    network = scenario()
+    carry(network)
+    assert sorted(read_all(network["lga"])) == ["a", "b", "c", "own"]
+    carry(network)
+    assert len(read_all(network["lga"])) == 4
+
+
+def test_a_target_that_has_all_entries_gets_none_again() -> None:
+    network = ClusterNetwork(*NAMES)
+    network.publish("ewr", "a", "b", "c")
+    network.carry()
+    leave(network)
+    network.publish("jfk", "own")
+    pipe = network.pipes["jfk", "lga"]
+    pipe.attach(permits=1000)
+    assert len(pipe.carried) == 1, "the probe, and nothing before its confirmation"
+    pipe.run()
+    assert pipe.gaps == 0
+    assert read_all(network["lga"]) == ["a", "b", "c", "own"]
+
+
+def test_a_target_that_has_some_gets_the_others() -> None:
+    network = ClusterNetwork(*NAMES)
+    network.publish("ewr", "a", "b")
+    network.carry()
+    network.publish("ewr", "c", "d")
+    network.carry("ewr", "jfk")
+    leave(network)
+    pipe = network.pipes["jfk", "lga"]
+    pipe.attach(permits=1000)
+    pipe.send(1)
+    pipe.confirm()
+    assert pipe.gaps == 1
+    assert len(pipe.carried) == 2
+    pipe.run()
+    assert read_all(network["lga"]) == ["a", "b", "c", "d"]
+
+
+def test_only_the_custodian_carries_them() -> None:
+    network = ClusterNetwork(*NAMES)
+    network.publish("ewr", "a")
+    network.carry("ewr", "jfk")
+    leave(network, custodian="lga")
+    carry(network)
+    assert read_all(network["lga"]) == []
+    assert backlog(network) == 0
+
+
+def test_own_entries_are_carried_while_the_target_does_not_know_of_the_custody() -> None:
+    network = scenario()
+    network["lga"].replicate_to("jfk")
+    pipe = network.pipes["jfk", "lga"]
+    pipe.attach(permits=1000)
+    pipe.send(1)
+    assert "custody" in pipe.writer.take("SEND_ERROR")[0].message
+    assert read_all(network["lga"]) == []
+    assert backlog(network) is None
+
+
+def test_entries_in_custody_follow_some_time_after_a_refusal() -> None:
+    network = scenario()
+    pipe = network.pipes["jfk", "lga"]
+    pipe.parked = "the target does not know of the custody"
+    pipe.attach(permits=1000)
+    pipe.run()
+    assert read_all(network["lga"]) == ["own"]
+    assert backlog(network) is None
+    pipe.parked = ""
+    network.progress(RETRY_S + 1)
+    assert network["jfk"].topic().replicators["lga"].consumer is None
+    carry(network)
+    assert sorted(read_all(network["lga"])) == ["a", "b", "c", "own"]
+
+
+def test_the_backlog_counts_them_when_the_content_of_the_target_is_known() -> None:
+    network = scenario()
+    assert backlog(network) is None
+    pipe = network.pipes["jfk", "lga"]
+    pipe.attach(permits=1000)
+    pipe.send(1)
+    pipe.confirm()
+    assert network["jfk"].topic().replicators["lga"].foreign.custody.backlog == 3
+    pipe.send(1)
+    pipe.confirm()
+    network.settle()
+    pipe.confirm()
+    assert network["jfk"].topic().replicators["lga"].foreign.custody.backlog == 2
+    carry(network)
+    assert backlog(network) == 0
+    stats = topic_stats(network["jfk"].topic(), StatsOptions()).replication["lga"]
+    assert (stats.replication_backlog, stats.msg_out_count) == (0, 6), "two were sent to both attachments"
+
+
+def test_own_entries_wait_until_those_in_custody_have_receipts() -> None:
+    network = scenario()
+    pipe = network.pipes["jfk", "lga"]
+    pipe.attach(permits=1000)
+    pipe.send(1)
+    pipe.confirm()
+    assert len(pipe.carried) == 3
+    pipe.send(2)
+    pipe.confirm()
+    assert len(pipe.carried) == 1
+    pipe.send(1)
+    pipe.confirm()
+    assert [bytes(payload_of(entry)) for _, entry in pipe.carried] == [b"own"]
+
+
+def test_entries_that_are_lost_in_transit_are_carried_again() -> None:
+    network = scenario()
+    pipe = network.pipes["jfk", "lga"]
+    pipe.attach(permits=1000)
+    pipe.send(1)
+    pipe.confirm()
+    del pipe.carried[1:]
+    carry(network)
+    assert sorted(read_all(network["lga"])) == ["a", "b", "c", "own"]
+
+
+def test_it_goes_on_after_a_restart_of_both_sides() -> None:
+    network = scenario()
+    pipe = network.pipes["jfk", "lga"]
+    pipe.attach(permits=1000)
+    pipe.send(1)
+    pipe.confirm()
+    pipe.send(2)
+    pipe.confirm()
+    network.settle()
+    network["lga"].crash()
+    network["jfk"].crash()
+    network.progress(6)
+    carry(network)
+    assert sorted(read_all(network["lga"])) == ["a", "b", "c", "own"]
+
+
+def test_entries_for_chosen_clusters_reach_only_these() -> None:
+    network = ClusterNetwork(*NAMES)
+    client = network["ewr"].client()
+    client.produce()
+    for number, (text, clusters) in enumerate({"a": [], "b": ["jfk"], "c": ["jfk", "lga"], "d": ["jfk"]}.items()):
+        client.say(commands.send(producer_id=1, sequence_id=number, entry=entry(text, replicate_to=clusters)))
+    network.carry("ewr", "jfk")
+    leave(network)
+    carry(network)
+    assert read_all(network["jfk"]) == ["a", "b", "c", "d"]
+    assert read_all(network["lga"]) == ["a", "c"]
+    assert backlog(network) == 0
+
+
+def test_trimmed_entries_are_left_out() -> None:
+    network = ClusterNetwork(*NAMES, ledger_config=ManagedLedgerConfig(max_entries_per_ledger=1, min_rollover_ms=0))
+    for text in ("a", "b", "c", "d"):
+        network.publish("ewr", text)
+        network.carry("ewr", "jfk")
+    network.carry("jfk")  # its links have nothing to carry, and hold nothing back afterwards
+    network.progress()
+    network["jfk"].trim()
+    network.settle()
+    assert read_all(network["jfk"]) == ["d"]
+    leave(network)
+    carry(network)
+    assert read_all(network["lga"]) == ["d"]
+
+
+def test_a_cluster_that_returns_carries_its_own_entries() -> None:
+    network = scenario()
+    carry(network)
+    network.publish("ewr", "e")
+    join(network)
+    carry(network)
+    assert sorted(read_all(network["lga"])) == ["a", "b", "c", "e", "own"]
+    assert sorted(read_all(network["ewr"])) == ["a", "b", "c", "e", "own"]
+
+
+def test_a_change_of_the_policy_ends_an_attachment_that_carries_own_entries() -> None:
+    network = ClusterNetwork(*NAMES)
+    network.publish("ewr", "a")
+    network.carry("ewr", "jfk")
+    pipe = network.pipes["jfk", "lga"]
+    pipe.attach()
+    leave(network)
+    assert network["jfk"].topic().replicators["lga"].consumer is None
+    carry(network)
+    assert read_all(network["lga"]) == ["a"]
+
+
+def test_entries_of_a_member_are_not_in_custody() -> None:
+    network = scenario()
+    for name in ("jfk", "lga"):
+        others = [other for other in NAMES if other != name]
+        network[name].replicate_to(*others, custody={"ewr": "jfk"})
+    network.settle()
+    assert network["jfk"].topic().replicators["lga"].foreign.custody.origins == ()
+
+
+@pytest.mark.parametrize("is_known", [False, True])
+def test_a_subscription_is_at_risk_while_entries_in_custody_are_missing(is_known: bool) -> None:
+    network = scenario()
+    worker = Worker(network, "jfk", initialPosition=1)
+    network.progress()
+    pipe = network.pipes["jfk", "lga"]
+    pipe.attach(permits=1000)
+    if is_known:
+        pipe.send(1)
+        pipe.confirm()
+    topic = network["jfk"].topic()
+    found = network["jfk"].do(lambda: subscription_protection(topic))["worker"]
+    reason = "3 messages of clusters" if is_known else "which messages of clusters"
+    assert any(reason in each for each in found.reasons)
+    assert worker.read()
