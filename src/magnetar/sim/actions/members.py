@@ -130,6 +130,8 @@ class Members(ActionGroup):
 
     def _tell(self, members: list[str], custody: dict[str, str]) -> None:
         self.simulation.custody = custody
+        for topic in self.simulation.checks.topics.values():
+            topic.model.custodians = custody
 
         def change(policies: Policies) -> None:
             policies.replication_clusters = members

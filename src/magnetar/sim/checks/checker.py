@@ -203,14 +203,23 @@ class Checker:
             self._compared[here, cluster] = len(arrived), following
 
     def is_due(self, entry: Entry, source: Replica, target: str) -> bool:
-        """Return whether a cluster must get an entry: the entry is meant for it, and the origin still has the entry."""
+        """Return whether a cluster must get an entry: it is meant for it, and its carrier still has it."""
         is_trimmed = entry.position < self._model.logs[entry.cluster].trimmed_before
         return (
             entry.is_for(target)
             and not self._model.is_lost(entry)
             and not is_trimmed
             and source.has_listed(entry.position)
+            and self._can_be_carried(entry, source)
         )
+
+    def _can_be_carried(self, entry: Entry, source: Replica) -> bool:
+        """Return whether the custodian of an entry still has it; True for an entry that its origin carries."""
+        custodian = self._model.custodians.get(entry.cluster)
+        if custodian is None:
+            return True
+        place = self._model.logs[custodian].places.get(entry.text, EARLIEST)
+        return source.site.peers[custodian].replicas[source.name].has_listed(place)
 
     def forgive_duplicates(self) -> None:
         """Allow duplicates from now on, because deduplication is switched on and off."""

@@ -235,6 +235,8 @@ class Model:
         """By cluster, the generation of the topic that began with that loss."""
         self.returned: dict[str, set[str]] = {cluster: set() for cluster in clusters}
         """By cluster, the texts of lost entries that other clusters have sent back; not iterated."""
+        self.custodians: dict[str, str] = {}
+        """By cluster that has left, the cluster that carries its entries."""
         self.passed_over: dict[str, set[str]] = {cluster: set() for cluster in clusters}
         """By cluster, texts that it does not get, because a custodian that lacked them sent later ones."""
         self.unsynced: set[str] = set()
