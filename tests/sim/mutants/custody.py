@@ -14,10 +14,6 @@ if TYPE_CHECKING:
     from tests.sim.mutants.base import Mutant
 
 
-def never(_: Any) -> Any:
-    return lambda *_arguments, **_named: False
-
-
 def one_entry_too_late(original: Any) -> Any:
     def mutant(self: Custody, origin: str, position: Position) -> None:
         original(self, origin, position)
@@ -33,7 +29,6 @@ def position_of_the_source(_: Any) -> Any:
 
 
 MUTANTS: dict[str, Mutant] = {
-    "entries in custody not carried after a change of the policy": (Custody, "request_holder", never),
     "the first entry in custody left out": (Custody, "send_again_after", one_entry_too_late),
     "a gap in entries in custody told as one of the source": (
         receiver,
