@@ -175,15 +175,33 @@ def test_clients_follow_a_switch_and_a_rollback_without_noticing(clusters: Local
         assert (back["step"], back["released"]) == ("ready", [])
         wait_until(lambda: traffic.failures or traffic.published > before + 100, 60, what="traffic in ewr")
         assert_served_by(clusters, "ewr")
+        assert migrate(clusters, "verify")["verdict"] == "equal"
+        again = migrate(clusters, "switch")
+        assert (again["step"], again["released"]) == ("switched", [])
+        assert migrate(clusters, "cleanup", "--force")["step"] == "done"
+        before = traffic.published
+        wait_until(lambda: traffic.failures or traffic.published > before + 100, 60, what="traffic after the clean-up")
+        assert_nothing_is_left(clusters)
     finally:
         traffic.stop()
-    print({"messages": traffic.published, "switch": there, "rollback": back})  # noqa: T201 - figures of a long test
+    print({"messages": traffic.published, "switch": there, "rollback": back, "again": again})  # noqa: T201 - figures of a long test
     assert traffic.failures == []
     assert traffic.out_of_order == []
-    redelivered = there["redelivered_unacknowledged"] + (back["redelivered_unacknowledged"] or 0)
+    redelivered = sum(each["redelivered_unacknowledged"] or 0 for each in (there, back, again))
     for subscription, received in traffic.received.items():
         assert len(received) == traffic.published, f"{subscription} has lost messages"
         assert traffic.repeated(subscription) <= redelivered
+
+
+def assert_nothing_is_left(clusters: LocalClusters) -> None:
+    """Check that the source has no topic of the tenant, and that neither cluster links the namespace any more."""
+    assert clusters.rest("ewr").get(f"persistent/{NAMESPACE}") == []
+    assert clusters.rest("ewr").get(f"persistent/{NAMESPACE}/partitioned") == []
+    for name in clusters.members:
+        assert clusters.rest(name).get(f"namespaces/{NAMESPACE}/replication") == ["jfk"]
+        assert clusters.rest(name).get("tenants/shop")["allowedClusters"] == ["jfk"]
+    subscriptions = clusters.rest("jfk").get(f"persistent/{NAMESPACE}/eu/stats")["subscriptions"]
+    assert {name: each["isReplicated"] for name, each in subscriptions.items()} == {BILLING: False, AUDIT: False}
 
 
 def assert_served_by(clusters: LocalClusters, serving: str) -> None:
