@@ -9,7 +9,8 @@ from magnetar.admin.nouns.documents import Permissions, Placement, Properties, P
 from magnetar.admin.nouns.fences import Fences
 from magnetar.admin.nouns.messages import Messages
 from magnetar.admin.nouns.metadata_sync import MetadataSync
-from magnetar.admin.nouns.resources import Brokers, Clusters, Namespaces, Policies, Subscriptions, Tenants, Topics
+from magnetar.admin.nouns.policies import Policies
+from magnetar.admin.nouns.resources import Brokers, Clusters, Namespaces, Subscriptions, Tenants, Topics
 from magnetar.admin.nouns.routes import Routes
 from magnetar.admin.nouns.schemas import Schemas
 from magnetar.security.credentials import NONE, Credentials

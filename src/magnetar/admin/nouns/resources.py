@@ -1,9 +1,9 @@
-"""Nouns of the client: clusters, tenants, namespaces, policies, topics, subscriptions, brokers."""
+"""Nouns of the client: clusters, tenants, namespaces, topics, subscriptions, brokers."""
 
 from __future__ import annotations
 
 from http import HTTPStatus
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 from urllib.parse import quote
 
 from magnetar.admin.models.peeked_entry import PeekedEntry
@@ -20,14 +20,12 @@ from magnetar.admin.paths import (
 from magnetar.base.errors import AdminError
 from magnetar.base.names import PERSISTENT, NamespaceName, TopicName
 from magnetar.base.position import EARLIEST, LATEST, Position
-from magnetar.metadata.policy.table import Policy
 from magnetar.security.exposure import HEADER
 from magnetar.wire.connection import MAGNETAR_VERSION_PREFIX
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from magnetar.metadata.policy.description import Level
 
 _BEYOND_THE_END = "Message not found"
 
@@ -119,6 +117,14 @@ class Namespaces(Noun):
         """Set the clusters that replicate a namespace; others get no further messages."""
         self._http.post(f"{namespace_path(namespace)}/replication", list(clusters))
 
+    def custody(self, namespace: NamespaceName) -> dict[str, str]:
+        """Return, by cluster that has left a namespace, the cluster that carries its messages."""
+        return dict(self._http.get(f"{namespace_path(namespace)}/custody") or {})
+
+    def set_custody(self, namespace: NamespaceName, custody: Mapping[str, str]) -> None:
+        """Set the clusters that carry the messages of those that have left a namespace."""
+        self._http.post(f"{namespace_path(namespace)}/custody", dict(custody))
+
     def bundles(self, namespace: NamespaceName) -> Json:
         """Return the division into bundles: ``boundaries`` and ``numBundles``."""
         return dict(self._http.get(f"{namespace_path(namespace)}/bundles"))
@@ -134,48 +140,6 @@ class Namespaces(Noun):
         """Divide a bundle, given by its range or LARGEST; ``positions`` are for one of the algorithms only."""
         path = f"{_bundle_path(namespace, bundle)}/split"
         self._http.put(path, list(positions), splitAlgorithmName=algorithm, unload=unload)
-
-
-class Policies(Noun):
-    """Policies of namespaces and topics; those of a topic override those of its namespace."""
-
-    def get(self, owner: NamespaceName | TopicName, policy: Policy, **flags: bool) -> Any:  # noqa: ANN401
-        """Return the policy of the owner, None if unset. Of a topic: ``applied``: in effect; ``isGlobal``: for all."""
-        return self._http.get(_policy_path(owner, policy), **{name: True for name, given in flags.items() if given})
-
-    def set(self, owner: NamespaceName | TopicName, policy: Policy, value: object = None) -> None:
-        """Set a policy; the type of the value depends on the policy."""
-        if policy is Policy.MESSAGE_TTL and isinstance(owner, TopicName) and isinstance(value, int):
-            self._http.post(_policy_path(owner, policy), messageTTL=value)
-        else:
-            send = self._http.put if level_of(owner, policy).method == "PUT" else self._http.post
-            send(_policy_path(owner, policy), value)
-
-    def set_retention(self, owner: NamespaceName | TopicName, *, minutes: int, megabytes: int) -> None:
-        """Set the limits for acknowledged messages that are kept; -1: no limit; 0 for both keeps none."""
-        retention = {"retentionTimeInMinutes": minutes, "retentionSizeInMB": megabytes}
-        self.set(owner, Policy.RETENTION, retention)
-
-    def remove(self, owner: NamespaceName | TopicName, policy: Policy) -> None:
-        """Remove a policy, so that the value of the level above applies."""
-        level = level_of(owner, policy)
-        self._http.delete(f"{owner_path(owner)}/{level.removal or level.path}")
-
-    def backlog_quotas(self, owner: NamespaceName | TopicName, **flags: bool) -> Json:
-        """Return the BacklogQuota by type, ``destination_storage`` and ``message_age``; flags as in ``get``."""
-        parameters = {name: True for name, given in flags.items() if given}
-        return dict(self._http.get(f"{owner_path(owner)}/backlogQuotaMap", **parameters))
-
-    def set_backlog_quota(
-        self, owner: NamespaceName | TopicName, kind: str, policy: str, *, limit_size: int = -1, limit_time: int = -1
-    ) -> None:
-        """Set the action ``policy`` at ``limit_size`` bytes of backlog, or a message age of ``limit_time`` seconds."""
-        quota = {"limitSize": limit_size, "limitTime": limit_time, "policy": policy}
-        self._http.post(f"{owner_path(owner)}/backlogQuota", quota, backlogQuotaType=kind)
-
-    def remove_backlog_quota(self, owner: NamespaceName | TopicName, kind: str) -> None:
-        """Remove the backlog quota of a type."""
-        self._http.delete(f"{owner_path(owner)}/backlogQuota", backlogQuotaType=kind)
 
 
 class Topics(Noun):
@@ -382,16 +346,5 @@ class Brokers(Noun):
         return self._http.send("GET", "/metrics/").text
 
 
-def level_of(owner: NamespaceName | TopicName, policy: Policy) -> Level:
-    """Return the description of a policy for the type of its owner."""
-    level = policy.topic if isinstance(owner, TopicName) else policy.namespace
-    assert level is not None
-    return level
-
-
 def _bundle_path(namespace: NamespaceName, bundle: str) -> str:
     return f"{namespace_path(namespace)}/{quote(bundle, safe='')}"
-
-
-def _policy_path(owner: NamespaceName | TopicName, policy: Policy) -> str:
-    return f"{owner_path(owner)}/{level_of(owner, policy).path}"

@@ -2,7 +2,8 @@
 
 1. No link of the source has a backlog: entries for third clusters have arrived, too.
 2. Subscriptions of the target get their former settings.
-3. The links between the clusters end, in the target first: otherwise they would create the topics of the source anew.
+3. The target keeps the messages of the source (policy ``custody``). The links between the clusters end, in the target
+   first: otherwise they would create the topics of the source anew.
 4. The topics of the source are deleted, with their fences. The route leads to the target, so no client returns.
 5. The namespaces and the tenant no longer name the source. The route stays, for clients with an address of the source.
 """
@@ -19,6 +20,7 @@ from magnetar.migration.machine.effects import EffectKind
 from magnetar.migration.machine.partitions import route_scope
 from magnetar.migration.machine.records import PlaceMoved, StageMoved, TopicsMoved
 from magnetar.migration.machine.tables import PlaceEvent, Stage, StageEvent, TopicEvent
+from magnetar.migration.running.custody import take_custody
 from magnetar.migration.running.links import set_clusters
 from magnetar.migration.running.pair import BATCH
 from magnetar.migration.running.subscriptions import restore
@@ -101,6 +103,7 @@ class Cleanup:
 
     def _unlink(self, effect: Effect) -> None:
         for place in effect.names:
+            take_custody(self._pair, place)
             set_clusters(self._pair.target, place, self._without_source(place))
             set_clusters(self._only_source, place, [self._pair.source_name])
             self._journal.append(PlaceMoved(PlaceEvent.UNLINKED, place))

@@ -14,6 +14,7 @@ from magnetar.base.position import EARLIEST
 from magnetar.migration.machine.journal import Journal
 from magnetar.migration.machine.tables import Stage, TopicState
 from magnetar.migration.running.cleanup import Cleanup
+from magnetar.migration.running.custody import handed_over
 from magnetar.migration.running.pair import Pair
 from magnetar.migration.running.runner import Runner
 from magnetar.migration.scope import Scope
@@ -91,6 +92,21 @@ def test_nothing_of_the_source_is_left(clusters: Clusters) -> None:
     assert [client.tenants.get("shop")["allowedClusters"] for client in (here, there)] == [["B"], ["B"]]
     replicated = {name: each.replicated for name, each in clusters.target.topics.held[EU].subscriptions.items()}
     assert replicated == {"billing": False, "audit": True}, "as before the migration"
+    assert there.namespaces.custody(ORDERS) == {"A": "B"}
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ({}, {"A": "B"}),
+        ({"Z": "A"}, {"Z": "B", "A": "B"}),
+        ({"B": "A"}, {"A": "B"}),
+        ({"Z": "Y"}, {"Z": "Y", "A": "B"}),
+    ],
+    ids=["first move", "second move", "way back", "kept by a third cluster"],
+)
+def test_the_target_keeps_what_the_source_published_and_kept(before: dict[str, str], after: dict[str, str]) -> None:
+    assert handed_over(before, "A", "B") == after
 
 
 def test_an_interrupted_clean_up_continues(clusters: Clusters) -> None:
