@@ -35,6 +35,9 @@ LEASES_S: Final = (0.3, 2.0, 6.0)
 FOLLOWING: Final[dict[Phase, Phase]] = {"settling": "closed", "closed": "final", "final": "final"}
 """The phase that a migration sets next."""
 
+ORDER: Final[tuple[Phase, ...]] = ("settling", "closed", "final")
+"""The phases, in the order in which they follow."""
+
 CLEARED_S: Final = 1.0
 """Seconds between two attempts to remove all fences, after the faults."""
 
@@ -53,6 +56,19 @@ class Confirmed:
     """The last entry that clients published in the cluster."""
     sent: dict[Subscription, int] = field(default_factory=dict)
     """Messages sent to consumers of durable subscriptions; 0 for those that were loaded later."""
+
+    def is_over(self, replica: Replica) -> bool:
+        """Return whether the fence may have ended: its lease may be over."""
+        if self.wanted.phase == "final":
+            return False
+        return replica.topic is not self.topic or replica.site.clock.monotonic() >= self.until
+
+
+def may_follow(before: WantedFence, after: WantedFence) -> bool:
+    """Return whether a fence may replace a confirmed one."""
+    is_later = (after.epoch, ORDER.index(after.phase)) >= (before.epoch, ORDER.index(before.phase))
+    is_of_decision = before.phase == "final" and after.epoch != before.epoch
+    return before.migration == after.migration and is_later and not is_of_decision
 
 
 class Fences(ActionGroup):
@@ -137,6 +153,9 @@ class Fences(ActionGroup):
         if topic is None or self._attempts[replica] is not wanted or self.simulation.is_healed:
             return  # another request may have followed, which removes it
         self.simulation.note(site.name, f"{replica.name.local_name} is fenced")
+        before = self.confirmed.get(replica)
+        if before is not None and not before.is_over(replica) and not may_follow(before.wanted, wanted):
+            self.simulation.checks.violate(f"F: {site.name} is fenced ({before.wanted}), and accepts {wanted}")
         self.confirmed[replica] = Confirmed(
             wanted,
             topic,

@@ -54,9 +54,7 @@ class FencedTopics(Invariant):
             if model.disk_generations.get(replica.cluster) != model.generations[replica.cluster]:
                 self._violate(replica, found, "it is deleted")
             return True
-        if found.wanted.phase == "final":
-            return False
-        return replica.topic is not found.topic or replica.site.clock.monotonic() >= found.until
+        return found.is_over(replica)
 
     def _violate(self, replica: Replica, found: Confirmed, problem: str) -> None:
         where = f"{replica.name.local_name} in {replica.cluster}"
