@@ -35,6 +35,7 @@ _DIRECTORIES = (
     "/opt",
     "/var/backups",
     "/var/lib",
+    "/var/log/magnetar",
 )
 _MAGNETAR = f'exec {sys.executable} -P -m magnetar.cli.main "$@"'
 _COMMANDS = {
@@ -53,7 +54,9 @@ class Machine:
     def __init__(self, directory: Path) -> None:
         """Choose ports, create directories and commands."""
         self.directory = directory
-        self.binary_port, self.web_port, self.metrics_port = free_ports(3)
+        self.binary_port, self.web_port, self.metrics_port, self.secure_binary_port, self.secure_web_port = free_ports(
+            5
+        )
         self.service_url = f"pulsar://{LOOPBACK}:{self.binary_port}"
         self.admin_url = f"http://{LOOPBACK}:{self.web_port}"
         self.rest = Rest(self.admin_url)
@@ -108,11 +111,16 @@ class Machine:
     def _replaced(self, hosts: Mapping[str, Machine | Server], cluster: str) -> dict[str, str]:
         """Return the replacements in texts of guides."""
         found = {r"CLUSTER=ewr\b": f"CLUSTER={cluster}", r"broker\.\$CLUSTER\.example": LOOPBACK}
+        found[r"DNS:broker\.\$cluster\.example"] = f"IP:{LOOPBACK}"
         for host, machine in hosts.items():
             found[rf"\b{re.escape(host)}:6650\b"] = f"{LOOPBACK}:{machine.binary_port}"
             found[rf"\b{re.escape(host)}:8080\b"] = f"{LOOPBACK}:{machine.web_port}"
+            if isinstance(machine, Machine):
+                found[rf"\b{re.escape(host)}:6651\b"] = f"{LOOPBACK}:{machine.secure_binary_port}"
+                found[rf"\b{re.escape(host)}:8443\b"] = f"{LOOPBACK}:{machine.secure_web_port}"
             found[rf"\b{re.escape(host)}\b"] = LOOPBACK
         found |= {r"\b6650\b": str(self.binary_port), r"\b8080\b": str(self.web_port)}
+        found |= {r"\b6651\b": str(self.secure_binary_port), r"\b8443\b": str(self.secure_web_port)}
         found |= {r"\b9400\b": str(self.metrics_port)}
         return found | {rf"(?<![\w.]){each}\b": f"{self.directory}{each}" for each in _DIRECTORIES}
 
