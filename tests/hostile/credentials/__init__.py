@@ -1,0 +1,1 @@
+"""Mutated handshakes, tokens, passwords and certificates against one broker. Everything comes from a seed."""
