@@ -23,7 +23,7 @@ from magnetar.migration.switching.budget import Budget
 from magnetar.migration.switching.figures import percentile
 from magnetar.migration.switching.naming import fence_name, route_scopes
 from magnetar.migration.switching.recorder import Recorder
-from magnetar.migration.switching.switch import Progress, Switch, Threads
+from magnetar.migration.switching.switch import AT_ONCE, AT_ONCE_MAX, Progress, Switch, Threads
 from magnetar.migration.switching.topic_move import Course
 
 if TYPE_CHECKING:
@@ -45,6 +45,15 @@ TopicTimeout = Annotated[
         help="Seconds that a topic may take. Then it is released, and its clients go on where they were.",
     ),
 ]
+Parallel = Annotated[
+    int,
+    typer.Option(
+        "--parallel",
+        min=1,
+        max=AT_ONCE_MAX,
+        help="Topics that are switched at the same time. With more, each is unavailable for longer.",
+    ),
+]
 AckTimeout = Annotated[
     float,
     typer.Option(
@@ -64,18 +73,20 @@ def switch(
     topic: Topics = None,
     topic_timeout: TopicTimeout = _DEFAULT.total_s,
     acknowledgement_timeout: AckTimeout = _DEFAULT.acknowledgements_s,
+    parallel: Parallel = AT_ONCE,
     state: State = None,
     output: OutputForm = Output.TEXT,
 ) -> int:
     """Send the clients of a tenant to the target, topic by topic, without loss or repetition.
 
     The migration must be verified. Each topic is fenced in the source, its last messages and acknowledgements are
-    carried, and its route leads to the target, at most 16 topics at a time. The command can be interrupted, and
+    carried, and its route leads to the target, some topics at a time. The command can be interrupted, and
     continues where it was. With --topic, only some topics are switched. The exit code is 1 if a topic was released.
     """
     budget = _budget(topic_timeout, acknowledgement_timeout)
     only = frozenset(map(str, topic or ()))
-    with _prepared(tenant, source, target, namespace or (), state, output=output, budget=budget, only=only) as move:
+    options = _Options(output, budget, parallel, only)
+    with _prepared(tenant, source, target, namespace or (), state, options) as move:
         _require_known(only, move.migration)
         move.switch.switch()
         return move.show()
@@ -89,6 +100,7 @@ def rollback(
     namespace: Namespaces = None,
     topic_timeout: TopicTimeout = _DEFAULT.total_s,
     acknowledgement_timeout: AckTimeout = _DEFAULT.acknowledgements_s,
+    parallel: Parallel = AT_ONCE,
     state: State = None,
     output: OutputForm = Output.TEXT,
 ) -> int:
@@ -98,9 +110,21 @@ def rollback(
     The exit code is 1 if a topic was released, whose clients stay in the target: run the command again.
     """
     budget = _budget(topic_timeout, acknowledgement_timeout)
-    with _prepared(tenant, source, target, namespace or (), state, output=output, budget=budget) as move:
+    options = _Options(output, budget, parallel)
+    with _prepared(tenant, source, target, namespace or (), state, options) as move:
         move.switch.roll_back()
         return move.show()
+
+
+@dataclass(frozen=True, slots=True)
+class _Options:
+    """How a switch or a rollback runs."""
+
+    output: Output
+    budget: Budget
+    at_once: int
+    only: Collection[str] = ()
+    """Topics without partitions; none: all."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,10 +184,7 @@ def _prepared(
     target: str,
     namespaces: Sequence[NamespaceName],
     state: Path | None,
-    *,
-    output: Output,
-    budget: Budget,
-    only: Collection[str] = (),
+    options: _Options,
 ) -> Iterator[_Move]:
     with opened(tenant, source, target, namespaces, state) as (pair, journal):
         begun = journal.migration.begun
@@ -176,10 +197,17 @@ def _prepared(
             AdminCluster(side, cluster, pair.scope, places, name)
             for side, cluster in ((pair.source, pair.source_name), (pair.target, pair.target_name))
         )
-        course = Course(here, there, Recorder(journal), name, world, budget)
-        lines = _Lines(output, world)
-        moves = Switch(course, journal.migration, route_scopes(pair.scope), Threads(world), lines, only=only)
-        yield _Move(pair, journal, course, moves, output)
+        course = Course(here, there, Recorder(journal), name, world, options.budget)
+        lines = _Lines(options.output, world)
+        moves = Switch(
+            course,
+            journal.migration,
+            route_scopes(pair.scope),
+            Threads(world, options.at_once),
+            lines,
+            only=options.only,
+        )
+        yield _Move(pair, journal, course, moves, options.output)
 
 
 def _budget(total_s: float, acknowledgements_s: float) -> Budget:

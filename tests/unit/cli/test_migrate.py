@@ -155,7 +155,9 @@ def test_clients_are_switched_and_returned(
     assert routes(clusters) == [{"shop": "B"}] * 2
     assert main(RUN.split()) is ExitCode.FAILED
     assert "in the step 'switched'\nhint: continue it with: magnetar migrate switch" in capsys.readouterr().err
-    assert main(f"migrate rollback shop {SIDES}".split()) is ExitCode.DONE
+    assert main(f"migrate rollback shop {SIDES} --parallel 17".split()) is ExitCode.USAGE
+    assert "--parallel" in capsys.readouterr().err
+    assert main(f"migrate rollback shop {SIDES} --parallel 1".split()) is ExitCode.DONE
     assert "unavailable_ms p99" in capsys.readouterr().out
     assert shown("migrate status shop", capsys)["step"] == "ready"
     assert routes(clusters) == [{"shop": "A"}] * 2

@@ -20,8 +20,11 @@ if TYPE_CHECKING:
     from magnetar.migration.machine.migration import Migration
     from magnetar.migration.switching.cluster import Cluster
 
-AT_ONCE = 16
-"""Topics that are between the clusters at the same time."""
+AT_ONCE_MAX = 16
+"""Maximum number of topics that are between the clusters at the same time."""
+
+AT_ONCE = 4
+"""The default. More of them share the processors of both brokers, so that each is unavailable for longer."""
 
 
 class World(Clock, Protocol):
@@ -187,16 +190,17 @@ class Switch:
 
 
 class Threads:
-    """Takes the steps of moves with one thread for each, AT_ONCE at the same time."""
+    """Takes the steps of moves with one thread for each, some at the same time."""
 
-    def __init__(self, world: World) -> None:
+    def __init__(self, world: World, at_once: int = AT_ONCE) -> None:
         """Wait by means of ``world``."""
         self._world = world
+        self._at_once = at_once
         self._failure: BaseException | None = None
 
     def __call__(self, moves: Sequence[TopicMove], moved: Callable[[TopicMove], None]) -> None:
         """See ``Driver``; after an error, and when the command shall end, all topics are released that can be."""
-        with ThreadPoolExecutor(AT_ONCE) as pool:
+        with ThreadPoolExecutor(self._at_once) as pool:
             for move in pool.map(self._take, moves):
                 if move is not None and self._failure is None:
                     moved(move)
