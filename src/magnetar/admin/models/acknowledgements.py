@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, fields
-from typing import Any
+from dataclasses import dataclass, field
 
-from magnetar.admin.models.model import Model, json_name
+from magnetar.admin.models.model import Model
 from magnetar.base.position import Position
 
 
@@ -40,17 +39,10 @@ class SetFence(Model):
 
 
 @dataclass(slots=True, kw_only=True)
-class _WithNull(Model):
-    """A value whose unknown members are null instead of absent."""
-
-    def members(self) -> dict[str, Any]:
-        """Return all members."""
-        return {json_name(each.name): getattr(self, each.name) for each in fields(self)}
-
-
-@dataclass(slots=True, kw_only=True)
-class FencedSubscription(_WithNull):
+class FencedSubscription(Model):
     """Ours. A durable subscription, as a migration sees it."""
+
+    SHOWS_NONE = True
 
     unacknowledged_messages: int
     """Messages that were sent to connected consumers and are not acknowledged. For Exclusive and Failover
@@ -68,8 +60,10 @@ class FencedSubscription(_WithNull):
 
 
 @dataclass(slots=True, kw_only=True)
-class FencedLink(_WithNull):
+class FencedLink(Model):
     """Ours. A link to another cluster, as a migration sees it."""
+
+    SHOWS_NONE = True
 
     backlog: int | None = None
     """Entries published here that the other cluster does not have; None: unknown."""
@@ -80,8 +74,10 @@ class FencedLink(_WithNull):
 
 
 @dataclass(slots=True, kw_only=True)
-class FencedTopic(_WithNull):
+class FencedTopic(Model):
     """Ours. A topic, as a migration sees it, with or without a fence."""
+
+    SHOWS_NONE = True
 
     last_position: Position
     """The last entry of the log."""

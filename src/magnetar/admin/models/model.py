@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, fields
 from datetime import UTC, datetime
 from functools import cache
-from typing import Any
+from typing import Any, ClassVar
 
 from magnetar.base.position import Position
 
@@ -46,6 +46,9 @@ NOT_SHOWN = {"json": False}
 class Model:
     """A value that is answered as a JSON object."""
 
+    SHOWS_NONE: ClassVar[bool] = False
+    """Whether members that are None are null in JSON; otherwise they are absent."""
+
     def to_json(self) -> dict[str, Any]:
         """Return the JSON object with Pulsar's field names."""
         return {name: to_json(value) for name, value in self.members().items()}
@@ -53,7 +56,9 @@ class Model:
     def members(self) -> dict[str, Any]:
         """Return the members with Pulsar's field names; the values are not converted."""
         values = ((each.name, getattr(self, each.name)) for each in fields(self) if each.metadata != NOT_SHOWN)
-        return {json_name(name): value for name, value in values if value is not None} | self._derived()
+        return {json_name(name): value for name, value in values if value is not None or self.SHOWS_NONE} | (
+            self._derived()
+        )
 
     def _derived(self) -> dict[str, Any]:
         """Return JSON fields that are derived from the others."""

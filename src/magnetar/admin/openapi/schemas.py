@@ -51,7 +51,7 @@ class Schemas:
         return found["it", "validation"]
 
     def _model(self, kind: type[Model]) -> Json:
-        """Return a reference to the schema of a model, which omits fields that are None."""
+        """Return a reference to the schema of a model, which mostly omits fields that are None."""
         name = kind.__name__
         if name not in self.named:
             self.named[name] = {}  # a model may contain itself
@@ -60,8 +60,15 @@ class Schemas:
             self.named[name] = {
                 "type": "object",
                 "description": cleandoc(kind.__doc__ or "").partition("\n\n")[0],
-                "properties": {json_name(each): self.of(_without_none(kind)) for each, kind in members.items()},
-                "required": [json_name(each) for each, kind in members.items() if NoneType not in get_args(kind)],
+                "properties": {
+                    json_name(each): self.of(type_ if kind.SHOWS_NONE else _without_none(type_))
+                    for each, type_ in members.items()
+                },
+                "required": [
+                    json_name(each)
+                    for each, type_ in members.items()
+                    if kind.SHOWS_NONE or NoneType not in get_args(type_)
+                ],
             }
         return {"$ref": f"{PLACE}{name}"}
 
