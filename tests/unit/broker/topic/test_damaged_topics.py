@@ -15,6 +15,7 @@ from magnetar.admin.topic_service import StatsOptions
 from magnetar.base import errors
 from magnetar.base.errors import AdminError, MagnetarError, RemoteProtocolError, ServerError, StorageError
 from magnetar.base.names import TopicName
+from magnetar.base.position import Position
 from magnetar.broker.admin.administration import Administration
 from magnetar.broker.housekeeping.maintenance import Maintenance
 from magnetar.broker.session.refusals import REFUSED
@@ -303,6 +304,7 @@ ARGUMENTS: dict[type[MagnetarError], tuple[Any, ...]] = {
     errors.AdminError: (HTTPStatus.CONFLICT, "why"),
     errors.DamagedEntriesError: ("why", 1, 0, 1),
     errors.InterruptedMigrationError: (),
+    errors.LinkGapError: ("why", "ewr", Position(1, 2)),
 }
 
 
