@@ -30,7 +30,7 @@ def subscribe(up: Up, name: str, topic: str) -> pulsar.Consumer:
 def move(up: Up, namespace: str) -> None:
     """Let ewr leave the namespace and lga join, with the messages of ewr in the custody of jfk."""
     up.rest("ewr").post(f"namespaces/{namespace}/replication", ["ewr"])
-    for name in ("jfk", "lga"):
+    for name in ("lga", "jfk"):  # lga first: it refuses entries of ewr before it knows who keeps them
         up.rest(name).ensure(f"namespaces/{namespace}", {})
         up.rest(name).post(f"namespaces/{namespace}/custody", {"ewr": "jfk"})
         up.rest(name).post(f"namespaces/{namespace}/replication", ["jfk", "lga"])

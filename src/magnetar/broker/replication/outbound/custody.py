@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 log = structlog.get_logger(__name__)
 
 
-RETRY_S = 30.0
+RETRY_S = 10.0
 """Seconds after a refusal of the target in which the holder carries own entries only."""
 
 
