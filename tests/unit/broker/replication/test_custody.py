@@ -5,7 +5,9 @@ from __future__ import annotations
 import pytest
 
 from magnetar.admin.topic_service import StatsOptions
+from magnetar.broker.admin.fences.report import fenced_topic_steps
 from magnetar.broker.admin.stats import topic_stats
+from magnetar.broker.loop.slices import at_once
 from magnetar.broker.replication.outbound.custody import RETRY_S
 from magnetar.broker.replication.protection import subscription_protection
 from magnetar.ledger.rollover import ManagedLedgerConfig
@@ -134,6 +136,8 @@ def test_entries_in_custody_follow_some_time_after_a_refusal() -> None:
 def test_the_backlog_counts_them_when_the_content_of_the_target_is_known() -> None:
     network = scenario()
     assert backlog(network) is None
+    fenced = at_once(fenced_topic_steps(network["jfk"].topic(), digests=False))
+    assert fenced.links["lga"].backlog is None, "a migration must wait for them"
     pipe = network.pipes["jfk", "lga"]
     pipe.attach(permits=1000)
     pipe.send(1)

@@ -21,7 +21,7 @@ def fenced_topic_steps(topic: Topic, *, digests: bool) -> Generator[None, None, 
         last_position=topic.ledger.last_confirmed_entry,
         fence=shown_fence(topic.log.migration_fence),
         links={
-            target: FencedLink(backlog=link.lag.backlog, connected=link.is_carried, parked_reason=link.parking.reason)
+            target: FencedLink(backlog=link.backlog, connected=link.is_carried, parked_reason=link.parking.reason)
             for target, link in sorted(topic.replicators.items())
         },
     )
