@@ -148,10 +148,7 @@ class TopicMove:
             self._renew(topics, Phase.SETTLING)
             return POLL_S
         for topic in topics:
-            try:
-                self._set_phase(topic, Phase.CLOSED)
-            except FenceRefusedError:
-                raise _ExpiredError(topic) from None
+            self._follow_with(topic, Phase.CLOSED)
         self._recorder.append(TopicsClosed({topic: _held(state) for topic, state in found.items()}))
         return 0.0
 
@@ -185,10 +182,7 @@ class TopicMove:
 
     def _seal(self, topics: Sequence[str]) -> float:
         for topic in topics:
-            try:
-                self._set_phase(topic, Phase.FINAL)
-            except FenceRefusedError:
-                raise _ExpiredError(topic) from None
+            self._follow_with(topic, Phase.FINAL)
             self._recorder.append(TopicsMoved(TopicEvent.SEALED, (topic,)))
         return 0.0
 
@@ -233,10 +227,7 @@ class TopicMove:
         now = self._course.clock.monotonic()
         for topic in topics:
             if now - self._renewed.get(topic, 0.0) >= RENEW_S:
-                try:
-                    self._set_phase(topic, phase)
-                except FenceRefusedError:
-                    raise _ExpiredError(topic) from None
+                self._follow_with(topic, phase)
 
     # --- fences ------------------------------------------------------------------------------------------------------
 
@@ -244,6 +235,13 @@ class TopicMove:
         found = self._clusters([topic])[0].fence(topic, self._recorder.epoch(topic), phase)
         self._renewed[topic] = self._course.clock.monotonic()
         return found
+
+    def _follow_with(self, topic: str, phase: Phase) -> None:
+        """Set a phase of the fence that this attempt has begun; a refusal means that the fence has ended."""
+        try:
+            self._set_phase(topic, phase)
+        except FenceRefusedError:
+            raise _ExpiredError(topic) from None
 
     def _look(self, topic: str, leaving: Cluster, *phases: Phase, digests: bool = False) -> TopicState:
         """Return the state of a topic with the fence of this attempt."""
