@@ -7,8 +7,9 @@ larger one. Further events are counted, and a report of the counts stands for th
 from __future__ import annotations
 
 from collections import OrderedDict
-from dataclasses import dataclass
 from typing import Final
+
+from magnetar.broker.resources.token_bucket import TokenBucket
 
 EVENTS_AT_ONCE: Final = 50
 """Events of a source that are written without a delay between them."""
@@ -29,27 +30,13 @@ REPORTED_MAX: Final = 10
 """Sources that a report names, those with the most events first; the events of the others are added up."""
 
 
-@dataclass(slots=True)
-class _Bucket:
-    """Events that may be written now."""
-
-    size: float
-    per_second: float
-    left: float
-    updated_at: float
-
-    def refill(self, now: float) -> None:
-        self.left = min(self.size, self.left + max(0.0, now - self.updated_at) * self.per_second)
-        self.updated_at = max(now, self.updated_at)
-
-
 class AuditLimits:
     """The recent events of all sources. Times are monotonic seconds."""
 
     def __init__(self, now: float) -> None:
         """Begin without events."""
-        self._all = _Bucket(ALL_AT_ONCE, ALL_PER_SECOND, ALL_AT_ONCE, now)
-        self._sources: OrderedDict[str, _Bucket] = OrderedDict()
+        self._all = _bucket(ALL_AT_ONCE, ALL_PER_SECOND, now)
+        self._sources: OrderedDict[str, TokenBucket] = OrderedDict()
         self._suppressed: dict[str, int] = {}
         """Events since the last report, by source."""
         self.suppressed = 0
@@ -59,17 +46,15 @@ class AuditLimits:
         """Return whether an event of a source may be written, and count it otherwise."""
         own = self._sources.get(source)
         if own is None:
-            own = self._sources[source] = _Bucket(EVENTS_AT_ONCE, EVENTS_PER_SECOND, EVENTS_AT_ONCE, now)
+            own = self._sources[source] = _bucket(EVENTS_AT_ONCE, EVENTS_PER_SECOND, now)
             if len(self._sources) > SOURCES_MAX:
                 self._sources.popitem(last=False)
         self._sources.move_to_end(source)
-        for bucket in (own, self._all):
-            bucket.refill(now)
-        if own.left < 1 or self._all.left < 1:
+        if own.tokens(now) < 1 or self._all.tokens(now) < 1:
             self._suppress(source)
             return False
-        own.left -= 1
-        self._all.left -= 1
+        own.take(1, now)
+        self._all.take(1, now)
         return True
 
     def report(self) -> list[tuple[str, int]]:
@@ -85,3 +70,7 @@ class AuditLimits:
         self.suppressed += 1
         name = source if source in self._suppressed or len(self._suppressed) < SOURCES_MAX else ""
         self._suppressed[name] = self._suppressed.get(name, 0) + 1
+
+
+def _bucket(at_once: int, per_second: float, now: float) -> TokenBucket:
+    return TokenBucket(at_once, at_once / per_second, now=now)

@@ -48,8 +48,8 @@ def test_a_report_names_the_busiest_sources_and_adds_up_the_others() -> None:
 
 def test_memory_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(limits, "SOURCES_MAX", 5)
-    monkeypatch.setattr(limits, "EVENTS_AT_ONCE", 0)
     found = AuditLimits(0.0)
+    found._all.take(limits.ALL_AT_ONCE, 0.0)
     for number in range(100):
         assert not found.admits(f"source-{number}", 0.0)
     assert (len(found._sources), len(found._suppressed)) == (5, 6)
