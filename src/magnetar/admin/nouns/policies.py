@@ -10,6 +10,8 @@ from magnetar.base.names import NamespaceName, TopicName
 from magnetar.metadata.policy.table import Policy
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from magnetar.metadata.policy.description import Level
 
 
@@ -32,6 +34,14 @@ class Policies(Noun):
         """Set the limits for acknowledged messages that are kept; -1: no limit; 0 for both keeps none."""
         retention = {"retentionTimeInMinutes": minutes, "retentionSizeInMB": megabytes}
         self.set(owner, Policy.RETENTION, retention)
+
+    def custody(self, namespace: NamespaceName) -> dict[str, str]:
+        """Return, by cluster that has left a namespace, the cluster that carries its messages."""
+        return dict(self.get(namespace, Policy.CUSTODY) or {})
+
+    def set_custody(self, namespace: NamespaceName, custody: Mapping[str, str]) -> None:
+        """Set the clusters that carry the messages of those that have left a namespace."""
+        self.set(namespace, Policy.CUSTODY, dict(custody))
 
     def remove(self, owner: NamespaceName | TopicName, policy: Policy) -> None:
         """Remove a policy, so that the value of the level above applies."""

@@ -117,14 +117,6 @@ class Namespaces(Noun):
         """Set the clusters that replicate a namespace; others get no further messages."""
         self._http.post(f"{namespace_path(namespace)}/replication", list(clusters))
 
-    def custody(self, namespace: NamespaceName) -> dict[str, str]:
-        """Return, by cluster that has left a namespace, the cluster that carries its messages."""
-        return dict(self._http.get(f"{namespace_path(namespace)}/custody") or {})
-
-    def set_custody(self, namespace: NamespaceName, custody: Mapping[str, str]) -> None:
-        """Set the clusters that carry the messages of those that have left a namespace."""
-        self._http.post(f"{namespace_path(namespace)}/custody", dict(custody))
-
     def bundles(self, namespace: NamespaceName) -> Json:
         """Return the division into bundles: ``boundaries`` and ``numBundles``."""
         return dict(self._http.get(f"{namespace_path(namespace)}/bundles"))

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from magnetar.base.names import NamespaceName, TopicName
+from magnetar.base.names import TopicName
+from magnetar.migration.running.links import place_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -20,10 +21,11 @@ def handed_over(custody: Mapping[str, str], source: str, target: str) -> dict[st
 
 def take_custody(pair: Pair, place: str) -> None:
     """Let the target keep the messages of a place, in the policies of its namespace in the target."""
-    namespace = TopicName.parse(place).namespace_name if "://" in place else NamespaceName.parse(place)
-    namespaces = pair.target.client.namespaces
+    of = place_of(place)
+    namespace = of.namespace_name if isinstance(of, TopicName) else of
+    policies = pair.target.client.policies
     with pair.target.answers():
-        before = namespaces.custody(namespace)
+        before = policies.custody(namespace)
         after = handed_over(before, pair.source_name, pair.target_name)
         if after != before:
-            namespaces.set_custody(namespace, after)
+            policies.set_custody(namespace, after)

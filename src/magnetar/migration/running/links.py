@@ -31,12 +31,12 @@ class LinkState(NamedTuple):
 def clusters_of(pair: Pair, name: str) -> list[str]:
     """Return the clusters that a place of the source sets."""
     with pair.source.answers():
-        return _clusters(pair.source.client, _place(name))
+        return _clusters(pair.source.client, place_of(name))
 
 
 def link(pair: Pair, name: str, before: Sequence[str]) -> None:
     """Replicate a place between both clusters, besides the clusters ``before`` of the source."""
-    place = _place(name)
+    place = place_of(name)
     with pair.target.answers():
         _add(pair.target.client, place, [pair.source_name, pair.target_name])
     with pair.source.answers():
@@ -48,7 +48,7 @@ def unlink(pair: Pair, name: str, before: Sequence[str]) -> None:
 
     What the links have carried stays in the target.
     """
-    place = _place(name)
+    place = place_of(name)
     if pair.target_name not in before:
         with pair.target.answers():
             rest = [each for each in _clusters(pair.target.client, place) if each != pair.source_name]
@@ -60,7 +60,7 @@ def unlink(pair: Pair, name: str, before: Sequence[str]) -> None:
 def set_clusters(side: Side, name: str, clusters: Sequence[str]) -> None:
     """Set the clusters of a place in one cluster, where they differ."""
     with side.answers():
-        _set(side.client, _place(name), clusters)
+        _set(side.client, place_of(name), clusters)
 
 
 def link_state(pair: Pair, name: str) -> LinkState:
@@ -80,7 +80,8 @@ def link_state(pair: Pair, name: str) -> LinkState:
     return LinkState(found.get("replicationBacklog"), found.get("replicationDelayInSeconds"), waits_for)
 
 
-def _place(name: str) -> Place:
+def place_of(name: str) -> Place:
+    """Return the namespace, or the topic, that a name of a place names."""
     return TopicName.parse(name) if "://" in name else NamespaceName.parse(name)
 
 

@@ -92,7 +92,7 @@ def test_nothing_of_the_source_is_left(clusters: Clusters) -> None:
     assert [client.tenants.get("shop")["allowedClusters"] for client in (here, there)] == [["B"], ["B"]]
     replicated = {name: each.replicated for name, each in clusters.target.topics.held[EU].subscriptions.items()}
     assert replicated == {"billing": False, "audit": True}, "as before the migration"
-    assert there.namespaces.custody(ORDERS) == {"A": "B"}
+    assert there.policies.custody(ORDERS) == {"A": "B"}
 
 
 @pytest.mark.parametrize(

@@ -165,14 +165,8 @@ class Custody(Part):
     @property
     def backlog(self) -> int | None:
         """Number of entries in custody that the target lacks or that are not for it; None: unknown."""
-        lacking = 0
-        for origin in self.origins:
-            newest, complete = self._newest(origin), self._complete.get(origin)
-            if newest > EARLIEST and complete is None:
-                return None
-            if complete is not None and complete < newest:
-                lacking += self._count_after(origin, complete)
-        return lacking
+        is_unknown = any(each not in self._complete and self._newest(each) > EARLIEST for each in self.origins)
+        return None if is_unknown else self.at_least
 
     @property
     def at_least(self) -> int:
