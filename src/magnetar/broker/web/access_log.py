@@ -9,18 +9,16 @@ import structlog
 
 from magnetar.admin.identity import principal_of
 from magnetar.base.logs.log_limit import LogLimit
+from magnetar.broker.web.answered import READS, address_of, answer
 
 if TYPE_CHECKING:
     from collections.abc import MutableMapping
 
-    from starlette.types import ASGIApp, Message, Receive, Scope, Send
+    from starlette.types import ASGIApp, Receive, Scope, Send
 
     from magnetar.base.world import Clock
 
 log = structlog.get_logger(__name__)
-
-READS = frozenset({"GET", "HEAD", "OPTIONS"})
-"""Methods that change nothing."""
 
 TEXT_LENGTH_MAX = 1000
 """Characters of the path, and of the name of the client, that are logged."""
@@ -44,24 +42,17 @@ class AccessLog:
         if not self._with_reads and scope["method"] in READS:
             await self._app(scope, receive, send)
             return
-        status: int | None = None
-
-        async def note(message: Message) -> None:
-            nonlocal status
-            if message["type"] == "http.response.start":
-                status = int(message["status"])
-            await send(message)
-
         began = self._clock.monotonic()
-        try:
-            await self._app(scope, receive, note)
-        finally:
+
+        def answered(status: int | None) -> None:
             self._log(scope, status, self._clock.monotonic() - began)
+
+        await answer(self._app, scope, receive, send, answered)
 
     def _log(self, scope: Scope, status: int | None, seconds: float) -> None:
         facts: MutableMapping[str, Any] = {
             "event": "admin_call",
-            "client": _address(scope),
+            "client": address_of(scope),
             "agent": _agent(scope),
             "method": scope["method"],
             "path": _path(scope),
@@ -77,11 +68,6 @@ class AccessLog:
             except structlog.DropEvent:
                 return
         log.info(**facts)
-
-
-def _address(scope: Scope) -> str:
-    host, port = scope["client"] or ("", 0)
-    return f"{host}:{port}"
 
 
 def _agent(scope: Scope) -> str:

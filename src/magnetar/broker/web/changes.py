@@ -6,13 +6,13 @@ from http import HTTPStatus
 from typing import TYPE_CHECKING, Final
 
 from magnetar.admin.identity import is_denied, principal_of
-from magnetar.broker.web.access_log import READS
+from magnetar.broker.web.answered import READS, address_of, answer
 from magnetar.security.audit import AuditEvent, Kind, Result
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from starlette.types import ASGIApp, Message, Receive, Scope, Send
+    from starlette.types import ASGIApp, Receive, Scope, Send
 
 _DENIALS: Final = (HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN)
 
@@ -33,31 +33,23 @@ class AuditedChanges:
         if scope["method"] in READS:
             await self._app(scope, receive, send)
             return
-        status: int | None = None
 
-        async def note(message: Message) -> None:
-            nonlocal status
-            if message["type"] == "http.response.start":
-                status = int(message["status"])
-            await send(message)
-
-        try:
-            await self._app(scope, receive, note)
-        finally:
+        def answered(status: int | None) -> None:
             if not is_denied(scope):
                 self._record(_event(scope, status))
+
+        await answer(self._app, scope, receive, send, answered)
 
 
 def _event(scope: Scope, status: int | None) -> AuditEvent:
     """Return the event of a request; its query and its body are left out, because they may contain secrets."""
-    host, port = scope["client"] or ("", 0)
     return AuditEvent(
         Kind.ADMIN,
         result_of(status),
         scope["method"],
         scope["raw_path"].decode("latin-1"),
         principal_of(scope),
-        f"{host}:{port}",
+        address_of(scope),
         status=status,
     )
 
