@@ -9,7 +9,7 @@ from magnetar.cli.consent import Force, require_consent
 from magnetar.cli.global_options import OutputForm
 from magnetar.cli.metadata_diff import admin_of
 from magnetar.cli.migrate_names import From, Namespaces, Tenant, To, options_of
-from magnetar.cli.migrate_run import RealWorld, State, not_begun, opened, show_migration
+from magnetar.cli.migrate_run import RealWorld, State, opened, require_begun, show_migration
 from magnetar.cli.output import Output
 from magnetar.cli.spark_options import stop_of_signals
 from magnetar.cli.stranding import synchronized_with
@@ -41,9 +41,7 @@ def cleanup(
     """
     with opened(tenant, source, target, namespace or (), state) as (pair, journal), admin_of(source) as local:
         migration = journal.migration
-        if migration.begun is None:
-            raise not_begun(tenant)
-        pair.require_same(migration.begun)
+        pair.require_same(require_begun(tenant, migration))
         if migration.stage not in (Stage.SWITCHED, Stage.CLEANUP, Stage.DONE):
             message = f"the migration is in the step '{migration.stage.value}'\n"
             message += "hint: it can be cleaned up when it is switched: magnetar migrate switch"

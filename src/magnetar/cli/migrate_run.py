@@ -34,6 +34,7 @@ if TYPE_CHECKING:
 
     from magnetar.base.names import NamespaceName
     from magnetar.migration.machine.migration import Migration
+    from magnetar.migration.machine.records import Begun
 
 SAY_EVERY_S = 2.0
 """Seconds between two lines about the progress."""
@@ -90,8 +91,7 @@ def abandon(
     What the target has by then stays there. Delete it yourself if it is not needed.
     """
     with opened(tenant, source, target, namespace or (), state) as (pair, journal):
-        if journal.migration.begun is None:
-            raise not_begun(tenant)
+        require_begun(tenant, journal.migration)
         runner = _runner(pair, journal, output)
         runner.begin()
         runner.abandon()
@@ -101,8 +101,7 @@ def abandon(
 def status(tenant: Tenant, *, state: State = None, output: OutputForm = Output.TEXT) -> None:
     """Show how far a migration has come, from its journal. No cluster is asked."""
     migration, changed_at = read_journal(SystemFiles(), directory_of(tenant, state))
-    if migration.begun is None:
-        raise not_begun(tenant)
+    require_begun(tenant, migration)
     show_migration(migration, changed_at, output)
 
 
@@ -146,10 +145,12 @@ def opened(
             raise failure(error) from error
 
 
-def not_begun(tenant: str) -> FailedError:
-    """Return the failure of a command for a migration that does not exist."""
-    message = f"there is no migration of {tenant}"
-    return FailedError(Failure(ExitCode.FAILED, message, "begin it with: magnetar migrate run; or name its --state"))
+def require_begun(tenant: str, migration: Migration) -> Begun:
+    """Return the beginning of a migration; raises FailedError if there is none."""
+    if migration.begun is None:
+        message, hint = f"there is no migration of {tenant}", "begin it with: magnetar migrate run; or name its --state"
+        raise FailedError(Failure(ExitCode.FAILED, message, hint))
+    return migration.begun
 
 
 def _no_run_in(stage: Stage, tenant: str, state: Path | None) -> MigrationError:

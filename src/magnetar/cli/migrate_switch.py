@@ -12,7 +12,7 @@ from magnetar.base.errors import ConfigurationError, MigrationError
 from magnetar.cli.failures import ExitCode
 from magnetar.cli.global_options import OutputForm
 from magnetar.cli.migrate_names import From, Namespaces, Tenant, To, Topics
-from magnetar.cli.migrate_run import SAY_EVERY_S, RealWorld, State, not_begun, opened
+from magnetar.cli.migrate_run import SAY_EVERY_S, RealWorld, State, opened, require_begun
 from magnetar.cli.output import Output, say, say_json, show_fields, show_json
 from magnetar.cli.spark_options import stop_of_signals
 from magnetar.migration.machine.partitions import route_scope
@@ -187,9 +187,7 @@ def _prepared(
     options: _Options,
 ) -> Iterator[_Move]:
     with opened(tenant, source, target, namespaces, state) as (pair, journal):
-        begun = journal.migration.begun
-        if begun is None:
-            raise not_begun(tenant)
+        begun = require_begun(tenant, journal.migration)
         pair.require_same(begun)
         places = [place for place in journal.migration.places if "://" not in place]
         name, world = fence_name(begun), RealWorld(stop_of_signals())

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from magnetar.base.errors import MigrationError
 from magnetar.cli.global_options import OutputForm
 from magnetar.cli.migrate_names import From, Namespaces, Tenant, To
-from magnetar.cli.migrate_run import State, directory_of, not_begun, opened
+from magnetar.cli.migrate_run import State, directory_of, opened, require_begun
 from magnetar.cli.output import Output, say
 from magnetar.cli.pipeline_audit import FindingsDirectory, SettleSeconds, compared, show_report
 from magnetar.cli.spark_options import (
@@ -74,8 +74,7 @@ def verify(
 
 def _require_ready(tenant: str, journal: Journal) -> None:
     migration = journal.migration
-    if migration.begun is None:
-        raise not_begun(tenant)
+    require_begun(tenant, migration)
     if migration.stage is not Stage.READY:
         message = f"the migration is in the step '{migration.stage.value}', and can be verified when it is ready\n"
         message += "hint: continue it with: magnetar migrate run"
