@@ -70,14 +70,7 @@ class MultipleConsumersDispatcher(Consumers, Part, ABC, Generic[R]):
         config = unread.environment.config
         self._unread = unread
         self._config = config
-        self._reader = EntryReader(
-            unread.topic.ledger,
-            self.dispatch,
-            unread.topic.log.note_damage,
-            unread.environment.memory,
-            max_entries=config.dispatcherMaxReadBatchSize,
-            max_bytes=config.dispatcherMaxReadSizeBytes,
-        )
+        self._reader = EntryReader.of(unread.topic, self.dispatch, unread.topic.log.note_damage)
         self._read_position = unread.first()
         self._replay = replay
         self._redelivery_counts = EntryCounts()

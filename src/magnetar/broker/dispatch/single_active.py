@@ -101,14 +101,7 @@ class SingleActiveDispatcher(ActiveConsumer, Part):
         self._switch_delay_s = config.activeConsumerFailoverDelayTimeMillis / 1000
         self._switching: asyncio.TimerHandle | None = None
         self._election: asyncio.Handle | None = None
-        self._reader = EntryReader(
-            unread.topic.ledger,
-            self.dispatch,
-            unread.topic.log.note_damage,
-            unread.environment.memory,
-            max_entries=config.dispatcherMaxReadBatchSize,
-            max_bytes=config.dispatcherMaxReadSizeBytes,
-        )
+        self._reader = EntryReader.of(unread.topic, self.dispatch, unread.topic.log.note_damage)
         self._read_limit = config.dispatcherMaxReadBatchSize
         self._read_position = unread.first()
         self._sizes = SizeEstimate()

@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
     from magnetar.base.errors import DamagedEntriesError
+    from magnetar.broker.log.interfaces import LoggedTopic
     from magnetar.broker.resources.memory import MemoryBudget
     from magnetar.cursor.ranges import Range
     from magnetar.ledger.managed_ledger import ManagedLedger
@@ -40,6 +41,21 @@ class EntryReader(BackgroundReader[Position, list[tuple[Position, bytes]]]):
         super().__init__(ledger, ready, damaged, memory)
         self._max_entries = max_entries
         self._max_bytes = max_bytes
+
+    @classmethod
+    def of(
+        cls, topic: LoggedTopic, ready: Callable[[], None], damaged: Callable[[DamagedEntriesError], None]
+    ) -> EntryReader:
+        """Read the entries of a topic, within the limits of its broker."""
+        config = topic.environment.config
+        return cls(
+            topic.ledger,
+            ready,
+            damaged,
+            topic.environment.memory,
+            max_entries=config.dispatcherMaxReadBatchSize,
+            max_bytes=config.dispatcherMaxReadSizeBytes,
+        )
 
     def read(self, first: Position, last: Position, limit: int) -> list[tuple[Position, bytes]] | None:
         """Return 1 to ``limit`` entries from ``first``, none after ``last``; None: ask again when ready."""

@@ -130,15 +130,7 @@ class Copies(Part):
         """Newest copy that is known to be damaged."""
         self._skipped_for: Life | None = None
         """Life of the target for which ``_skipped`` holds; None before the first holder that may carry copies."""
-        config = replicator.environment.config
-        self._reader = EntryReader(
-            replicator.topic.ledger,
-            replicator.dispatch,
-            self._skip,
-            replicator.environment.memory,
-            max_entries=config.dispatcherMaxReadBatchSize,
-            max_bytes=config.dispatcherMaxReadSizeBytes,
-        )
+        self._reader = EntryReader.of(replicator.topic, replicator.dispatch, self._skip)
 
     @property
     def is_active(self) -> bool:

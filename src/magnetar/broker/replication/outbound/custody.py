@@ -140,15 +140,7 @@ class Custody(Part):
         self._retry: asyncio.TimerHandle | None = None
         self.origins = self._kept()
         """The clusters whose entries are in custody here."""
-        config = link.environment.config
-        self._reader = EntryReader(
-            link.topic.ledger,
-            link.dispatch,
-            self._skip,
-            link.environment.memory,
-            max_entries=config.dispatcherMaxReadBatchSize,
-            max_bytes=config.dispatcherMaxReadSizeBytes,
-        )
+        self._reader = EntryReader.of(link.topic, link.dispatch, self._skip)
 
     # -- state --------------------------------------------------------------------------------------------------
 

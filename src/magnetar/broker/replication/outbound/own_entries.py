@@ -96,7 +96,6 @@ class OwnEntries(Part):
 
     def __init__(self, link: CarryingLink) -> None:
         """Begin after the confirmed entries."""
-        config = link.environment.config
         self._link = link
         self._topic = link.topic
         self._cursor: Cursor = link.cursor
@@ -112,14 +111,7 @@ class OwnEntries(Part):
         """Newest probe or marker that was sent, and the newest confirmation."""
         self.damaged_at: Position | None = None
         """Damaged entry at which the link has stopped; continuing would leave an undetected gap."""
-        self._reader = EntryReader(
-            link.topic.ledger,
-            link.dispatch,
-            self._stop_at,
-            link.environment.memory,
-            max_entries=config.dispatcherMaxReadBatchSize,
-            max_bytes=config.dispatcherMaxReadSizeBytes,
-        )
+        self._reader = EntryReader.of(link.topic, link.dispatch, self._stop_at)
         self.start_over()
 
     @property
