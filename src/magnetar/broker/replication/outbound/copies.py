@@ -13,8 +13,8 @@ from pyroaring import BitMap
 
 from magnetar.base.parts import Part
 from magnetar.base.position import EARLIEST, Position
-from magnetar.broker.log.interfaces import LoggedTopic
 from magnetar.broker.reading.reader import EntryReader
+from magnetar.broker.replication.outbound.interfaces import NotifiedTopic, RestingLink
 from magnetar.wire import commands
 from magnetar.wire.entries.origin import Origin, stamp_again
 from magnetar.wire.links import COPIES_METADATA
@@ -26,7 +26,6 @@ if TYPE_CHECKING:
     from magnetar.base.errors import DamagedEntriesError
     from magnetar.base.life import Life
     from magnetar.broker.dispatch.consumer import Consumer
-    from magnetar.broker.environment import Environment
     from magnetar.cursor.cursor import Cursor
     from magnetar.geo.origins.extents import HeldExtent
 
@@ -50,7 +49,7 @@ class Lives(Protocol):
         ...
 
 
-class CopiedTopic(LoggedTopic, Protocol):
+class CopiedTopic(NotifiedTopic, Protocol):
     """The topic that holds the copies."""
 
     @property
@@ -58,26 +57,9 @@ class CopiedTopic(LoggedTopic, Protocol):
         """The known lives of other clusters."""
         ...
 
-    def notify(self) -> None:
-        """Schedule dispatch."""
-        ...
 
-
-class Rest(Protocol):
-    """The rest of a link."""
-
-    def wake(self) -> None:
-        """Request a holder, if the link rests."""
-        ...
-
-
-class CopyingLink(Protocol):
+class CopyingLink(RestingLink, Protocol):
     """The link that carries the copies."""
-
-    @property
-    def environment(self) -> Environment:
-        """Objects that all parts of the broker share."""
-        ...
 
     @property
     def topic(self) -> CopiedTopic:
@@ -85,27 +67,8 @@ class CopyingLink(Protocol):
         ...
 
     @property
-    def target(self) -> str:
-        """Target cluster."""
-        ...
-
-    @property
     def cursor(self) -> Cursor:
         """The replication cursor."""
-        ...
-
-    @property
-    def consumer(self) -> Consumer | None:
-        """The holder of the link."""
-        ...
-
-    def dispatch(self) -> None:
-        """Send as much as one turn allows."""
-        ...
-
-    @property
-    def rest(self) -> Rest:
-        """Its rest."""
         ...
 
     def flush_soon(self) -> None:

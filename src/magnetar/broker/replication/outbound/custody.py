@@ -16,9 +16,9 @@ import structlog
 
 from magnetar.base.parts import Part
 from magnetar.base.position import EARLIEST, Position
-from magnetar.broker.log.interfaces import LoggedTopic
 from magnetar.broker.reading.reader import EntryReader
 from magnetar.broker.replication.custodians import custodians_of
+from magnetar.broker.replication.outbound.interfaces import NotifiedTopic, RestingLink
 from magnetar.wire import commands
 from magnetar.wire.entries import entry as wire_entry
 from magnetar.wire.entries import markers
@@ -32,7 +32,6 @@ if TYPE_CHECKING:
     from magnetar.base.errors import DamagedEntriesError
     from magnetar.broker.dispatch.consumer import Consumer
     from magnetar.broker.dispatch.throttle import Throttle
-    from magnetar.broker.environment import Environment
     from magnetar.geo.origins.extents import HeldExtent
 
 log = structlog.get_logger(__name__)
@@ -42,57 +41,17 @@ RETRY_S = 10.0
 """Seconds after a refusal of the target in which the holder carries own entries only."""
 
 
-class KeepingTopic(LoggedTopic, Protocol):
-    """The topic with the entries."""
-
-    def notify(self) -> None:
-        """Schedule dispatch."""
-        ...
-
-
-class Rest(Protocol):
-    """The rest of a link."""
-
-    def wake(self) -> None:
-        """Request a holder, if the link rests."""
-        ...
-
-
-class KeepersLink(Protocol):
+class KeepersLink(RestingLink, Protocol):
     """The link that carries the entries."""
 
     @property
-    def environment(self) -> Environment:
-        """Objects that all parts of the broker share."""
-        ...
-
-    @property
-    def topic(self) -> KeepingTopic:
+    def topic(self) -> NotifiedTopic:
         """The topic."""
-        ...
-
-    @property
-    def target(self) -> str:
-        """Target cluster."""
-        ...
-
-    @property
-    def consumer(self) -> Consumer | None:
-        """The holder of the link."""
         ...
 
     @property
     def throttle(self) -> Throttle | None:
         """Limits of what is sent; None without limits."""
-        ...
-
-    def dispatch(self) -> None:
-        """Send as much as one turn allows."""
-        ...
-
-    @property
-    def rest(self) -> Rest:
-        """Its rest."""
         ...
 
 

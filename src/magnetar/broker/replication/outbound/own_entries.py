@@ -10,9 +10,9 @@ import structlog
 from magnetar.base.errors import RequestError, ServerError
 from magnetar.base.parts import Part
 from magnetar.base.position import EARLIEST, Position
-from magnetar.broker.log.interfaces import LoggedTopic
 from magnetar.broker.reading.reader import EntryReader
 from magnetar.broker.replication.outbound.frames import LinkFrames
+from magnetar.broker.replication.outbound.interfaces import NotifiedTopic, SendingLink
 from magnetar.broker.replication.outbound.marker_queue import Delivery
 from magnetar.cursor.ranges import Range
 from magnetar.wire import commands
@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     from magnetar.base.errors import DamagedEntriesError, StorageError
     from magnetar.broker.dispatch.consumer import Consumer
     from magnetar.broker.dispatch.throttle import Throttle
-    from magnetar.broker.environment import Environment
     from magnetar.broker.log.skipped_entries import SkippedEntries
     from magnetar.broker.replication.outbound.target_position import TargetPosition
     from magnetar.cursor.cursor import Cursor
@@ -34,7 +33,7 @@ if TYPE_CHECKING:
 log = structlog.get_logger(__name__)
 
 
-class SentTopic(LoggedTopic, Protocol):
+class SentTopic(NotifiedTopic, Protocol):
     """The topic of the link."""
 
     @property
@@ -42,27 +41,13 @@ class SentTopic(LoggedTopic, Protocol):
         """Damaged entries that links skip."""
         ...
 
-    def notify(self) -> None:
-        """Schedule dispatch."""
-        ...
 
-
-class CarryingLink(Protocol):
+class CarryingLink(SendingLink, Protocol):
     """The link that carries the entries."""
-
-    @property
-    def environment(self) -> Environment:
-        """Objects that all parts of the broker share."""
-        ...
 
     @property
     def topic(self) -> SentTopic:
         """The topic."""
-        ...
-
-    @property
-    def target(self) -> str:
-        """Target cluster."""
         ...
 
     @property
@@ -78,10 +63,6 @@ class CarryingLink(Protocol):
     @property
     def throttle(self) -> Throttle | None:
         """Limits of what is sent; None without limits."""
-        ...
-
-    def dispatch(self) -> None:
-        """Send as much as one turn allows."""
         ...
 
     def confirm(self, position: Position) -> None:

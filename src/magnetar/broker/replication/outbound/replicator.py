@@ -12,7 +12,6 @@ from magnetar.base.position import EARLIEST, Position
 from magnetar.base.rates import Rates
 from magnetar.broker.dispatch.throttle import throttled
 from magnetar.broker.replication.outbound.copies import CopiedTopic
-from magnetar.broker.replication.outbound.custody import KeepingTopic
 from magnetar.broker.replication.outbound.foreign_entries import ForeignEntries
 from magnetar.broker.replication.outbound.lag import LinkLag
 from magnetar.broker.replication.outbound.marker_queue import MarkerQueue
@@ -63,7 +62,7 @@ class LinkedSnapshots(Protocol):
         ...
 
 
-class ReplicatedTopic(CopiedTopic, KeepingTopic, SentTopic, Protocol):
+class ReplicatedTopic(CopiedTopic, SentTopic, Protocol):
     """The topic of the link."""
 
     @property
