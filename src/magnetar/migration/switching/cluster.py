@@ -9,6 +9,7 @@ from magnetar.base.errors import MigrationError
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from magnetar.base.names import TopicName
     from magnetar.migration.switching.fence import Phase, TopicState
 
 
@@ -61,6 +62,10 @@ class Cluster(Protocol):
 
     def topics(self) -> Sequence[str]:
         """Return the topics and partitions that are to be moved; raises MigrationError for an unknown namespace."""
+        ...
+
+    def partitions_of(self, topic: TopicName) -> int:
+        """Return the number of partitions of a topic; 0: none, or it does not exist."""
         ...
 
     def create_as_in(self, topic: str, other: Cluster) -> None:

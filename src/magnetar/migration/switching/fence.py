@@ -34,8 +34,8 @@ class Fence:
 class Subscription:
     """A durable subscription."""
 
-    unacknowledged: int = 0
-    """Messages that its consumers hold and have not acknowledged."""
+    unacknowledged: int | None = 0
+    """Messages that its consumers hold and have not acknowledged; None: unknown."""
     digest: str | None = None
     """Of the unacknowledged messages, by origin; None: not asked for."""
     is_replicated: bool = True
@@ -64,9 +64,10 @@ class TopicState:
     links: Mapping[str, Link] = field(default_factory=dict)
 
     @property
-    def unacknowledged(self) -> int:
-        """Messages that consumers hold and have not acknowledged."""
-        return sum(each.unacknowledged for each in self.subscriptions.values())
+    def unacknowledged(self) -> int | None:
+        """Messages that consumers hold and have not acknowledged; None: unknown."""
+        held = [each.unacknowledged for each in self.subscriptions.values()]
+        return None if None in held else sum(each or 0 for each in held)
 
 
 def topic_state(found: Mapping[str, Any]) -> TopicState:

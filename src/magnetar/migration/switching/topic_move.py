@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from contextlib import suppress
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING, Protocol
 
 from magnetar.migration.machine.effects import EffectKind
@@ -13,15 +14,17 @@ from magnetar.migration.machine.tables import BACK, FORWARD, TopicEvent
 from magnetar.migration.sides import UnansweredError
 from magnetar.migration.switching.budget import Budget
 from magnetar.migration.switching.cluster import FenceRefusedError
-from magnetar.migration.switching.fence import Phase, difference, not_carried
+from magnetar.migration.switching.fence import Phase
 from magnetar.migration.switching.figures import Figures
+from magnetar.migration.switching.handover import ByLinks
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from magnetar.migration.machine.tables import Way
     from magnetar.migration.switching.cluster import Cluster
     from magnetar.migration.switching.fence import TopicState
+    from magnetar.migration.switching.handover import Handover
     from magnetar.migration.switching.recorder import Recorder
 
 POLL_S = 0.1
@@ -56,6 +59,8 @@ class Course:
     clock: Clock
     budget: Budget = field(default_factory=Budget)
     figures: Figures = field(default_factory=Figures)
+    handover: Handover = field(default_factory=ByLinks)
+    """How entries and acknowledgements come to the cluster that clients enter."""
 
 
 class _ExpiredError(Exception):
@@ -139,7 +144,7 @@ class TopicMove:
         leaving, now = self._clusters(topics)[0], self._course.clock.monotonic()
         found = {topic: self._look(topic, leaving, Phase.SETTLING, Phase.CLOSED) for topic in topics}
         self._fenced = now if self._fenced is None else self._fenced
-        held = sum(state.unacknowledged for state in found.values())
+        held = _sum(state.unacknowledged for state in found.values())
         for topic, state in found.items():
             for name in _unreplicated(state):
                 leaving.replicate(topic, name)
@@ -156,10 +161,7 @@ class TopicMove:
         leaving, entered = self._clusters(topics)
         self._renew(topics, Phase.CLOSED)  # before the look, which shows whether the fence was there all the time
         for topic in topics:
-            reason = not_carried(self._look(topic, leaving, Phase.CLOSED), entered.name)
-            if not reason:
-                closed = self._look(topic, leaving, Phase.CLOSED, digests=True)
-                reason = not_carried(closed, entered.name) or difference(closed, entered.look(topic, digests=True))
+            reason = self._course.handover.missing(topic, entered, partial(self._look, topic, leaving, Phase.CLOSED))
             if reason:
                 self._waits_for = f"{topic}: {reason}"
                 return self._wait_or_give_up()
@@ -294,6 +296,12 @@ def _replicated(state: TopicState) -> Mapping[str, bool]:
 
 def _unreplicated(state: TopicState) -> list[str]:
     return [name for name, each in state.subscriptions.items() if not each.is_replicated]
+
+
+def _sum(parts: Iterable[int | None]) -> int | None:
+    """Return a sum, which is unknown if a part of it is."""
+    found = list(parts)
+    return None if None in found else sum(part or 0 for part in found)
 
 
 def _held(state: TopicState) -> int | None:

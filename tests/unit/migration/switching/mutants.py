@@ -11,7 +11,7 @@ from unittest.mock import patch
 from magnetar.migration.machine.migration import Migration
 from magnetar.migration.machine.records import Found, Routed, TopicsMoved
 from magnetar.migration.machine.tables import Stage, TopicEvent
-from magnetar.migration.switching import topic_move
+from magnetar.migration.switching import handover
 from magnetar.migration.switching.fence import Phase
 from magnetar.migration.switching.switch import Switch
 from magnetar.migration.switching.topic_move import TopicMove
@@ -111,7 +111,7 @@ def no_source_route_at_the_end(original: Any) -> Any:
 
 
 MUTANTS: dict[str, Mutant] = {
-    "entries and acknowledgements on their way not awaited": (topic_move, "not_carried", nothing_missing),
+    "entries and acknowledgements on their way not awaited": (handover, "not_carried", nothing_missing),
     "any fence taken for the own one": (TopicMove, "_look", any_fence),
     "routed without a final fence": (TopicMove, "_seal", route_without_final),
     "a final fence removed before the route": (TopicMove, "_route", fence_removed_before_the_route),

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     import random
     from collections.abc import Callable, Sequence
 
+    from magnetar.base.names import TopicName
     from magnetar.migration.switching.cluster import Cluster
     from magnetar.migration.switching.topic_move import TopicMove
 
@@ -353,6 +354,10 @@ class Remote:
     def topics(self) -> Sequence[str]:
         self.broker.world.fail(lambda: None)
         return sorted(self.broker.topics)
+
+    def partitions_of(self, topic: TopicName) -> int:
+        prefix = f"{topic}-partition-"
+        return sum(name.startswith(prefix) for name in self.broker.topics)
 
     def create_as_in(self, topic: str, other: Cluster) -> None:
         assert other.name != self.name
