@@ -58,6 +58,11 @@ class AdminClient:
         self.metadata_sync = MetadataSync(self._connection)
         self.routes = Routes(self._connection)
 
+    @property
+    def credentials(self) -> Credentials:
+        """The identity of the client."""
+        return self._connection.credentials
+
     def keep_changes_local(self) -> None:
         """Keep the changes of further calls in this cluster, although its metadata are synchronized with others."""
         self._connection.keep_changes_local()

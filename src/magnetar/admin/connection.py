@@ -26,7 +26,7 @@ class Connection:
         Raises ConfigurationError if the certificates cannot be read.
         """
         self.url = url.rstrip("/")
-        self._credentials = credentials
+        self.credentials = credentials
         # Redirects to the owner of a topic keep the method (307); proxies of the environment must not see a
         # cluster on localhost.
         self._http = httpx.Client(
@@ -75,7 +75,7 @@ class Connection:
 
     def _authorize(self, request: httpx.Request) -> None:
         """Add the credentials, also to a redirected request: the owner of a topic is another broker of the cluster."""
-        authorization = self._credentials.authentication.authorization()
+        authorization = self.credentials.authentication.authorization()
         if authorization is not None:
             request.headers["Authorization"] = authorization
 

@@ -9,7 +9,7 @@ from magnetar.cli.consent import Force, require_consent
 from magnetar.cli.global_options import OutputForm
 from magnetar.cli.metadata_diff import admin_of
 from magnetar.cli.migrate_names import From, Namespaces, Tenant, To, options_of
-from magnetar.cli.migrate_run import RealWorld, State, opened, require_begun, show_migration
+from magnetar.cli.migrate_run import RealWorld, State, opened, require_begun, show_migration, source_of_run
 from magnetar.cli.output import Output
 from magnetar.cli.spark_options import stop_of_signals
 from magnetar.cli.stranding import synchronized_with
@@ -39,7 +39,10 @@ def cleanup(
     The first step shows what would be deleted; --force deletes it. Subscriptions get their former settings. The route
     to the target stays, for clients that know an address of the source.
     """
-    with opened(tenant, source, target, namespace or (), state) as (pair, journal), admin_of(source) as local:
+    with (
+        opened(tenant, source, target, namespace or (), state, takes_pulsar=True) as (pair, journal),
+        admin_of(source) as local,
+    ):
         migration = journal.migration
         pair.require_same(require_begun(tenant, migration))
         if migration.stage not in (Stage.SWITCHED, Stage.CLEANUP, Stage.DONE):
@@ -48,13 +51,14 @@ def cleanup(
             raise MigrationError(message)
         only_source = source_of(local, options_of(source))
         with only_source.answers():
-            if synchronized_with(local):
+            if not pair.from_pulsar and synchronized_with(local):
                 local.keep_changes_local()
-        run = Cleanup(pair, only_source, journal, RealWorld(stop_of_signals()))
+        run = Cleanup(pair, source_of_run(pair), only_source, journal, RealWorld(stop_of_signals()))
         if migration.stage is Stage.SWITCHED:
             found = run.leftovers()
             if found.waiting:
-                message = f"{found.waiting}, and nothing was deleted\nhint: wait until its links have no backlog"
+                message = f"{found.waiting}, and nothing was deleted\n"
+                message += "hint: wait until links have no backlog and clients are gone"
                 raise MigrationError(message)
             if not force:
                 require_consent(f"delete {tenant} in {pair.source_name}", list(_effects(pair, found)))

@@ -23,8 +23,11 @@ from magnetar.cli.spark_options import stop_of_signals
 from magnetar.migration.machine.journal import Journal, read_journal
 from magnetar.migration.machine.tables import BEFORE_SWITCH, Stage
 from magnetar.migration.planning.gathering import plan
+from magnetar.migration.pulsar.carrier import ProgressCarrier
+from magnetar.migration.pulsar.run_source import PulsarRunSource
 from magnetar.migration.running.pair import Pair
 from magnetar.migration.running.runner import Runner, Standing
+from magnetar.migration.running.source import MagnetarSource
 from magnetar.migration.scope import scope_of
 from magnetar.migration.sides import UnansweredError, source_of, target_of
 
@@ -35,6 +38,8 @@ if TYPE_CHECKING:
     from magnetar.base.names import NamespaceName
     from magnetar.migration.machine.migration import Migration
     from magnetar.migration.machine.records import Begun
+    from magnetar.migration.running.source import Source
+    from magnetar.migration.sides import Side
 
 SAY_EVERY_S = 2.0
 """Seconds between two lines about the progress."""
@@ -61,10 +66,10 @@ def run(
     """Bring the metadata, messages and progress of a tenant to another cluster, and keep them equal from then on.
 
     Clients stay where they are. The command ends when the target has everything; links and progress go on. It can be
-    interrupted at any time: the same command continues. Run it again to find new topics and subscriptions. Both
-    clusters must run Magnetar.
+    interrupted at any time: the same command continues. Run it again to find new topics and subscriptions. The
+    source may be Apache Pulsar 4.0: its acknowledgements are brought as they are now, and again by the switch.
     """
-    with opened(tenant, source, target, namespace or (), state) as (pair, journal):
+    with opened(tenant, source, target, namespace or (), state, takes_pulsar=True) as (pair, journal):
         runner = _runner(pair, journal, output)
         if journal.migration.begun is None:
             _require_possible(pair)
@@ -90,7 +95,7 @@ def abandon(
 
     What the target has by then stays there. Delete it yourself if it is not needed.
     """
-    with opened(tenant, source, target, namespace or (), state) as (pair, journal):
+    with opened(tenant, source, target, namespace or (), state, takes_pulsar=True) as (pair, journal):
         require_begun(tenant, journal.migration)
         runner = _runner(pair, journal, output)
         runner.begin()
@@ -120,27 +125,36 @@ def directory_of(tenant: str, state: Path | None, environment: Mapping[str, str]
 
 @contextmanager
 def opened(
-    tenant: str, source: str, target: str, namespaces: Sequence[NamespaceName], state: Path | None
+    tenant: str,
+    source: str,
+    target: str,
+    namespaces: Sequence[NamespaceName],
+    state: Path | None,
+    *,
+    takes_pulsar: bool = False,
 ) -> Iterator[tuple[Pair, Journal]]:
-    """Open the clusters and the journal of a migration, for one process at a time."""
+    """Open the clusters and the journal of a migration, for one process at a time.
+
+    With ``takes_pulsar`` the source may be Apache Pulsar.
+    """
     scope, directory = scope_of(tenant, namespaces), directory_of(tenant, state)
     with ExitStack() as stack:
         here = source_of(stack.enter_context(admin_of(source)), options_of(source))
         there = target_of(stack.enter_context(admin_of(target)), options_of(target))
         try:
-            names = []
+            names, from_pulsar = list[str](), False
             for side in (here, there):
                 with side.answers():
-                    if not side.client.brokers.is_magnetar():
-                        message = f"the {side.role} {side.client.url} is not a cluster of Magnetar\n"
-                        message += "hint: for Apache Pulsar, see the guide 'From Apache Pulsar to Magnetar'"
-                        raise MigrationError(message)
+                    is_pulsar = not side.client.brokers.is_magnetar()
+                    if is_pulsar and not (takes_pulsar and side is here):
+                        raise _no_pulsar_as(side)
+                    from_pulsar |= is_pulsar
                     names.append(side.client.brokers.runtime_configuration()["clusterName"])
             directory.mkdir(parents=True, exist_ok=True)
             stack.enter_context(DirectoryLock(directory))
             journal = Journal(SystemFiles(), directory, SystemClock())
             stack.callback(journal.close)
-            yield Pair(scope, here, there, *names), journal
+            yield Pair(scope, here, there, names[0], names[1], from_pulsar), journal
         except UnansweredError as error:
             raise failure(error) from error
 
@@ -151,6 +165,30 @@ def require_begun(tenant: str, migration: Migration) -> Begun:
         message, hint = f"there is no migration of {tenant}", "begin it with: magnetar migrate run; or name its --state"
         raise FailedError(Failure(ExitCode.FAILED, message, hint))
     return migration.begun
+
+
+def _no_pulsar_as(side: Side) -> MigrationError:
+    """Return the error of a command that needs Magnetar where Apache Pulsar is."""
+    message = f"the {side.role} {side.client.url} is Apache Pulsar, and this command needs Magnetar there\n"
+    return MigrationError(f"{message}hint: see the guide 'From Apache Pulsar to Magnetar'")
+
+
+def source_of_run(pair: Pair) -> Source:
+    """Return the source of a run and of the clean-up."""
+    return PulsarRunSource(pair, carrier_to(pair), SystemClock()) if pair.from_pulsar else MagnetarSource(pair)
+
+
+def carrier_to(pair: Pair) -> ProgressCarrier:
+    """Return what sends acknowledgements of Apache Pulsar to the target; raises MigrationError without an address."""
+    client = pair.target.client
+    field = "brokerServiceUrlTls" if client.url.startswith("https:") else "brokerServiceUrl"
+    with pair.target.answers():
+        url = client.clusters.get(pair.target_name).get(field)
+    if not url:
+        message = f"{pair.target_name} has no {field}\n"
+        message += f"hint: set it with: magnetar clusters update {pair.target_name}"
+        raise MigrationError(message)
+    return ProgressCarrier(url, client.credentials, pair.source_name, SystemClock())
 
 
 def _no_run_in(stage: Stage, tenant: str, state: Path | None) -> MigrationError:
@@ -173,7 +211,7 @@ def _require_possible(pair: Pair) -> None:
 
 
 def _runner(pair: Pair, journal: Journal, output: Output) -> Runner:
-    return Runner(pair, journal, RealWorld(stop_of_signals()), _Lines(output))
+    return Runner(pair, source_of_run(pair), journal, RealWorld(stop_of_signals()), _Lines(output))
 
 
 class RealWorld:

@@ -3,20 +3,22 @@
 from __future__ import annotations
 
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from magnetar.base.errors import ConfigurationError, MigrationError
+from magnetar.base.real import SystemClock
 from magnetar.cli.failures import ExitCode
 from magnetar.cli.global_options import OutputForm
 from magnetar.cli.migrate_names import From, Namespaces, Tenant, To, Topics
-from magnetar.cli.migrate_run import SAY_EVERY_S, RealWorld, State, opened, require_begun
+from magnetar.cli.migrate_run import SAY_EVERY_S, RealWorld, State, carrier_to, opened, require_begun
 from magnetar.cli.output import Output, say, say_json, show_fields, show_json
 from magnetar.cli.spark_options import stop_of_signals
 from magnetar.migration.machine.partitions import route_scope
 from magnetar.migration.machine.tables import Stage
+from magnetar.migration.pulsar.source import PulsarSource
 from magnetar.migration.running.entries import entries_in
 from magnetar.migration.switching.admin_cluster import AdminCluster
 from magnetar.migration.switching.budget import Budget
@@ -86,7 +88,7 @@ def switch(
     budget = _budget(topic_timeout, acknowledgement_timeout)
     only = frozenset(map(str, topic or ()))
     options = _Options(output, budget, parallel, only)
-    with _prepared(tenant, source, target, namespace or (), state, options) as move:
+    with _prepared(tenant, source, target, namespace or (), state, options, takes_pulsar=True) as move:
         _require_known(only, move.migration)
         move.switch.switch()
         return move.show()
@@ -185,8 +187,10 @@ def _prepared(
     namespaces: Sequence[NamespaceName],
     state: Path | None,
     options: _Options,
+    *,
+    takes_pulsar: bool = False,
 ) -> Iterator[_Move]:
-    with opened(tenant, source, target, namespaces, state) as (pair, journal):
+    with opened(tenant, source, target, namespaces, state, takes_pulsar=takes_pulsar) as (pair, journal):
         begun = require_begun(tenant, journal.migration)
         pair.require_same(begun)
         places = [place for place in journal.migration.places if "://" not in place]
@@ -196,6 +200,9 @@ def _prepared(
             for side, cluster in ((pair.source, pair.source_name), (pair.target, pair.target_name))
         )
         course = Course(here, there, Recorder(journal), name, world, options.budget)
+        if pair.from_pulsar:
+            pulsar = PulsarSource(pair.source, here, pair.target, there, carrier_to(pair), SystemClock())
+            course = replace(course, source=pulsar, handover=pulsar)
         lines = _Lines(options.output, world)
         moves = Switch(
             course,

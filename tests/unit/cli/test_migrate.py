@@ -31,6 +31,7 @@ SIDES = "--from http://a:8080 --to http://b:8080"
 PLAN = f"migrate plan shop {SIDES}"
 RUN = f"migrate run shop {SIDES}"
 SWITCH = f"migrate switch shop {SIDES}"
+ROLLBACK = f"migrate rollback shop {SIDES}"
 CLEANUP = f"migrate cleanup shop {SIDES}"
 ORDERS = NamespaceName("shop", "orders")
 TOPICS = [TopicName.parse(f"persistent://shop/orders/t{index}") for index in range(5)]
@@ -211,10 +212,12 @@ def test_a_clean_up_shows_first_and_deletes_then(
     assert shown(f"{CLEANUP} --force", capsys)["step"] == "done"
 
 
-def test_apache_pulsar_cannot_be_moved_by_this_command(
-    clusters: dict[str, httpx.BaseTransport], capsys: pytest.CaptureFixture[str]
+@pytest.mark.parametrize(
+    ("command", "url", "side"), [(RUN, "http://b:8080", "target"), (ROLLBACK, "http://a:8080", "source")]
+)
+def test_apache_pulsar_is_refused_where_magnetar_is_needed(
+    clusters: dict[str, httpx.BaseTransport], capsys: pytest.CaptureFixture[str], command: str, url: str, side: str
 ) -> None:
-    service = new_service()
-    clusters["http://a:8080"] = PulsarTransport(service)
-    assert main(RUN.split()) is ExitCode.FAILED
-    assert "the source http://a:8080 is not a cluster of Magnetar" in capsys.readouterr().err
+    clusters[url] = PulsarTransport(new_service())
+    assert main(command.split()) is ExitCode.FAILED
+    assert f"the {side} {url} is Apache Pulsar, and this command needs Magnetar there" in capsys.readouterr().err

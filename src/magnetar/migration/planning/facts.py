@@ -6,7 +6,7 @@ from collections import Counter
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
-from magnetar.wire.links import BOOKMARK_PREFIX, FOREIGN_LINK_PREFIX
+from magnetar.wire.links import BOOKMARK_PREFIX, FOREIGN_LINK_PREFIX, REPLICATOR_PREFIX
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -75,17 +75,25 @@ class TopicFacts:
         return self.topic.partitioned_topic
 
 
-_INTERNAL: Final = ("__compaction", FOREIGN_LINK_PREFIX, BOOKMARK_PREFIX)
-"""Beginnings of the names of subscriptions that Apache Pulsar and the pipeline use there, and that do not move."""
+_INTERNAL: Final = (
+    *("__compaction", "pulsar.dedup"),
+    *(REPLICATOR_PREFIX, FOREIGN_LINK_PREFIX, BOOKMARK_PREFIX),
+)
+"""Beginnings of the names of cursors that Apache Pulsar and the pipeline use there, and that do not move."""
 
 UNKNOWN_VERSION = "unknown"
 """Stands for the version of a client that did not state any."""
 
 
+def is_internal(subscription: str) -> bool:
+    """Return whether a subscription of Apache Pulsar belongs to its broker or to the pipeline, and does not move."""
+    return subscription.startswith(_INTERNAL)
+
+
 def topic_facts(topic: TopicName, stats: Json, other_cluster: str) -> TopicFacts:
     """Reduce the TopicStats of a topic."""
     found: Mapping[str, Json] = stats.get("subscriptions") or {}
-    subscriptions = {name: each for name, each in found.items() if not name.startswith(_INTERNAL)}
+    subscriptions = {name: each for name, each in found.items() if not is_internal(name)}
     publishers: list[Json] = stats.get("publishers") or []
     clients = [*publishers, *(each for one in subscriptions.values() for each in one.get("consumers") or ())]
     age = stats.get("oldestBacklogMessageAgeSeconds", -1)

@@ -33,7 +33,13 @@ if TYPE_CHECKING:
     from magnetar.migration.machine.journal import Journal
     from magnetar.migration.running.pair import Pair
     from magnetar.migration.running.runner import World
+    from magnetar.migration.running.source import Source
     from magnetar.migration.sides import Side
+
+
+LOOKS = 3
+LOOK_EVERY_S = 1.0
+"""Links are looked at so often: under traffic there is always an entry on its way."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,18 +52,19 @@ class Leftovers:
     places: tuple[str, ...]
     """Namespaces, and topics with their own clusters, that the source no longer serves."""
     waiting: str = ""
-    """Entries that a third cluster does not have yet; empty: none."""
+    """Why nothing can be deleted yet, such as entries that a third cluster does not have; empty: it can."""
 
 
 class Cleanup:
     """Cleans up after a switch. Run it again after an interruption."""
 
-    def __init__(self, pair: Pair, only_source: Side, journal: Journal, world: World) -> None:
-        """Use a migration that is SWITCHED, or in CLEANUP.
+    def __init__(self, pair: Pair, source: Source, only_source: Side, journal: Journal, world: World) -> None:
+        """Use a migration that is SWITCHED, or in CLEANUP, and the ``source`` of its pair.
 
         ``only_source`` is the source, with a client whose changes of metadata do not reach other clusters.
         """
         self._pair = pair
+        self._source = source
         self._only_source = only_source
         self._journal = journal
         self._migration = journal.migration
@@ -70,15 +77,12 @@ class Cleanup:
 
     def leftovers(self) -> Leftovers:
         """Return what would be deleted now."""
-        found = [stats for _, stats in self._pair.with_each(self._migration.topics, self._stats) if stats is not None]
-        waiting = ""
-        for stats in found:
-            for cluster, link in stats["replication"].items():
-                if link.get("replicationBacklog") != 0:
-                    waiting = waiting or f"{cluster} does not have all entries of the source"
-        return Leftovers(
-            len(found), sum(stats.get("storageSize", 0) for stats in found), tuple(self._migration.places), waiting
-        )
+        found, waiting = self._look()
+        for _ in range(LOOKS - 1):
+            if waiting and not self._world.wait(LOOK_EVERY_S):
+                found, waiting = self._look()
+        stored_bytes = sum(stats.get("storageSize", 0) for stats in found)
+        return Leftovers(len(found), stored_bytes, tuple(self._migration.places), waiting)
 
     def run(self) -> None:
         """Delete it; raises InterruptedMigrationError when the command shall end."""
@@ -90,6 +94,12 @@ class Cleanup:
             else:
                 self._leave()
                 self._journal.append(StageMoved(StageEvent.CLEANED_UP))
+
+    def _look(self) -> tuple[list[Json], str]:
+        """Return the statistics of the topics that exist, and what must be waited for."""
+        known = {topic: stats for topic, stats in self._pair.with_each(self._migration.topics, self._stats) if stats}
+        waiting = [self._source.left_behind(topic, stats) for topic, stats in known.items()]
+        return list(known.values()), next(filter(None, waiting), "")
 
     def _stats(self, topic: str) -> Json | None:
         with self._pair.source.answers():
@@ -105,7 +115,8 @@ class Cleanup:
         for place in effect.names:
             take_custody(self._pair, place)
             set_clusters(self._pair.target, place, self._without_source(place))
-            set_clusters(self._only_source, place, [self._pair.source_name])
+            if not self._pair.from_pulsar:
+                set_clusters(self._only_source, place, [self._pair.source_name])
             self._journal.append(PlaceMoved(PlaceEvent.UNLINKED, place))
 
     def _delete(self, effect: Effect) -> None:
@@ -121,7 +132,8 @@ class Cleanup:
         with self._only_source.answers():
             partitions = if_present(client.topics.partitions, whole) or 0
             for topic in map(whole.partition, range(partitions)) if partitions else (whole,):
-                self._remove_fence(topic)
+                if not self._pair.from_pulsar:  # its fences were in the target
+                    self._remove_fence(topic)
             delete = client.topics.delete_partitioned if partitions else client.topics.delete
             if_present(delete, whole, force=True)
 
@@ -132,14 +144,17 @@ class Cleanup:
             fences.remove(topic, found["fence"]["migration"], found["fence"]["epoch"], is_decision=True)
 
     def _leave(self) -> None:
-        """Let namespaces, and the tenant if all of it has moved, no longer name the source."""
+        """Let namespaces, and the tenant if all of it has moved, no longer name the source.
+
+        Apache Pulsar keeps them as they are: it knows no other cluster.
+        """
         pair = self._pair
         for place in self._migration.places:
-            if "://" not in place:
+            if "://" not in place and not pair.from_pulsar:
                 set_clusters(pair.source, place, self._without_source(place))
         if pair.scope.namespaces:
             return
-        for side in (pair.target, pair.source):
+        for side in (pair.target,) if pair.from_pulsar else (pair.target, pair.source):
             with side.answers():
                 tenants = side.client.tenants
                 info = tenants.get(pair.scope.tenant)

@@ -37,10 +37,15 @@ def clusters_of(pair: Pair, name: str) -> list[str]:
 def link(pair: Pair, name: str, before: Sequence[str]) -> None:
     """Replicate a place between both clusters, besides the clusters ``before`` of the source."""
     place = place_of(name)
-    with pair.target.answers():
-        _add(pair.target.client, place, [pair.source_name, pair.target_name])
+    link_target(pair, name)
     with pair.source.answers():
         _add(pair.source.client, place, [*before, pair.target_name])
+
+
+def link_target(pair: Pair, name: str) -> None:
+    """Replicate a place between both clusters in the target, which is enough if the source is Apache Pulsar."""
+    with pair.target.answers():
+        _add(pair.target.client, place_of(name), [pair.source_name, pair.target_name])
 
 
 def unlink(pair: Pair, name: str, before: Sequence[str]) -> None:
@@ -48,13 +53,18 @@ def unlink(pair: Pair, name: str, before: Sequence[str]) -> None:
 
     What the links have carried stays in the target.
     """
-    place = place_of(name)
     if pair.target_name not in before:
-        with pair.target.answers():
-            rest = [each for each in _clusters(pair.target.client, place) if each != pair.source_name]
-            _set(pair.target.client, place, rest)
+        unlink_target(pair, name)
     with pair.source.answers():
-        _set(pair.source.client, place, before)
+        _set(pair.source.client, place_of(name), before)
+
+
+def unlink_target(pair: Pair, name: str) -> None:
+    """End the links of a place of the target to the source."""
+    place = place_of(name)
+    with pair.target.answers():
+        rest = [each for each in _clusters(pair.target.client, place) if each != pair.source_name]
+        _set(pair.target.client, place, rest)
 
 
 def set_clusters(side: Side, name: str, clusters: Sequence[str]) -> None:

@@ -32,6 +32,8 @@ class Pair:
     target: Side
     source_name: str
     target_name: str
+    from_pulsar: bool = False
+    """Whether the source is Apache Pulsar."""
 
     def require_same(self, begun: Begun) -> None:
         """Raise MigrationError if another migration than this one has begun."""

@@ -18,9 +18,11 @@ from magnetar.migration.machine.records import (
 )
 from magnetar.migration.machine.tables import PlaceEvent, Stage, StageEvent, TopicEvent, TopicState
 from magnetar.migration.pace import Pace
-from magnetar.migration.running import links, metadata, subscriptions
-from magnetar.migration.running.agreement import has_agreed, is_carried
+from magnetar.migration.running import metadata
+from magnetar.migration.running.agreement import is_carried
+from magnetar.migration.running.links import clusters_of
 from magnetar.migration.running.pair import BATCH
+from magnetar.migration.running.source import Sum
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -28,6 +30,7 @@ if TYPE_CHECKING:
     from magnetar.migration.machine.effects import Effect
     from magnetar.migration.machine.journal import Journal
     from magnetar.migration.running.pair import Pair
+    from magnetar.migration.running.source import Source
 
 POLL_S = 1.0
 """Seconds between two looks at the same links or subscriptions."""
@@ -65,10 +68,16 @@ class Runner:
     """Runs the steps before the switch, and the way back from them."""
 
     def __init__(
-        self, pair: Pair, journal: Journal, world: World, tell: Callable[[Standing], None] = lambda _: None
+        self,
+        pair: Pair,
+        source: Source,
+        journal: Journal,
+        world: World,
+        tell: Callable[[Standing], None] = lambda _: None,
     ) -> None:
-        """Use a journal whose migration may have begun."""
+        """Use a journal whose migration may have begun; ``source`` is that of ``pair``."""
         self._pair = pair
+        self._source = source
         self._journal = journal
         self._migration = journal.migration
         self._world = world
@@ -77,8 +86,6 @@ class Runner:
         self._looked = False
         self._watched_since: dict[str, float] = {}
         """By topic: the time of the first look at its link."""
-        self._first_unconfirmed: dict[tuple[str, str], int] = {}
-        """By topic and subscription: the unconfirmed acknowledgements at the first look."""
         self._perform = {
             EffectKind.COPY_METADATA: self._copy_metadata,
             EffectKind.CREATE: self._create,
@@ -142,17 +149,17 @@ class Runner:
 
     def _remember_clusters(self, effect: Effect) -> None:
         for place in effect.names:
-            before = tuple(links.clusters_of(self._pair, place))
+            before = tuple(clusters_of(self._pair, place))
             self._journal.append(PlaceMoved(PlaceEvent.REMEMBERED, place, before))
 
     def _link(self, effect: Effect) -> None:
         for place in effect.names:
-            links.link(self._pair, place, self._migration.clusters_before[place])
+            self._source.link(place, self._migration.clusters_before[place])
             self._journal.append(PlaceMoved(PlaceEvent.LINKED, place))
 
     def _await_data(self, effect: Effect) -> None:
-        done, left, waits_for = list[str](), _Sum(), ""
-        for topic, state in self._pair.with_each(effect.names, lambda topic: links.link_state(self._pair, topic)):
+        done, left, waits_for = list[str](), Sum(), ""
+        for topic, state in self._pair.with_each(effect.names, self._source.link_state):
             now = self._world.monotonic()
             watched_s = now - self._watched_since.setdefault(topic, now)
             if is_carried(state.backlog, state.delay_s, watched_s):
@@ -164,18 +171,21 @@ class Runner:
 
     def _remember_subscriptions(self, effect: Effect) -> None:
         for _, batch in self._batches(effect):
-            found = dict(self._pair.with_each(batch, lambda topic: subscriptions.settings_of(self._pair, topic)))
+            found = dict(self._pair.with_each(batch, self._source.settings_of))
             self._journal.append(SubscriptionsRemembered(found))
 
     def _replicate(self, effect: Effect) -> None:
         before = self._migration.replicated_before
         for _, batch in self._batches(effect):
-            self._pair.for_each(batch, lambda topic: subscriptions.replicate(self._pair, topic, before[topic]))
+            self._pair.for_each(batch, lambda topic: self._source.replicate(topic, before[topic]))
             self._journal.append(TopicsMoved(TopicEvent.REPLICATED, batch))
 
     def _await_progress(self, effect: Effect) -> None:
-        done, left, waits_for = list[str](), _Sum(), ""
-        for topic, (reason, unconfirmed) in self._pair.with_each(effect.names, self._missing_progress):
+        done, left, waits_for = list[str](), Sum(), ""
+        before = self._migration.replicated_before
+        for topic, (reason, unconfirmed) in self._pair.with_each(
+            effect.names, lambda topic: self._source.missing_progress(topic, before[topic])
+        ):
             if reason:
                 left.add(unconfirmed)
                 waits_for = waits_for or f"{topic}: {reason}"
@@ -183,34 +193,13 @@ class Runner:
                 done.append(topic)
         self._moved(TopicEvent.AGREED, done, effect, left.value, waits_for)
 
-    def _missing_progress(self, topic: str) -> tuple[str, int | None]:
-        """Return why the target could not continue with the subscriptions of a topic; empty: it could.
-
-        The other result is the number of acknowledgements that it has not confirmed.
-        """
-        wanted = self._migration.replicated_before[topic]
-        reason, left = "", _Sum()
-        for name, state in subscriptions.progress_of(self._pair, topic, wanted).items():
-            left.add(state.unconfirmed)
-            first = self._first_unconfirmed.setdefault((topic, name), state.unconfirmed or 0)
-            if state.refusal:
-                reason = f"{name}: {state.refusal}"
-            elif not has_agreed(state.unconfirmed, state.age_s, first):
-                reason = reason or f"{name}: the target has not confirmed all acknowledgements"
-        if not reason:
-            lacking = subscriptions.complete_target(self._pair, topic, wanted)
-            reason = f"{lacking}: the target does not have it yet" if lacking else ""
-        return reason, left.value
-
     def _look_for_subscriptions(self) -> None:
         """Remember subscriptions that were created since those of their topics were remembered."""
         known = self._migration.replicated_before
         agreed = [topic for topic, state in self._migration.topics.items() if state is TopicState.AGREED]
         found = {
             topic: settings
-            for topic, settings in self._pair.with_each(
-                agreed, lambda topic: subscriptions.settings_of(self._pair, topic)
-            )
+            for topic, settings in self._pair.with_each(agreed, self._source.settings_of)
             if settings.keys() - known[topic].keys()
         }
         if found:
@@ -221,7 +210,7 @@ class Runner:
         before = self._migration.replicated_before
         for done, batch in self._batches(effect):
             known = [topic for topic in batch if topic in before]
-            self._pair.for_each(known, lambda topic: subscriptions.restore(self._pair.source, topic, before[topic]))
+            self._pair.for_each(known, lambda topic: self._source.restore(topic, before[topic]))
             self._journal.append(TopicsMoved(TopicEvent.RESTORED, batch))
             self._say(done, len(effect.names))
 
@@ -229,7 +218,7 @@ class Runner:
         for place in effect.names:
             before = self._migration.clusters_before.get(place)
             if before is not None:
-                links.unlink(self._pair, place, before)
+                self._source.unlink(place, before)
             self._journal.append(PlaceMoved(PlaceEvent.UNLINKED, place))
 
     def _moved(self, event: TopicEvent, done: Sequence[str], effect: Effect, left: int | None, waits_for: str) -> None:
@@ -266,13 +255,3 @@ class Runner:
                 waits_for=waits_for,
             )
         )
-
-
-class _Sum:
-    """A sum that is unknown if a part of it is."""
-
-    def __init__(self) -> None:
-        self.value: int | None = 0
-
-    def add(self, part: int | None) -> None:
-        self.value = None if self.value is None or part is None else self.value + part

@@ -13,10 +13,11 @@ from magnetar.base.names import NamespaceName, TopicName
 from magnetar.base.position import EARLIEST
 from magnetar.migration.machine.journal import Journal
 from magnetar.migration.machine.tables import Stage, TopicState
-from magnetar.migration.running.cleanup import Cleanup
+from magnetar.migration.running.cleanup import LOOKS, Cleanup
 from magnetar.migration.running.custody import handed_over
 from magnetar.migration.running.pair import Pair
 from magnetar.migration.running.runner import Runner
+from magnetar.migration.running.source import MagnetarSource
 from magnetar.migration.scope import Scope
 from magnetar.migration.sides import source_of, target_of
 from magnetar.sim.virtual.disk import FaultyDisk
@@ -46,7 +47,7 @@ class Clusters:
         if journal.migration.stage is Stage.READY:  # the switch itself has its own tests
             journal.migration.stage = Stage.SWITCHED
             journal.migration.topics = dict.fromkeys(journal.migration.topics, TopicState.SWITCHED)
-        return Cleanup(self.pair, self.pair.source, journal, World(stop_after=stop_after))
+        return Cleanup(self.pair, MagnetarSource(self.pair), self.pair.source, journal, World(stop_after=stop_after))
 
 
 @pytest.fixture
@@ -64,7 +65,7 @@ def clusters() -> Clusters:
     source.topics.held[EU] = FakeTopic(subscriptions=subscriptions)
     pair = Pair(Scope("shop"), source_of(here), target_of(there), "A", "B")
     found = Clusters(source, target, transport, pair, FaultyDisk())
-    runner = Runner(pair, found.journal(), World())
+    runner = Runner(pair, MagnetarSource(pair), found.journal(), World())
     runner.begin()
     runner.run()
     for each in target.topics.held[EU].subscriptions.values():
@@ -77,8 +78,10 @@ def test_it_shows_what_it_would_delete_and_changes_nothing(clusters: Clusters) -
     found = clusters.cleanup().leftovers()
     assert (found.topics, found.places, found.waiting) == (3, ("shop/orders",), "")
     assert len(clusters.pair.source.client.topics.of_namespace(ORDERS)) == 3
-    clusters.transport.left = {EU: [7]}
+    clusters.transport.left = {EU: [7] * LOOKS}
     assert clusters.cleanup().leftovers().waiting == "B does not have all entries of the source"
+    clusters.transport.left = {EU: [7]}
+    assert clusters.cleanup().leftovers().waiting == "", "at the second look"
 
 
 def test_nothing_of_the_source_is_left(clusters: Clusters) -> None:
@@ -114,7 +117,7 @@ def test_an_interrupted_clean_up_continues(clusters: Clusters) -> None:
     with pytest.raises(InterruptedMigrationError):
         first.run()
     assert first._migration.stage is Stage.CLEANUP
-    again = Cleanup(clusters.pair, clusters.pair.source, first._journal, World())
+    again = Cleanup(clusters.pair, MagnetarSource(clusters.pair), clusters.pair.source, first._journal, World())
     again.run()
     assert again._migration.stage is Stage.DONE
     again.run()

@@ -18,6 +18,7 @@ from magnetar.migration.machine.records import StageMoved
 from magnetar.migration.machine.tables import Stage, StageEvent
 from magnetar.migration.running.pair import Pair
 from magnetar.migration.running.runner import Runner, Standing
+from magnetar.migration.running.source import MagnetarSource
 from magnetar.migration.scope import Scope
 from magnetar.migration.sides import source_of, target_of
 from magnetar.sim.virtual.disk import FaultyDisk
@@ -68,7 +69,8 @@ class Clusters:
 
     def runner(self, world: World | None = None) -> Runner:
         self.told.clear()
-        return Runner(self.pair(), self.journal(), world or World(), self.told.append)
+        pair = self.pair()
+        return Runner(pair, MagnetarSource(pair), self.journal(), world or World(), self.told.append)
 
     def journal(self) -> Journal:
         return Journal(self.disk, DIRECTORY, StillClock())
@@ -227,7 +229,7 @@ def test_a_directory_belongs_to_one_migration(clusters: Clusters) -> None:
     clusters.run()
     other = replace(clusters.pair(), scope=Scope("shop", (ORDERS,)))
     with pytest.raises(MigrationError, match="the migration of shop from A to B has begun here\nhint: name another"):
-        Runner(other, clusters.journal(), World()).begin()
+        Runner(other, MagnetarSource(other), clusters.journal(), World()).begin()
 
 
 def test_what_cannot_be_made_equal_is_an_error(clusters: Clusters) -> None:

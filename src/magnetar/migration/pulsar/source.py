@@ -1,0 +1,247 @@
+"""Apache Pulsar as the cluster that clients leave.
+
+It has no fences. So the fence of a topic is set in the target, whose route then leads clients there: the source unloads
+the topic, its clients look it up again, and wait at the fence. When no client is left in the source, its
+acknowledgement state does not change any more. It is read, and sent to the target.
+
+::
+
+    phase      the target's fence    the route leads to    clients
+    -----      ------------------    -----------------     -------
+    settling   settling              the source            go on in the source
+    closed     final                 the target            wait at the fence
+    final      final                 the target            wait at the fence
+
+The fence has no lease from ``closed`` on. One that ended would admit clients to a topic whose acknowledgements are not
+complete. After the end of the migrator clients wait until it runs again.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, Final, Protocol
+
+from magnetar.admin.cluster_metadata.reading import if_present
+from magnetar.base.names import TopicName
+from magnetar.migration.machine.partitions import route_scope
+from magnetar.migration.planning.facts import is_internal
+from magnetar.migration.pulsar.acknowledgements import cursors_in, progress_in
+from magnetar.migration.switching.fence import Phase, Subscription, TopicState
+from magnetar.wire.links import REPLICATOR_PREFIX, link_subscription
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterator, Mapping, Sequence
+
+    from magnetar.base.world import Clock
+    from magnetar.geo.progress.state import SubscriptionProgress
+    from magnetar.migration.sides import Side
+    from magnetar.migration.switching.admin_cluster import AdminCluster
+    from magnetar.migration.switching.cluster import Cluster
+    from magnetar.migration.switching.fence import Fence
+    from magnetar.migration.switching.handover import Look
+
+    Json = Mapping[str, Any]
+
+UNLOAD_EVERY_S: Final = 1.0
+"""Seconds between two attempts to send the clients of a topic away. An unload interrupts the link, too."""
+
+NAMED_MAX: Final = 3
+"""Maximum number of clients that a reason names."""
+
+
+class Carrier(Protocol):
+    """See ``ProgressCarrier``."""
+
+    def send(self, topic: str, states: Sequence[SubscriptionProgress]) -> str:
+        """Return when the target has applied the states durably, or why it has not."""
+        ...
+
+
+class PulsarSource:
+    """See ``Cluster`` and ``Handover``. Used by several threads."""
+
+    def __init__(
+        self, side: Side, topics: AdminCluster, target: Side, fences: AdminCluster, carrier: Carrier, clock: Clock
+    ) -> None:
+        """Use the source by ``side`` and ``topics``, and the target by ``target`` and ``fences``."""
+        self._side = side
+        self._topics = topics
+        self._target = target
+        self._fences = fences
+        self._carrier = carrier
+        self._clock = clock
+        self._unloaded_at: dict[str, float] = {}
+
+    @property
+    def name(self) -> str:
+        """The name of the cluster."""
+        return self._topics.name
+
+    # --- fences ------------------------------------------------------------------------------------------------------
+
+    def fence(self, topic: str, epoch: int, phase: Phase) -> TopicState:
+        """Set the fence in the target; from CLOSED on, send the clients there."""
+        if phase is Phase.SETTLING:
+            fence = self._fences.fence(topic, epoch, phase).fence
+            return TopicState(_as_seen_here(fence), self._subscriptions(self._stats(topic)))
+        known = self._fences.look(topic).fence
+        if known is not None and known.phase is Phase.SETTLING:
+            self._fences.fence(topic, epoch, Phase.CLOSED)
+        self._fences.fence(topic, epoch, Phase.FINAL)
+        self._fences.set_route(route_scope(topic), self._fences.name)
+        return self.look(topic)
+
+    def look(self, topic: str, *, digests: bool = False) -> TopicState:
+        """Return the state of a topic, without digests."""
+        del digests
+        fence = self._fences.look(topic).fence
+        return TopicState(_as_seen_here(fence), self._subscriptions(self._stats(topic)))
+
+    def remove_fence(self, topic: str, epoch: int, *, final: bool = False) -> None:
+        """Let clients go on here."""
+        del final
+        self._fences.set_route(route_scope(topic), self.name)
+        self._fences.remove_fence(topic, epoch, final=True)
+
+    # --- handover ----------------------------------------------------------------------------------------------------
+
+    def missing(self, topic: str, entered: Cluster, look: Look) -> str:
+        """Send the acknowledgements when no client is left and the link has carried everything."""
+        look()  # the fence is there
+        before = self._internal_stats(topic)
+        if before is None:
+            return ""  # it was deleted
+        stats = self._stats(topic)
+        reason = self._attached(topic, stats) or self._not_carried(stats, entered.name)
+        if reason:
+            return reason
+        left = {name: each["msgBacklog"] for name, each in durable_in(stats).items()}
+        reason = self._carrier.send(topic, progress_in(before, left, self.name, self._clock.now()))
+        reason = reason or _difference(left, self._unacknowledged_in_target(topic))
+        return reason or _change(before, self._internal_stats(topic), left)
+
+    def _attached(self, topic: str, stats: Json) -> str:
+        """Return which clients are still connected, and send them away."""
+        found = sorted(clients_in(stats))
+        if not found:
+            return ""
+        now = self._clock.monotonic()
+        if now - self._unloaded_at.get(topic, -UNLOAD_EVERY_S) >= UNLOAD_EVERY_S:
+            self._unloaded_at[topic] = now
+            with self._side.answers():
+                if_present(self._side.client.topics.unload, TopicName.parse(topic))
+        named = ", ".join(found[:NAMED_MAX]) + (", ..." if len(found) > NAMED_MAX else "")
+        return f"{len(found)} clients are connected to {self.name}: {named}"
+
+    def _not_carried(self, stats: Json, target: str) -> str:
+        link = stats["subscriptions"].get(link_subscription(target, is_foreign=True))
+        if link is None:
+            return f"it has no link to {target}"
+        backlog = link["msgBacklog"]
+        return f"{backlog:,} entries are not confirmed by {target}" if backlog else ""
+
+    def _unacknowledged_in_target(self, topic: str) -> dict[str, int]:
+        with self._target.answers():
+            stats = self._target.client.topics.stats(TopicName.parse(topic), precise_backlog=True)
+        return {name: each["msgBacklog"] for name, each in stats["subscriptions"].items()}
+
+    # --- topics ------------------------------------------------------------------------------------------------------
+
+    def replicate(self, topic: str, subscription: str) -> None:
+        """Do nothing: the acknowledgements of all subscriptions are sent."""
+
+    def set_former(self, topic: str, cluster: str) -> str:
+        """Refuse: ids of another cluster mean nothing here."""
+        del topic
+        return f"{self.name} does not translate message ids of {cluster}"
+
+    def topics(self) -> Sequence[str]:
+        """Return the topics and partitions of the migration."""
+        return self._topics.topics()
+
+    def create_as_in(self, topic: str, other: Cluster) -> None:
+        """Create a topic, or all partitions that the other cluster has."""
+        self._topics.create_as_in(topic, other)
+
+    def partitions_of(self, topic: TopicName) -> int:
+        """Return the number of partitions of a topic; 0: none, or it does not exist."""
+        return self._topics.partitions_of(topic)
+
+    # --- routes ------------------------------------------------------------------------------------------------------
+
+    def routes(self) -> dict[str, str]:
+        """Return no routes: Apache Pulsar has none."""
+        return {}
+
+    def set_route(self, scope: str, cluster: str) -> None:
+        """Do nothing: the routes of the target lead the clients."""
+
+    def delete_route(self, scope: str) -> None:
+        """Do nothing."""
+
+    # --- statistics --------------------------------------------------------------------------------------------------
+
+    def _stats(self, topic: str) -> Json:
+        with self._side.answers():
+            get = self._side.client.topics.stats
+            return if_present(get, TopicName.parse(topic), precise_backlog=True) or {"subscriptions": {}}
+
+    def _internal_stats(self, topic: str) -> Json | None:
+        with self._side.answers():
+            return if_present(self._side.client.topics.internal_stats, TopicName.parse(topic))
+
+    def _subscriptions(self, stats: Json) -> dict[str, Subscription]:
+        """Return the subscriptions of clients. It is unknown what consumers hold when they are sent away."""
+        return {
+            name: Subscription(unacknowledged=None, is_replicated=each.get("isReplicated", False))
+            for name, each in durable_in(stats).items()
+        }
+
+
+def durable_in(stats: Json) -> dict[str, Json]:
+    """Return the durable subscriptions of clients, from the TopicStats of a topic in Apache Pulsar."""
+    found = stats["subscriptions"].items()
+    return {name: each for name, each in sorted(found) if each.get("isDurable", True) and not is_internal(name)}
+
+
+def _as_seen_here(fence: Fence | None) -> Fence | None:
+    """Return the fence of the target as that of the source; see the table of this module."""
+    return replace(fence, phase=Phase.CLOSED) if fence is not None and fence.phase is not Phase.SETTLING else fence
+
+
+def clients_in(stats: Json) -> Iterator[str]:
+    """Yield the addresses of connected clients, without links and the tools of Magnetar."""
+    found = [each for each in stats.get("publishers") or () if not each["producerName"].startswith(REPLICATOR_PREFIX)]
+    for name, subscription in stats["subscriptions"].items():
+        if not is_internal(name):
+            found += subscription.get("consumers") or ()
+    for client in found:
+        if not client.get("clientVersion", "").startswith("Magnetar"):
+            yield client.get("address", "unknown address").lstrip("/")
+
+
+def _difference(here: Mapping[str, int], there: Mapping[str, int]) -> str:
+    """Compare the numbers of unacknowledged entries of all subscriptions.
+
+    Apache Pulsar also counts markers, which links store in its log and the target does not have.
+    """
+    for name, count in here.items():
+        if name not in there:
+            return f"{name}: the target does not have it"
+        if there[name] > count:
+            return f"{name}: {count:,} entries are unacknowledged, and {there[name]:,} in the target"
+    return ""
+
+
+def _change(before: Json, after: Json | None, subscriptions: Collection[str]) -> str:
+    """Return whether the log or an acknowledgement state is another one than before."""
+    if after is None or before["lastConfirmedEntry"] != after["lastConfirmedEntry"]:
+        return "its log has changed"
+    states = [
+        {
+            name: (cursor["markDeletePosition"], cursor["individuallyDeletedMessages"])
+            for name, cursor in cursors_in(stats, subscriptions)
+        }
+        for stats in (before, after)
+    ]
+    return "" if states[0] == states[1] else "an acknowledgement state has changed"

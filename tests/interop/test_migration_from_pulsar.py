@@ -1,0 +1,138 @@
+"""A tenant moves from Apache Pulsar to Magnetar while stock clients publish and consume by the lookup service."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import subprocess
+import time
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any
+
+import pulsar
+import pytest
+
+from tests.kit.clusters import MAGNETAR, UP_TIMEOUT_S
+from tests.kit.lookup import Instance
+from tests.kit.messages import connect, nothing_comes, numbered, receive, receive_data, send_all
+from tests.kit.pulsar import MixedClusters
+from tests.kit.traffic import Traffic
+from tests.kit.wait import wait_until
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+pytestmark = [pytest.mark.interop, pytest.mark.timeout(4 * UP_TIMEOUT_S)]
+
+NAMESPACE = "shop/orders"
+EU, US = (f"persistent://{NAMESPACE}/{name}" for name in ("eu", "us"))
+RESTING = [f"persistent://{NAMESPACE}/resting-{number}" for number in range(18)]
+"""Topics with a backlog and without connected clients."""
+
+COUNT = int(os.environ.get("MAGNETAR_MIGRATION_MESSAGES", "198000")) // len(RESTING)
+ACKNOWLEDGED_S = 0.5
+"""Time in which a client sends its acknowledgements, which it collects for 0.1 s."""
+
+DELAYED = 5
+"""Messages in each of these topics that are due in an hour."""
+
+HELD = "held/out of order"
+"""A name that Apache Pulsar encodes in its internal stats."""
+
+
+@pytest.fixture
+def clusters(peer: None, tmp_path: Path) -> Iterator[MixedClusters]:
+    """Apache Pulsar with the tenant, and a Magnetar that has nothing of it, with a pipeline."""
+    with MixedClusters(tmp_path, magnetar=("ewr",), apache=("legacy",)) as running:
+        running.make_local_namespace("legacy", NAMESPACE)
+        running.make_local_namespace("ewr", "other/namespace")  # registers legacy
+        running.rest("legacy").put(f"persistent/{NAMESPACE}/us/partitions", 2)
+        running.start_pipeline()
+        running.wait_for_pipeline()
+        yield running
+
+
+@pytest.fixture
+def service_url(clusters: MixedClusters) -> Iterator[str]:
+    lookup = Instance(clusters.directory / "lookup", [clusters.members["ewr"].admin_url], "legacy").start()
+    yield lookup.service_url
+    lookup.kill()
+
+
+def migrate(clusters: MixedClusters, command: str, *options: str, expected: int = 0) -> Any:  # noqa: ANN401
+    """Run a command of ``magnetar migrate``, and return its output."""
+    sides = [f"--{side}={clusters.members[name].admin_url}" for side, name in (("from", "legacy"), ("to", "ewr"))]
+    state = ["--state", str(clusters.directory / "state")]
+    line = [*MAGNETAR, "migrate", command, "shop", *sides, *state, "--output", "json", *options]
+    done = subprocess.run(line, capture_output=True, check=False, text=True, timeout=600)
+    assert done.returncode == expected, (done.stdout, done.stderr)
+    return json.loads(done.stdout) if done.stdout else done.stderr
+
+
+def test_clients_move_without_loss(clusters: MixedClusters, service_url: str) -> None:
+    client = connect(clusters.members["legacy"].service_url)
+    left = {topic: acknowledge_out_of_order(client, topic) for topic in RESTING}
+    client.close()
+    traffic = Traffic(service_url, (EU, US))
+    try:
+        time.sleep(2)
+        assert migrate(clusters, "run")["step"] == "ready"
+        assert migrate(clusters, "verify")["verdict"] == "equal"
+        found = migrate(clusters, "switch")
+        before = traffic.published
+        assert (found["step"], found["topics"], found["released"]) == ("switched", 2 + len(RESTING), [])
+        wait_until(lambda: traffic.failures or traffic.published > before + 100, 60, what="traffic in ewr")
+        assert_served_by_ewr(clusters)
+        assert "is Apache Pulsar" in migrate(clusters, "rollback", expected=1)
+        assert migrate(clusters, "cleanup", "--force")["step"] == "done"
+        assert clusters.rest("legacy").get(f"persistent/{NAMESPACE}") == []
+        assert clusters.rest("ewr").get(f"namespaces/{NAMESPACE}/replication") == ["ewr"]
+        before = traffic.published
+        wait_until(lambda: traffic.failures or traffic.published > before + 100, 60, what="traffic after the clean-up")
+    finally:
+        traffic.stop()
+    repeated = {name: traffic.repeated(name) for name in traffic.received}
+    print({"messages": traffic.published, "repeated": repeated, "switch": found})  # noqa: T201 - figures of a long test
+    assert traffic.failures == []
+    assert traffic.out_of_order == []
+    assert found["redelivered_unacknowledged"] is None
+    for subscription, received in traffic.received.items():
+        assert len(received) == traffic.published, f"{subscription} has lost messages"
+    for topic, unacknowledged in left.items():
+        consumer = clusters.client("ewr").subscribe(topic, HELD, consumer_type=pulsar.ConsumerType.Shared)
+        assert sorted(receive_data(consumer, len(unacknowledged), acknowledge=True)) == unacknowledged
+        assert nothing_comes(consumer)
+        consumer.close()
+        stats = clusters.rest("ewr").get(f"{topic.replace('://', '/')}/stats")
+        assert stats["subscriptions"][HELD]["msgBacklog"] == DELAYED
+
+
+def acknowledge_out_of_order(client: pulsar.Client, topic: str) -> list[bytes]:
+    """Publish in Apache Pulsar, and acknowledge some messages; return the others, without those that are delayed."""
+    consumer = client.subscribe(topic, HELD, consumer_type=pulsar.ConsumerType.Shared, receiver_queue_size=COUNT)
+    producer = client.create_producer(topic, batching_enabled=False, block_if_queue_full=True)
+    send_all(producer, [(payload, {}) for payload in numbered(COUNT)])
+    for number in range(DELAYED):
+        producer.send(b"delayed %d" % number, deliver_after=timedelta(hours=1))
+    producer.close()
+    rng, left = random.Random(topic), []
+    for message in receive(consumer, COUNT):
+        if int(message.data()) < COUNT // 2 or rng.random() < 0.5:
+            consumer.acknowledge(message)
+        else:
+            left.append(message.data())
+    time.sleep(ACKNOWLEDGED_S)
+    consumer.close()
+    return sorted(left)
+
+
+def assert_served_by_ewr(clusters: MixedClusters) -> None:
+    """Check that all clients are connected to the new cluster."""
+    for name, members in (("ewr", (1, 2)), ("legacy", (0, 0))):
+        stats = clusters.rest(name).get(f"persistent/{NAMESPACE}/eu/stats")
+        of_clients = [each for sub, each in stats["subscriptions"].items() if not sub.startswith("magnetar.")]
+        consumers = sum(len(each["consumers"]) for each in of_clients)
+        publishers = [each for each in stats["publishers"] if not each["producerName"].startswith("pulsar.repl.")]
+        assert (len(publishers), consumers) == members, name

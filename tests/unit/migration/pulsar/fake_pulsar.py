@@ -1,0 +1,83 @@
+"""An Apache Pulsar with one topic, and a carrier of acknowledgements that keeps them."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import httpx
+
+from magnetar.base.names import TopicName
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from magnetar.geo.progress.state import SubscriptionProgress
+
+EU = TopicName.parse("persistent://shop/orders/eu")
+CLIENT = {"address": "/10.0.0.9:4242", "clientVersion": "Pulsar-CPP-v3.7.0"}
+PIPELINE = {"address": "/10.0.0.1:1", "clientVersion": "Magnetar 0.1.0"}
+
+
+@dataclass
+class Pulsar(httpx.BaseTransport):
+    """Apache Pulsar with one topic."""
+
+    publishers: list[dict[str, Any]] = field(default_factory=list)
+    consumers: list[dict[str, Any]] = field(default_factory=list)
+    backlog: int = 0
+    """Of the link."""
+    left: int = 3
+    """Unacknowledged entries of the subscription ``billing``."""
+    marks: list[str] = field(default_factory=lambda: ["5:6"])
+    """Mark-delete positions of ``billing``, one for each look; the last one stays."""
+    end: str = "5:9"
+    """The last entry of the log."""
+    carried: str = "5:9"
+    """The mark-delete position of the link."""
+    published_ms: int = 0
+    """When the oldest entry was published that the link has not carried."""
+    unloads: int = 0
+    stays: bool = False
+    """Whether clients come back after an unload."""
+
+    def handle_request(self, request: httpx.Request) -> httpx.Response:
+        end = request.url.path.rpartition("/")[2]
+        if end == "unload":
+            self.unloads += 1
+            if not self.stays:
+                self.publishers, self.consumers = [], []
+            return httpx.Response(204)
+        if end == "internalStats":
+            mark = self.marks.pop(0) if len(self.marks) > 1 else self.marks[0]
+            cursors = {"billing": mark, "magnetar.repl.A": self.carried}
+            found = {
+                n: {"markDeletePosition": each, "individuallyDeletedMessages": "[]"} for n, each in cursors.items()
+            }
+            return _answer({"lastConfirmedEntry": self.end, "cursors": found})
+        link = {"msgBacklog": self.backlog, "isDurable": True, "consumers": [PIPELINE]}
+        link |= {"earliestMsgPublishTimeInBacklog": self.published_ms}
+        billing = {"msgBacklog": self.left, "isDurable": True, "isReplicated": True, "consumers": self.consumers}
+        reader = {"msgBacklog": 9, "isDurable": False, "consumers": []}
+        subscriptions = {"magnetar.repl.A": link, "billing": billing, "reader-1": reader}
+        of_link = {"producerName": "pulsar.repl.A-->legacy", **PIPELINE}
+        publishers = [of_link, *self.publishers]
+        return _answer({"publishers": publishers, "subscriptions": subscriptions, "replication": {}})
+
+
+def _answer(found: dict[str, Any]) -> httpx.Response:
+    return httpx.Response(200, content=json.dumps(found))
+
+
+@dataclass
+class Carrier:
+    """Keeps what is sent."""
+
+    refusal: str = ""
+    sent: list[SubscriptionProgress] = field(default_factory=list)
+
+    def send(self, topic: str, states: Sequence[SubscriptionProgress]) -> str:
+        assert topic == str(EU)
+        self.sent += states
+        return self.refusal

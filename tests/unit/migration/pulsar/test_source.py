@@ -1,0 +1,134 @@
+"""A topic of a fake Apache Pulsar on its way to a fake cluster of Magnetar."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import pytest
+
+from magnetar.admin.client import AdminClient
+from magnetar.base.names import NamespaceName
+from magnetar.base.position import EARLIEST
+from magnetar.migration.pulsar.source import PulsarSource
+from magnetar.migration.scope import Scope
+from magnetar.migration.sides import source_of, target_of
+from magnetar.migration.switching.admin_cluster import AdminCluster
+from magnetar.migration.switching.fence import Phase, TopicState
+from tests.unit.admin.fake_clusters import MagnetarTransport
+from tests.unit.admin.fake_service import FakeAdminService, FakeSubscription, new_service
+from tests.unit.migration.pulsar.fake_pulsar import CLIENT, EU, Carrier, Pulsar
+from tests.unit.migration.still_clock import StillClock
+
+ORDERS = NamespaceName("shop", "orders")
+
+
+class Clock(StillClock):
+    """A clock that is set by hand."""
+
+    seconds = 100.0
+
+    def monotonic(self) -> float:
+        return self.seconds
+
+
+@dataclass
+class Move:
+    pulsar: Pulsar
+    carrier: Carrier
+    clock: Clock
+    service: FakeAdminService
+    there: AdminClient
+    source: PulsarSource
+    target: AdminCluster
+
+    def missing(self) -> str:
+        def look(*, digests: bool = False) -> TopicState:
+            return self.source.look(str(EU), digests=digests)
+
+        return self.source.missing(str(EU), self.target, look)
+
+    def close(self) -> None:
+        for phase in (Phase.SETTLING, Phase.CLOSED):
+            self.source.fence(str(EU), 1, phase)
+
+
+@pytest.fixture
+def move() -> Move:
+    service = new_service()
+    pulsar, carrier, clock = Pulsar(), Carrier(), Clock()
+    here = AdminClient("http://legacy:8080", transport=pulsar)
+    there = AdminClient("http://ewr:8080", transport=MagnetarTransport(service))
+    there.clusters.create("legacy", {"serviceUrl": "http://legacy:8080"})
+    there.tenants.create("shop", ["A"])
+    there.namespaces.create(ORDERS, ["A"])
+    there.topics.create(EU)
+    service.topics.held[EU].subscriptions["billing"] = FakeSubscription(EARLIEST)
+    sides = source_of(here), target_of(there)
+    clusters = [
+        AdminCluster(side, name, Scope("shop"), [str(ORDERS)], "m")
+        for side, name in zip(sides, ("legacy", "A"), strict=True)
+    ]
+    source = PulsarSource(sides[0], clusters[0], sides[1], clusters[1], carrier, clock)
+    return Move(pulsar, carrier, clock, service, there, source, clusters[1])
+
+
+def test_clients_stay_until_the_fence_is_closed(move: Move) -> None:
+    found = move.source.fence(str(EU), 1, Phase.SETTLING)
+    assert found.fence is not None
+    assert found.fence.phase is Phase.SETTLING
+    assert {name: each.is_replicated for name, each in found.subscriptions.items()} == {"billing": True}
+    assert found.unacknowledged is None
+    assert move.target.routes() == {}
+    closed = move.source.fence(str(EU), 1, Phase.CLOSED)
+    assert closed.fence is not None
+    assert closed.fence.phase is Phase.CLOSED
+    fence = move.target.look(str(EU)).fence
+    assert fence is not None
+    assert fence.phase is Phase.FINAL
+    assert move.target.routes() == {str(EU): "A"}
+    move.source.fence(str(EU), 1, Phase.CLOSED)  # renewed
+    move.source.fence(str(EU), 1, Phase.FINAL)
+
+
+def test_a_released_topic_leads_to_apache_pulsar_again(move: Move) -> None:
+    move.close()
+    move.source.remove_fence(str(EU), 1)
+    assert move.target.routes() == {str(EU): "legacy"}
+    assert move.target.look(str(EU)).fence is None
+
+
+def test_acknowledgements_are_sent_when_clients_are_gone_and_the_link_has_no_backlog(move: Move) -> None:
+    move.pulsar.publishers = [{"producerName": "shop-1", **CLIENT}]
+    move.pulsar.consumers, move.pulsar.backlog = [CLIENT], 2
+    move.close()
+    assert move.missing() == "2 clients are connected to legacy: 10.0.0.9:4242, 10.0.0.9:4242"
+    assert move.pulsar.unloads == 1
+    assert move.missing() == "2 entries are not confirmed by A"
+    assert move.carrier.sent == []
+
+
+def test_a_client_that_returns_is_sent_away_once_a_second(move: Move) -> None:
+    move.pulsar.consumers, move.pulsar.stays = [CLIENT], True
+    move.close()
+    for move.clock.seconds in (100.0, 100.5, 101.0):
+        assert move.missing() == "1 clients are connected to legacy: 10.0.0.9:4242"
+    assert move.pulsar.unloads == 2
+
+
+@pytest.mark.parametrize(
+    ("left", "marks", "refusal", "reason"),
+    [
+        (3, ["5:6"], "", ""),
+        (2, ["5:6"], "", "billing: 2 entries are unacknowledged, and 3 in the target"),
+        (9, ["5:6"], "", ""),
+        (3, ["5:6", "5:7"], "", "an acknowledgement state has changed"),
+        (3, ["5:6"], "it is not there", "it is not there"),
+    ],
+    ids=["equal", "more in the target", "markers in the source", "changed", "not sent"],
+)
+def test_states_are_compared(move: Move, left: int, marks: list[str], refusal: str, reason: str) -> None:
+    move.service.topics.held[EU].entries = [b"entry"] * 3
+    move.pulsar.left, move.pulsar.marks, move.carrier.refusal = left, marks, refusal
+    move.close()
+    assert move.missing() == reason
+    assert [state.name for state in move.carrier.sent] == ["billing"]
