@@ -8,9 +8,11 @@ acknowledgement state does not change any more. It is read, and sent to the targ
 
     phase      the target's fence    the route leads to    clients
     -----      ------------------    -----------------     -------
-    settling   settling              the source            go on in the source
+    settling   settling              the source            publish, and acknowledge what they hold, in the source
     closed     final                 the target            wait at the fence
     final      final                 the target            wait at the fence
+
+To stop the dispatch in ``settling``, each subscription gets a dispatch rate that is as good as none, unless it has one.
 
 The fence has no lease from ``closed`` on. One that ended would admit clients to a topic whose acknowledgements are not
 complete. After the end of the migrator clients wait until it runs again.
@@ -18,10 +20,12 @@ complete. After the end of the migrator clients wait until it runs again.
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from magnetar.admin.cluster_metadata.reading import if_present
+from magnetar.base.errors import AdminError
 from magnetar.base.names import TopicName
 from magnetar.migration.machine.partitions import route_scope
 from magnetar.migration.planning.facts import is_internal
@@ -44,6 +48,17 @@ if TYPE_CHECKING:
 
 UNLOAD_EVERY_S: Final = 1.0
 """Seconds between two attempts to send the clients of a topic away. An unload interrupts the link, too."""
+
+PAUSED: Final = {
+    "dispatchThrottlingRateInMsg": 1,
+    "dispatchThrottlingRateInByte": -1,
+    "relativeToPublishRate": False,
+    "ratePeriodInSecond": 86_399,
+}
+"""The DispatchRate of a paused subscription: one message in nearly a day. Its period tells whose it is."""
+
+ACKNOWLEDGING_ONE_BY_ONE: Final = ("Shared", "Key_Shared")
+"""Types of subscriptions for which Apache Pulsar counts the messages that consumers hold."""
 
 NAMED_MAX: Final = 3
 """Maximum number of clients that a reason names."""
@@ -83,7 +98,10 @@ class PulsarSource:
         """Set the fence in the target; from CLOSED on, send the clients there."""
         if phase is Phase.SETTLING:
             fence = self._fences.fence(topic, epoch, phase).fence
-            return TopicState(_as_seen_here(fence), self._subscriptions(self._stats(topic)))
+            stats = self._stats(topic)
+            for name in durable_in(stats):
+                self._pause(topic, name)
+            return TopicState(_as_seen_here(fence), _subscriptions(stats))
         known = self._fences.look(topic).fence
         if known is not None and known.phase is Phase.SETTLING:
             self._fences.fence(topic, epoch, Phase.CLOSED)
@@ -94,14 +112,30 @@ class PulsarSource:
     def look(self, topic: str, *, digests: bool = False) -> TopicState:
         """Return the state of a topic, without digests."""
         del digests
-        fence = self._fences.look(topic).fence
-        return TopicState(_as_seen_here(fence), self._subscriptions(self._stats(topic)))
+        return TopicState(_as_seen_here(self._fences.look(topic).fence), _subscriptions(self._stats(topic)))
 
     def remove_fence(self, topic: str, epoch: int, *, final: bool = False) -> None:
         """Let clients go on here."""
         del final
+        self._resume(topic)
         self._fences.set_route(route_scope(topic), self.name)
         self._fences.remove_fence(topic, epoch, final=True)
+
+    def _pause(self, topic: str, subscription: str) -> None:
+        """Stop the dispatch of a subscription without a dispatch rate; leave it if the cluster has no such policies."""
+        policies, name = self._side.client.topic_documents, TopicName.parse(topic)
+        with self._side.answers(), suppress(AdminError):
+            if policies.dispatch_rate(name, subscription) is None:
+                policies.set_dispatch_rate(name, subscription, PAUSED)
+
+    def _resume(self, topic: str) -> None:
+        """Remove the dispatch rates that ``_pause`` has set."""
+        policies, name = self._side.client.topic_documents, TopicName.parse(topic)
+        for subscription in durable_in(self._stats(topic)):
+            with self._side.answers(), suppress(AdminError):
+                rate = policies.dispatch_rate(name, subscription)
+                if rate is not None and rate.get("ratePeriodInSecond") == PAUSED["ratePeriodInSecond"]:
+                    policies.remove_dispatch_rate(name, subscription)
 
     # --- handover ----------------------------------------------------------------------------------------------------
 
@@ -118,7 +152,10 @@ class PulsarSource:
         left = {name: each["msgBacklog"] for name, each in durable_in(stats).items()}
         reason = self._carrier.send(topic, progress_in(before, left, self.name, self._clock.now()))
         reason = reason or _difference(left, self._unacknowledged_in_target(topic))
-        return reason or _change(before, self._internal_stats(topic), left)
+        reason = reason or _change(before, self._internal_stats(topic), left)
+        if not reason:
+            self._resume(topic)
+        return reason
 
     def _attached(self, topic: str, stats: Json) -> str:
         """Return which clients are still connected, and send them away."""
@@ -190,18 +227,25 @@ class PulsarSource:
         with self._side.answers():
             return if_present(self._side.client.topics.internal_stats, TopicName.parse(topic))
 
-    def _subscriptions(self, stats: Json) -> dict[str, Subscription]:
-        """Return the subscriptions of clients. It is unknown what consumers hold when they are sent away."""
-        return {
-            name: Subscription(unacknowledged=None, is_replicated=each.get("isReplicated", False))
-            for name, each in durable_in(stats).items()
-        }
-
 
 def durable_in(stats: Json) -> dict[str, Json]:
     """Return the durable subscriptions of clients, from the TopicStats of a topic in Apache Pulsar."""
     found = stats["subscriptions"].items()
     return {name: each for name, each in sorted(found) if each.get("isDurable", True) and not is_internal(name)}
+
+
+def _subscriptions(stats: Json) -> dict[str, Subscription]:
+    return {
+        name: Subscription(unacknowledged=_held(each), is_replicated=each.get("isReplicated", False))
+        for name, each in durable_in(stats).items()
+    }
+
+
+def _held(subscription: Json) -> int | None:
+    """Return the messages that consumers hold without an acknowledgement; None: the source does not count them."""
+    if not subscription.get("consumers"):
+        return 0
+    return subscription["unackedMessages"] if subscription.get("type") in ACKNOWLEDGING_ONE_BY_ONE else None
 
 
 def _as_seen_here(fence: Fence | None) -> Fence | None:

@@ -15,8 +15,8 @@ class Budget:
     """Clients have this long to acknowledge the messages that they hold."""
 
     def is_settled(self, unacknowledged: int | None, waited_s: float) -> bool:
-        """Return whether no further acknowledgement is awaited; none is if their number is unknown, None."""
-        return not unacknowledged or waited_s >= self.acknowledgements_s
+        """Return whether no further acknowledgement is awaited; ``unacknowledged`` is None if it is unknown."""
+        return unacknowledged == 0 or waited_s >= self.acknowledgements_s
 
     def is_exceeded(self, waited_s: float) -> bool:
         """Return whether the topic has taken too long."""

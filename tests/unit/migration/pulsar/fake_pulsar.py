@@ -38,12 +38,21 @@ class Pulsar(httpx.BaseTransport):
     """The mark-delete position of the link."""
     published_ms: int = 0
     """When the oldest entry was published that the link has not carried."""
+    kind: str = "Shared"
+    held: int = 0
+    """Messages that consumers of ``billing`` hold."""
+    rate: dict[str, Any] | None = None
+    """Its dispatch rate."""
+    has_policies: bool = True
+    """Whether topics can have policies."""
     unloads: int = 0
     stays: bool = False
     """Whether clients come back after an unload."""
 
     def handle_request(self, request: httpx.Request) -> httpx.Response:
         end = request.url.path.rpartition("/")[2]
+        if end == "dispatchRate":
+            return self._rate(request)
         if end == "unload":
             self.unloads += 1
             if not self.stays:
@@ -59,11 +68,21 @@ class Pulsar(httpx.BaseTransport):
         link = {"msgBacklog": self.backlog, "isDurable": True, "consumers": [PIPELINE]}
         link |= {"earliestMsgPublishTimeInBacklog": self.published_ms}
         billing = {"msgBacklog": self.left, "isDurable": True, "isReplicated": True, "consumers": self.consumers}
+        billing |= {"type": self.kind, "unackedMessages": self.held}
         reader = {"msgBacklog": 9, "isDurable": False, "consumers": []}
         subscriptions = {"magnetar.repl.A": link, "billing": billing, "reader-1": reader}
         of_link = {"producerName": "pulsar.repl.A-->legacy", **PIPELINE}
         publishers = [of_link, *self.publishers]
         return _answer({"publishers": publishers, "subscriptions": subscriptions, "replication": {}})
+
+    def _rate(self, request: httpx.Request) -> httpx.Response:
+        assert "/billing/" in request.url.path
+        if not self.has_policies:
+            return httpx.Response(405, json={"reason": "Topic level policies is disabled"})
+        if request.method == "GET":
+            return httpx.Response(200, content=json.dumps(self.rate)) if self.rate else httpx.Response(204)
+        self.rate = None if request.method == "DELETE" else json.loads(request.content)
+        return httpx.Response(204)
 
 
 def _answer(found: dict[str, Any]) -> httpx.Response:

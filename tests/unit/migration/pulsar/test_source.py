@@ -9,7 +9,7 @@ import pytest
 from magnetar.admin.client import AdminClient
 from magnetar.base.names import NamespaceName
 from magnetar.base.position import EARLIEST
-from magnetar.migration.pulsar.source import PulsarSource
+from magnetar.migration.pulsar.source import PAUSED, PulsarSource
 from magnetar.migration.scope import Scope
 from magnetar.migration.sides import source_of, target_of
 from magnetar.migration.switching.admin_cluster import AdminCluster
@@ -77,7 +77,6 @@ def test_clients_stay_until_the_fence_is_closed(move: Move) -> None:
     assert found.fence is not None
     assert found.fence.phase is Phase.SETTLING
     assert {name: each.is_replicated for name, each in found.subscriptions.items()} == {"billing": True}
-    assert found.unacknowledged is None
     assert move.target.routes() == {}
     closed = move.source.fence(str(EU), 1, Phase.CLOSED)
     assert closed.fence is not None
@@ -90,9 +89,36 @@ def test_clients_stay_until_the_fence_is_closed(move: Move) -> None:
     move.source.fence(str(EU), 1, Phase.FINAL)
 
 
+def test_consumers_acknowledge_what_they_hold_before_they_are_sent_away(move: Move) -> None:
+    move.pulsar.consumers, move.pulsar.held = [CLIENT], 4
+    assert move.source.fence(str(EU), 1, Phase.SETTLING).unacknowledged == 4
+    assert move.pulsar.rate == PAUSED
+    move.source.fence(str(EU), 1, Phase.CLOSED)
+    assert move.missing().startswith("1 clients are connected")
+    assert move.missing() == ""
+    assert move.pulsar.rate is None, "as before"
+
+
+@pytest.mark.parametrize("is_set", [True, False], ids=["another rate", "no policies"])
+def test_a_subscription_that_cannot_be_paused_goes_on(move: Move, *, is_set: bool) -> None:
+    rate = {"dispatchThrottlingRateInMsg": 100, "ratePeriodInSecond": 1} if is_set else None
+    move.pulsar.rate, move.pulsar.has_policies = rate, is_set
+    move.close()
+    move.source.remove_fence(str(EU), 1)
+    assert move.pulsar.rate == rate
+
+
+def test_it_is_unknown_what_a_consumer_holds_that_acknowledges_cumulatively(move: Move) -> None:
+    move.pulsar.kind = "Failover"
+    assert move.source.look(str(EU)).unacknowledged == 0, "it has no consumer"
+    move.pulsar.consumers = [CLIENT]
+    assert move.source.look(str(EU)).unacknowledged is None
+
+
 def test_a_released_topic_leads_to_apache_pulsar_again(move: Move) -> None:
     move.close()
     move.source.remove_fence(str(EU), 1)
+    assert move.pulsar.rate is None
     assert move.target.routes() == {str(EU): "legacy"}
     assert move.target.look(str(EU)).fence is None
 
