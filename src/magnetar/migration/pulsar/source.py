@@ -57,6 +57,9 @@ PAUSED: Final = {
 }
 """The DispatchRate of a paused subscription: one message in nearly a day. Its period tells whose it is."""
 
+PAUSE_TAKES_S: Final = 0.5
+"""Seconds until a dispatch rate has effect: Apache Pulsar keeps policies of topics in a topic of its own."""
+
 ACKNOWLEDGING_ONE_BY_ONE: Final = ("Shared", "Key_Shared")
 """Types of subscriptions for which Apache Pulsar counts the messages that consumers hold."""
 
@@ -86,6 +89,7 @@ class PulsarSource:
         self._carrier = carrier
         self._clock = clock
         self._unloaded_at: dict[str, float] = {}
+        self._paused_at: dict[str, float] = {}
 
     @property
     def name(self) -> str:
@@ -99,9 +103,11 @@ class PulsarSource:
         if phase is Phase.SETTLING:
             fence = self._fences.fence(topic, epoch, phase).fence
             stats = self._stats(topic)
-            for name in durable_in(stats):
-                self._pause(topic, name)
-            return TopicState(_as_seen_here(fence), _subscriptions(stats))
+            if topic not in self._paused_at:
+                for name in durable_in(stats):
+                    self._pause(topic, name)
+                self._paused_at[topic] = self._clock.monotonic()
+            return TopicState(_as_seen_here(fence), self._subscriptions(topic, stats))
         known = self._fences.look(topic).fence
         if known is not None and known.phase is Phase.SETTLING:
             self._fences.fence(topic, epoch, Phase.CLOSED)
@@ -112,7 +118,8 @@ class PulsarSource:
     def look(self, topic: str, *, digests: bool = False) -> TopicState:
         """Return the state of a topic, without digests."""
         del digests
-        return TopicState(_as_seen_here(self._fences.look(topic).fence), _subscriptions(self._stats(topic)))
+        fence = self._fences.look(topic).fence
+        return TopicState(_as_seen_here(fence), self._subscriptions(topic, self._stats(topic)))
 
     def remove_fence(self, topic: str, epoch: int, *, final: bool = False) -> None:
         """Let clients go on here."""
@@ -130,6 +137,7 @@ class PulsarSource:
 
     def _resume(self, topic: str) -> None:
         """Remove the dispatch rates that ``_pause`` has set."""
+        self._paused_at.pop(topic, None)
         policies, name = self._side.client.topic_documents, TopicName.parse(topic)
         for subscription in durable_in(self._stats(topic)):
             with self._side.answers(), suppress(AdminError):
@@ -227,18 +235,21 @@ class PulsarSource:
         with self._side.answers():
             return if_present(self._side.client.topics.internal_stats, TopicName.parse(topic))
 
+    def _subscriptions(self, topic: str, stats: Json) -> dict[str, Subscription]:
+        """Return the subscriptions of clients. Until the dispatch is paused, it is unknown what consumers hold."""
+        is_paused = self._clock.monotonic() - self._paused_at.get(topic, -PAUSE_TAKES_S) >= PAUSE_TAKES_S
+        return {
+            name: Subscription(
+                unacknowledged=_held(each) if is_paused else None, is_replicated=each.get("isReplicated", False)
+            )
+            for name, each in durable_in(stats).items()
+        }
+
 
 def durable_in(stats: Json) -> dict[str, Json]:
     """Return the durable subscriptions of clients, from the TopicStats of a topic in Apache Pulsar."""
     found = stats["subscriptions"].items()
     return {name: each for name, each in sorted(found) if each.get("isDurable", True) and not is_internal(name)}
-
-
-def _subscriptions(stats: Json) -> dict[str, Subscription]:
-    return {
-        name: Subscription(unacknowledged=_held(each), is_replicated=each.get("isReplicated", False))
-        for name, each in durable_in(stats).items()
-    }
 
 
 def _held(subscription: Json) -> int | None:

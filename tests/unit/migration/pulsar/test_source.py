@@ -9,7 +9,7 @@ import pytest
 from magnetar.admin.client import AdminClient
 from magnetar.base.names import NamespaceName
 from magnetar.base.position import EARLIEST
-from magnetar.migration.pulsar.source import PAUSED, PulsarSource
+from magnetar.migration.pulsar.source import PAUSE_TAKES_S, PAUSED, PulsarSource
 from magnetar.migration.scope import Scope
 from magnetar.migration.sides import source_of, target_of
 from magnetar.migration.switching.admin_cluster import AdminCluster
@@ -91,8 +91,11 @@ def test_clients_stay_until_the_fence_is_closed(move: Move) -> None:
 
 def test_consumers_acknowledge_what_they_hold_before_they_are_sent_away(move: Move) -> None:
     move.pulsar.consumers, move.pulsar.held = [CLIENT], 4
-    assert move.source.fence(str(EU), 1, Phase.SETTLING).unacknowledged == 4
+    assert move.source.fence(str(EU), 1, Phase.SETTLING).unacknowledged is None, "the rate has no effect yet"
     assert move.pulsar.rate == PAUSED
+    move.clock.seconds += PAUSE_TAKES_S
+    assert move.source.fence(str(EU), 1, Phase.SETTLING).unacknowledged == 4
+    assert move.source.look(str(EU)).unacknowledged == 4
     move.source.fence(str(EU), 1, Phase.CLOSED)
     assert move.missing().startswith("1 clients are connected")
     assert move.missing() == ""
