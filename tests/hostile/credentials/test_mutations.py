@@ -52,6 +52,9 @@ SHARE: Final = float(os.environ.get("MAGNETAR_MUTATIONS_SHARE", "1"))
 """Share of the mutations; less for a first look."""
 
 TOPIC: Final = "persistent://public/default/witness"
+AT_ONCE: Final = 10
+"""Threads of attacks that wait most of the time."""
+
 STEP: Final = 200
 """Maximum number of mutations between two messages of the client with a right token."""
 
@@ -120,6 +123,26 @@ class Stage:
         """Return how often the broker has accepted credentials."""
         found = re.findall(r"^pulsar_authentication_success_total\{.* (\S+)$", self.broker.rest.metrics(), re.MULTILINE)
         return sum(map(float, found))
+
+    def repeat_at_once(self, times: int, attack: Callable[[random.Random], str], name: str) -> None:
+        """Attack by several threads. Many attacks wait for answers that never come."""
+
+        def some(number: int) -> Counter[str]:
+            rng = random.Random(f"{SEED} {name} {number}")
+            return Counter(attack(rng) for _ in range(int(times / AT_ONCE * SHARE)))
+
+        self.run_at_once(some)
+
+    def run_at_once(self, some: Callable[[int], Counter[str]]) -> None:
+        """Call ``some`` with the number of each thread, and count the outcomes that it returns."""
+        with ThreadPoolExecutor(AT_ONCE) as threads:
+            running = [threads.submit(some, number) for number in range(AT_ONCE)]
+            while not all(each.done() for each in running):
+                self.witness.goes_on()
+                self.resident.append(self.broker.resident_bytes())
+                time.sleep(0.1)
+            for each in running:
+                self.counts += each.result()
 
     def repeat(self, times: int, attack: Callable[[random.Random], str], name: str) -> None:
         """Attack, while the client with a right token goes on, and count the outcomes."""
@@ -207,13 +230,12 @@ def test_tokens_and_passwords(stage: Stage) -> None:
 
 def test_responses_to_challenges(stage: Stage) -> None:
     """1,500 answers to challenges, or to none."""
-    threads_max = 10
 
     def some(number: int) -> Counter[str]:
         rng = random.Random(f"{SEED} responses {number}")
         addresses = loopback_addresses(1_000_000 * (number + 1))
         attacker, counts = Attacker(stage.broker.binary_port, 0, stage.keys, b"", addresses), Counter[str]()
-        for _ in range(int(150 * SHARE)):
+        for _ in range(int(1_500 / AT_ONCE * SHARE)):
             found = stage.keys.good
             while stage.keys.is_good(found):
                 found = token(stage.keys, rng)[1]
@@ -222,13 +244,7 @@ def test_responses_to_challenges(stage: Stage) -> None:
             counts[f"{kind}: {'refused' if 'ERROR' in answers else 'closed'}"] += 1
         return counts
 
-    with ThreadPoolExecutor(threads_max) as threads:
-        running = [threads.submit(some, number) for number in range(threads_max)]
-        while not all(each.done() for each in running):
-            stage.witness.goes_on()
-            time.sleep(0.1)
-        for each in running:
-            stage.counts += each.result()
+    stage.run_at_once(some)
 
 
 def test_handshakes(stage: Stage) -> None:
@@ -252,9 +268,9 @@ def test_handshakes(stage: Stage) -> None:
             parts = [hello[at : at + 1] for at in range(rng.randrange(60))]
         return f"records of hellos: {handshakes.send_raw(rng.choice(ports), parts)}"
 
-    stage.repeat(10_800, lambda rng: shake(rng, 0), "hellos")
-    stage.repeat(6_000, lambda rng: shake(rng, 1), "second flights")
-    stage.repeat(2_000, damage, "records")
+    stage.repeat_at_once(10_800, lambda rng: shake(rng, 0), "hellos")
+    stage.repeat_at_once(6_000, lambda rng: shake(rng, 1), "second flights")
+    stage.repeat_at_once(2_000, damage, "records")
     assert stage.successes() == before, "a client without credentials has a role"
 
 
