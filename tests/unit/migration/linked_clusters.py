@@ -76,7 +76,7 @@ class Target(MagnetarTransport):
     def handle_request(self, request: httpx.Request) -> httpx.Response:
         if request.url.path == self.refuses and request.method != "GET":
             return httpx.Response(409, json={"reason": "no"})
-        for topic, held in self.service.topics.held.items():
+        for topic, held in tuple(self.service.topics.held.items()):  # other threads add some
             here = self.source.topics.held.get(topic)
             there = {} if self.never or here is None else here.subscriptions
             held.subscriptions |= {
