@@ -148,7 +148,7 @@ class TopicMove:
         for topic, state in found.items():
             for name in _unreplicated(state):
                 leaving.replicate(topic, name)
-        has_begun_to_close = any(_held(state) is None for state in found.values())
+        has_begun_to_close = any(not _is_settling(state) for state in found.values())
         if not has_begun_to_close and not self._course.budget.is_settled(held, now - self._fenced):
             self._renew(topics, Phase.SETTLING)
             return POLL_S
@@ -306,5 +306,8 @@ def _sum(parts: Iterable[int | None]) -> int | None:
 
 def _held(state: TopicState) -> int | None:
     """Return the messages that consumers hold; None if the fence was closed before, when they were disconnected."""
-    assert state.fence is not None
-    return state.unacknowledged if state.fence.phase is Phase.SETTLING else None
+    return state.unacknowledged if _is_settling(state) else None
+
+
+def _is_settling(state: TopicState) -> bool:
+    return state.fence is not None and state.fence.phase is Phase.SETTLING
