@@ -18,6 +18,8 @@ def test_acknowledgements_are_awaited_up_to_their_budget() -> None:
     assert budget.is_settled(0, waited_s=0)
     assert not budget.is_settled(1, waited_s=1.9)
     assert budget.is_settled(1, waited_s=2)
+    assert not budget.is_settled(None, waited_s=1.9), "it is unknown whether any is missing"
+    assert budget.is_settled(None, waited_s=2)
     assert not budget.is_exceeded(29.9)
     assert budget.is_exceeded(30)
 
