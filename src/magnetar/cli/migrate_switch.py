@@ -16,6 +16,7 @@ from magnetar.cli.migrate_names import From, Namespaces, Tenant, To, Topics
 from magnetar.cli.migrate_run import SAY_EVERY_S, RealWorld, State, carrier_to, opened, require_begun
 from magnetar.cli.output import Output, say, say_json, show_fields, show_json
 from magnetar.cli.spark_options import stop_of_signals
+from magnetar.migration.known import sum_if_known
 from magnetar.migration.machine.partitions import route_scope
 from magnetar.migration.machine.tables import Stage
 from magnetar.migration.pulsar.source import PulsarSource
@@ -168,7 +169,7 @@ class _Move:
             "step": migration.stage.value,
             "topics": len({*map(route_scope, moved)}),
             "entries": entries_in(self.pair, entered, moved),
-            "redelivered_unacknowledged": sum(each or 0 for each in held) if None not in held else None,
+            "redelivered_unacknowledged": sum_if_known(held),
             "unavailable_ms": {"p50": _rounded(percentile(times, 50)), "p99": _rounded(percentile(times, 99))}
             | {"measured": len(times), "unmeasured": figures.unmeasured},
             "released": [{"topic": name, "reason": reason} for name, reason in sorted(self.switch.released.items())],

@@ -7,6 +7,7 @@ from itertools import islice
 from typing import TYPE_CHECKING, Protocol
 
 from magnetar.base.errors import InterruptedMigrationError
+from magnetar.migration.known import sum_if_known
 from magnetar.migration.machine.effects import EffectKind
 from magnetar.migration.machine.records import (
     Begun,
@@ -22,7 +23,6 @@ from magnetar.migration.running import metadata
 from magnetar.migration.running.agreement import is_carried
 from magnetar.migration.running.links import clusters_of
 from magnetar.migration.running.pair import BATCH
-from magnetar.migration.running.source import Sum
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -158,16 +158,16 @@ class Runner:
             self._journal.append(PlaceMoved(PlaceEvent.LINKED, place))
 
     def _await_data(self, effect: Effect) -> None:
-        done, left, waits_for = list[str](), Sum(), ""
+        done, left, waits_for = list[str](), list[int | None](), ""
         for topic, state in self._pair.with_each(effect.names, self._source.link_state):
             now = self._world.monotonic()
             watched_s = now - self._watched_since.setdefault(topic, now)
             if is_carried(state.backlog, state.delay_s, watched_s):
                 done.append(topic)
             else:
-                left.add(state.backlog)
+                left.append(state.backlog)
                 waits_for = waits_for or (f"{topic}: {state.waits_for}" if state.waits_for else "")
-        self._moved(TopicEvent.CARRIED, done, effect, left.value, waits_for)
+        self._moved(TopicEvent.CARRIED, done, effect, sum_if_known(left), waits_for)
 
     def _remember_subscriptions(self, effect: Effect) -> None:
         for _, batch in self._batches(effect):
@@ -181,17 +181,17 @@ class Runner:
             self._journal.append(TopicsMoved(TopicEvent.REPLICATED, batch))
 
     def _await_progress(self, effect: Effect) -> None:
-        done, left, waits_for = list[str](), Sum(), ""
+        done, left, waits_for = list[str](), list[int | None](), ""
         before = self._migration.replicated_before
         for topic, (reason, unconfirmed) in self._pair.with_each(
             effect.names, lambda topic: self._source.missing_progress(topic, before[topic])
         ):
             if reason:
-                left.add(unconfirmed)
+                left.append(unconfirmed)
                 waits_for = waits_for or f"{topic}: {reason}"
             else:
                 done.append(topic)
-        self._moved(TopicEvent.AGREED, done, effect, left.value, waits_for)
+        self._moved(TopicEvent.AGREED, done, effect, sum_if_known(left), waits_for)
 
     def _look_for_subscriptions(self) -> None:
         """Remember subscriptions that were created since those of their topics were remembered."""

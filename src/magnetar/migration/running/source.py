@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Protocol
 
+from magnetar.migration.known import sum_if_known
 from magnetar.migration.running import links, subscriptions
 from magnetar.migration.running.agreement import has_agreed
 
@@ -89,9 +90,9 @@ class MagnetarSource:
     def missing_progress(self, topic: str, wanted: Iterable[str]) -> tuple[str, int | None]:
         """See ``Source``."""
         names = list(wanted)
-        reason, left = "", Sum()
+        reason, left = "", list[int | None]()
         for name, state in subscriptions.progress_of(self._pair, topic, names).items():
-            left.add(state.unconfirmed)
+            left.append(state.unconfirmed)
             first = self._first_unconfirmed.setdefault((topic, name), state.unconfirmed or 0)
             if state.refusal:
                 reason = f"{name}: {state.refusal}"
@@ -100,7 +101,7 @@ class MagnetarSource:
         if not reason:
             lacking = subscriptions.complete_target(self._pair, topic, names)
             reason = f"{lacking}: the target does not have it yet" if lacking else ""
-        return reason, left.value
+        return reason, sum_if_known(left)
 
     def left_behind(self, topic: str, stats: Mapping[str, Any]) -> str:
         """See ``Source``: entries for third clusters."""
@@ -114,15 +115,3 @@ def waiting_in(stats: Mapping[str, Any]) -> str:
         if link.get("replicationBacklog") != 0:
             return f"{cluster} does not have all entries of the source"
     return ""
-
-
-class Sum:
-    """A sum that is unknown if a part of it is."""
-
-    def __init__(self) -> None:
-        """Begin with 0."""
-        self.value: int | None = 0
-
-    def add(self, part: int | None) -> None:
-        """Add a part; None: unknown."""
-        self.value = None if self.value is None or part is None else self.value + part

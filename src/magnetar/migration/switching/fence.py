@@ -6,6 +6,8 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import TYPE_CHECKING, Any
 
+from magnetar.migration.known import sum_if_known
+
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
@@ -66,8 +68,7 @@ class TopicState:
     @property
     def unacknowledged(self) -> int | None:
         """Messages that consumers hold and have not acknowledged; None: unknown."""
-        held = [each.unacknowledged for each in self.subscriptions.values()]
-        return None if None in held else sum(each or 0 for each in held)
+        return sum_if_known(each.unacknowledged for each in self.subscriptions.values())
 
 
 def topic_state(found: Mapping[str, Any]) -> TopicState:

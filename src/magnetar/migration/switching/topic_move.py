@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Protocol
 
+from magnetar.migration.known import sum_if_known
 from magnetar.migration.machine.effects import EffectKind
 from magnetar.migration.machine.partitions import route_scope
 from magnetar.migration.machine.records import TopicsClosed, TopicsFenced, TopicsMoved, TopicsReleased
@@ -19,7 +20,7 @@ from magnetar.migration.switching.figures import Figures
 from magnetar.migration.switching.handover import ByLinks
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
 
     from magnetar.migration.machine.tables import Way
     from magnetar.migration.switching.cluster import Cluster
@@ -144,7 +145,7 @@ class TopicMove:
         leaving, now = self._clusters(topics)[0], self._course.clock.monotonic()
         found = {topic: self._look(topic, leaving, Phase.SETTLING, Phase.CLOSED) for topic in topics}
         self._fenced = now if self._fenced is None else self._fenced
-        held = _sum(state.unacknowledged for state in found.values())
+        held = sum_if_known(state.unacknowledged for state in found.values())
         for topic, state in found.items():
             for name in _unreplicated(state):
                 leaving.replicate(topic, name)
@@ -296,12 +297,6 @@ def _replicated(state: TopicState) -> Mapping[str, bool]:
 
 def _unreplicated(state: TopicState) -> list[str]:
     return [name for name, each in state.subscriptions.items() if not each.is_replicated]
-
-
-def _sum(parts: Iterable[int | None]) -> int | None:
-    """Return a sum, which is unknown if a part of it is."""
-    found = list(parts)
-    return None if None in found else sum(part or 0 for part in found)
 
 
 def _held(state: TopicState) -> int | None:
