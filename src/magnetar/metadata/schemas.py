@@ -20,7 +20,6 @@ from magnetar.schema.info import SchemaInfo, SchemaType
 if TYPE_CHECKING:
     from magnetar.base.names import TopicName
     from magnetar.metadata.store import Change, MetadataStore
-    from magnetar.schema.parsing import ParsedSchema
 
 _ROOT: Final = "/schemas"
 _DELETED: Final = "DELETED"
@@ -107,10 +106,10 @@ class StoredSchemas:
         found = (self._store.get(f"{parent}/{name}") for name in self._store.children(parent))
         return sum(_size(len(each.value)) for each in found if each is not None)
 
-    def add(self, topic: TopicName, schema: ParsedSchema) -> tuple[int, Commit]:
+    def add(self, topic: TopicName, info: SchemaInfo, fingerprint: str) -> tuple[int, Commit]:
         """Store the next version; return its number."""
-        info, number = schema.info, self._next_number(topic)
-        version = SchemaVersion(number, info.type, info.digest, schema.fingerprint)
+        number = self._next_number(topic)
+        version = SchemaVersion(number, info.type, info.digest, fingerprint)
         value = json.dumps(dict(info.properties), separators=(",", ":")).encode() + b"\n" + info.data
         return number, Commit(self._store, [Put(f"{_path(topic)}/{version.name}", value, ABSENT)])
 

@@ -26,11 +26,15 @@ def store() -> MemoryMetadataStore:
     return MemoryMetadataStore(HandClock(HandLoop()))
 
 
+def add(schemas: StoredSchemas, topic: TopicName, info: SchemaInfo) -> int:
+    return schemas.add(topic, info, parse(info).fingerprint)[0]
+
+
 def test_versions_count_from_zero(store: MemoryMetadataStore) -> None:
     schemas = StoredSchemas(store)
     assert schemas.versions(TOPIC) == []
-    assert [schemas.add(TOPIC, parse(info))[0] for info in (TEXT, RECORD)] == [0, 1]
-    assert schemas.add(OTHER, parse(RECORD))[0] == 0
+    assert [add(schemas, TOPIC, info) for info in (TEXT, RECORD)] == [0, 1]
+    assert add(schemas, OTHER, RECORD) == 0
     first, second = schemas.versions(TOPIC)
     assert schemas.read(TOPIC, first) == StoredSchema(0, TEXT, 1_700_000_000_000)
     assert schemas.read(TOPIC, second) == StoredSchema(1, RECORD, 1_700_000_000_000)
@@ -41,41 +45,41 @@ def test_versions_count_from_zero(store: MemoryMetadataStore) -> None:
 def test_versions_are_in_order(store: MemoryMetadataStore) -> None:
     schemas = StoredSchemas(store)
     for number in range(12):
-        assert schemas.add(TOPIC, parse(SchemaInfo(SchemaType.STRING, properties={"n": str(number)})))[0] == number
+        assert add(schemas, TOPIC, SchemaInfo(SchemaType.STRING, properties={"n": str(number)})) == number
     assert [each.number for each in schemas.versions(TOPIC)] == list(range(12))
 
 
 def test_partitions_share_the_schemas_of_their_topic(store: MemoryMetadataStore) -> None:
     schemas = StoredSchemas(store)
-    schemas.add(TOPIC.partition(3), parse(TEXT))
+    add(schemas, TOPIC.partition(3), TEXT)
     assert len(schemas.versions(TOPIC)) == len(schemas.versions(TOPIC.partition(0))) == 1
 
 
 def test_a_deletion_takes_a_number(store: MemoryMetadataStore) -> None:
     schemas = StoredSchemas(store)
-    schemas.add(TOPIC, parse(TEXT))
+    add(schemas, TOPIC, TEXT)
     assert schemas.delete(TOPIC)[0] == 1
     assert schemas.versions(TOPIC) == []
     assert schemas.delete(TOPIC)[0] == 2
-    assert schemas.add(TOPIC, parse(TEXT))[0] == 3
+    assert add(schemas, TOPIC, TEXT) == 3
     assert [each.number for each in StoredSchemas(store.reopened()).versions(TOPIC)] == [3]
 
 
 def test_what_is_forgotten_begins_again(store: MemoryMetadataStore) -> None:
     schemas = StoredSchemas(store)
-    schemas.add(TOPIC, parse(TEXT))
-    schemas.add(OTHER, parse(TEXT))
+    add(schemas, TOPIC, TEXT)
+    add(schemas, OTHER, TEXT)
     schemas.delete(TOPIC)
     schemas.forget(TOPIC)
-    assert schemas.add(TOPIC, parse(TEXT))[0] == 0
+    assert add(schemas, TOPIC, TEXT) == 0
     assert len(schemas.versions(OTHER)) == 1
 
 
 def test_the_memory_is_counted(store: MemoryMetadataStore) -> None:
     schemas = StoredSchemas(store)
-    schemas.add(TOPIC, parse(RECORD))
-    schemas.add(TOPIC, parse(TEXT))
-    schemas.add(OTHER, parse(RECORD))
+    add(schemas, TOPIC, RECORD)
+    add(schemas, TOPIC, TEXT)
+    add(schemas, OTHER, RECORD)
     record = len("{}\n") + len(RECORD.data) + STORED_SIZE
     text = len(json.dumps(dict(TEXT.properties), separators=(",", ":"))) + 1 + STORED_SIZE
     assert (schemas.size_of(TOPIC), schemas.size) == (record + text, 2 * record + text)
@@ -86,7 +90,7 @@ def test_the_memory_is_counted(store: MemoryMetadataStore) -> None:
 
 def test_a_damaged_schema_is_reported(store: MemoryMetadataStore) -> None:
     schemas = StoredSchemas(store)
-    schemas.add(OTHER, parse(TEXT))
+    add(schemas, OTHER, TEXT)
     (version,) = schemas.versions(OTHER)
     store.commit([Put(f"/schemas/public/default/persistent/other/{version.name}", b"{")])
     with pytest.raises(CorruptionError, match=r"/schemas/public/default/persistent/other/0000000000\.STRING\."):

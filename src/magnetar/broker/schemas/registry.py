@@ -8,6 +8,7 @@ for longer than one check.
 from __future__ import annotations
 
 import asyncio
+import gc
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
@@ -23,7 +24,7 @@ from magnetar.schema.parsing import parse, parse_new
 from magnetar.schema.strategy import SchemaCompatibilityStrategy as Strategy
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable, Sequence
+    from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 
     from magnetar.base.errors import StorageError
     from magnetar.base.names import TopicName
@@ -177,18 +178,18 @@ class SchemaRegistry:
                 compared = versions if strategy.is_transitive else versions[-1:]
                 infos = [self._stored.read(topic, each).info for each in compared]
                 work = partial(_examine_new, schema, versions, infos if policies.schema_auto_update else [], strategy)
-                equal, parsed = await self._on_thread(work)
+                equal, fingerprint = await self._on_thread(work)
                 if versions == self._stored.versions(topic):
                     break  # otherwise the topic was deleted meanwhile
             if equal is not None:
                 await self._stored.recorded()
-                self._fingerprints.add((schema.type, schema.digest), parsed.fingerprint)
+                self._fingerprints.add((schema.type, schema.digest), fingerprint)
                 return equal
             if not policies.schema_auto_update:
                 message = "Schema not found and schema auto updating is disabled."
                 raise IncompatibleSchemaError(message)
             self._check_room(topic, schema, len(versions))
-            return await self._record(topic, *self._stored.add(topic, parsed))
+            return await self._record(topic, *self._stored.add(topic, schema, fingerprint))
 
     async def check_consumer(
         self, topic: TopicName, schema: SchemaInfo, strategy: Strategy, turn: asyncio.Lock
@@ -281,7 +282,7 @@ class SchemaRegistry:
         return number
 
     async def _on_thread(self, work: Callable[[], Result]) -> Result:
-        return await self._loop.run_in_executor(self._thread, work)
+        return await self._loop.run_in_executor(self._thread, _without_collections, work)
 
     def _check_room(self, topic: TopicName, schema: SchemaInfo, versions: int) -> None:
         config, size = self._config, schema.size + STORED_SIZE
@@ -298,21 +299,39 @@ def _with_digest(versions: Sequence[SchemaVersion], schema: SchemaInfo) -> int |
     return next((each.number for each in versions if each.digest == digest and each.type is schema.type), None)
 
 
+def _without_collections(work: Callable[[], Result]) -> Result:
+    """Do work with many objects; a collection of cycles holds the interpreter's lock, 0.2 s for those of one schema."""
+    was_enabled = gc.isenabled()
+    gc.disable()
+    try:
+        return work()
+    finally:
+        if was_enabled:
+            gc.enable()
+
+
 def _examine_new(
     schema: SchemaInfo, versions: Sequence[SchemaVersion], existing: Sequence[SchemaInfo], strategy: Strategy
-) -> tuple[int | None, ParsedSchema]:
-    """Parse a schema; return the equivalent version, or compare it with the ``existing`` ones."""
+) -> tuple[int | None, str]:
+    """Parse a schema and compare it with the ``existing`` ones; return the equivalent version, and its fingerprint."""
     parsed = parse_new(schema)
     fingerprint = parsed.fingerprint
     for each in versions:
         if each.type is schema.type and each.fingerprint == fingerprint:
-            return each.number, parsed
-    check(map(parse, existing), parsed, strategy)
-    return None, parsed
+            return each.number, fingerprint
+    _compare(existing, parsed, strategy)
+    return None, fingerprint
 
 
 def _examine(schema: SchemaInfo, existing: Sequence[SchemaInfo], strategy: Strategy) -> None:
-    check(map(parse, existing), parse(schema), strategy)
+    _compare(existing, parse(schema), strategy)
+
+
+def _compare(existing: Iterable[SchemaInfo], new: ParsedSchema, strategy: Strategy) -> None:
+    """Raise IncompatibleSchemaError unless ``new`` may follow each of the ``existing`` schemas."""
+    for each in existing:
+        check(map(parse, [each]), new, strategy)
+        gc.collect(0)  # frees the definition; a record that contains itself is in cycles
 
 
 def _refuse(message: str, limit: Limit) -> NoReturn:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import gc
+import weakref
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -16,7 +18,9 @@ from magnetar.broker.settings.config import BrokerConfig
 from magnetar.broker.settings.policies import broker_policies
 from magnetar.metadata.cached import CachedMetadataStore
 from magnetar.metadata.schemas import STORED_SIZE
+from magnetar.schema.avro_definition import AvroDefinition
 from magnetar.schema.info import SchemaInfo, SchemaType
+from magnetar.schema.parsing import parse
 from magnetar.schema.strategy import SchemaCompatibilityStrategy as Strategy
 from magnetar.sim.cluster import TOPIC
 from magnetar.sim.virtual.loop import HandClock, HandLoop
@@ -25,8 +29,11 @@ from tests.unit.schema.definitions import ADDED_REQUIRED, OPTIONAL, REQUIRED, av
 if TYPE_CHECKING:
     from collections.abc import Coroutine
 
+    from avro.schema import Schema
+
     from magnetar.base.names import TopicName
     from magnetar.metadata.cached import Transaction
+    from magnetar.schema.parsing import ParsedSchema
 
 FIRST, SECOND, CLASHING = avro(REQUIRED), avro(REQUIRED, OPTIONAL), avro(ADDED_REQUIRED)
 SAME_AS_FIRST = avro(REQUIRED | {"doc": "a number"})
@@ -140,6 +147,42 @@ def test_a_version_that_is_deleted_during_a_check_is_not_found(monkeypatch: pyte
     monkeypatch.setattr(registry_module, "_examine_new", examined)
     assert world.register(SAME_AS_FIRST) == 0
     assert [each.info for each in world.registry.all(TOPIC)] == [SAME_AS_FIRST]
+
+
+def test_no_objects_are_collected_during_a_check(monkeypatch: pytest.MonkeyPatch) -> None:
+    world = World()
+    examine = registry_module._examine_new
+    enabled: list[bool] = []
+
+    def examined(*arguments: Any) -> object:  # noqa: ANN401 - those of the function
+        enabled.append(gc.isenabled())
+        return examine(*arguments)
+
+    monkeypatch.setattr(registry_module, "_examine_new", examined)
+    world.register(FIRST)
+    refused(world.registering(CLASHING), IncompatibleSchemaError)
+    assert enabled == [False, False]
+    assert gc.isenabled()
+
+
+def test_a_check_holds_one_of_the_existing_definitions(monkeypatch: pytest.MonkeyPatch) -> None:
+    world = World(schemaCompatibilityStrategy="FULL_TRANSITIVE")
+    recursive = {"name": "next", "type": ["null", "Flight"], "default": None}
+    for number in range(6):
+        world.register(avro(REQUIRED, recursive | {"n": number}))
+    alive: weakref.WeakSet[Schema] = weakref.WeakSet()
+    counts: list[int] = []
+
+    def parsed(schema: SchemaInfo) -> ParsedSchema:
+        counts.append(len(alive))
+        found = parse(schema)
+        assert isinstance(found.definition, AvroDefinition)
+        alive.add(found.definition.schema)
+        return found
+
+    monkeypatch.setattr(registry_module, "parse", parsed)
+    assert world.register(avro(REQUIRED, recursive | {"n": 6})) == 6
+    assert counts == [0] * 6
 
 
 def test_a_reader_of_a_deleted_topic_is_checked_again() -> None:
