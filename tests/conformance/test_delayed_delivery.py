@@ -91,7 +91,7 @@ def test_each_subscription_gets_each_in_order(client: pulsar.Client, topic: str)
 
 def test_kill_9_changes_nothing(broker: Broker, client: pulsar.Client, topic: str) -> None:
     consumer = client.subscribe(topic, "s", ConsumerType.Shared)
-    due = publish_delayed(client, topic, [6 + number * 37 % 50 / 50 for number in range(50)])
+    due = publish_delayed(client, topic, [10 + number * 37 % 50 / 50 for number in range(50)])
     publish(client, topic, [b"now"])
     assert receive_data(consumer, 1, acknowledge=True) == [b"now"]
     wait_until(lambda: broker.rest.backlog(topic, "s") == len(due))
@@ -117,7 +117,7 @@ def test_unacknowledged_messages_are_redelivered_after_kill_9(
 
 def test_a_damaged_index_is_made_again_from_the_log(broker: Broker, client: pulsar.Client, topic: str) -> None:
     consumer = client.subscribe(topic, "s", ConsumerType.Shared)
-    due = publish_delayed(client, topic, [6 + number * 37 % 50 / 50 for number in range(50)])
+    due = publish_delayed(client, topic, [10 + number * 37 % 50 / 50 for number in range(50)])
     wait_until(lambda: broker.rest.stats(topic)["delayedMessageIndexSizeInBytes"] > 0)
     broker.stop()
     (file,) = (broker.directory / "data").glob("delayed.sqlite")
