@@ -124,7 +124,7 @@ def test_a_client_with_a_certificate_has_its_common_name_as_role(server: Secured
     assert httpx.get(url, verify=context, trust_env=False).status_code == 401
     context.load_cert_chain(issued.certificate, issued.key)
     assert httpx.get(url, verify=context, trust_env=False).status_code == 200
-    assert b'"role": "carol"' in server.broker.process.log.read_bytes()
+    wait_until(lambda: b'"role": "carol"' in server.broker.process.log.read_bytes(), what="the log")
 
 
 def test_other_clients_are_refused(secured: Broker) -> None:
