@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 import asyncio
-from itertools import islice
 from typing import TYPE_CHECKING, Any
 
-from magnetar.base.errors import RequestError, ServerError
 from magnetar.base.names import TopicName
-from magnetar.base.position import EARLIEST, Position
+from magnetar.base.position import Position
+from magnetar.client.acknowledging import acknowledge
 from magnetar.jobs.connecting import options_of
 from magnetar.jobs.survey import unless_missing
 from magnetar.spark.connecting import pulsar_client
 from magnetar.wire.entries.ack_set import int_to_words
 from magnetar.wire.message_id import message_id
-from magnetar.wire.proto import pulsar_api_pb2 as pb
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -22,9 +20,7 @@ if TYPE_CHECKING:
     from magnetar.admin.client import AdminClient
     from magnetar.jobs.translate.outcome import Translation
     from magnetar.pipeline.options import ClusterAddress
-
-IDS_MAX = 1_000
-"""Messages in one command."""
+    from magnetar.wire.proto import pulsar_api_pb2 as pb
 
 
 def apply(wanted: Translation, cluster: ClusterAddress, admin: AdminClient) -> None:
@@ -57,27 +53,8 @@ def refusal(wanted: Translation, stats: Mapping[str, Any] | None) -> str:
 
 async def _apply(wanted: Translation, cluster: ClusterAddress) -> str:
     """Set the state; return why the broker refused it, or nothing."""
-    asked = pb.CommandSubscribe(
-        topic=wanted.topic,
-        subscription=wanted.subscription,
-        subType=pb.CommandSubscribe.Exclusive,  # no other consumer comes in between
-        initialPosition=pb.CommandSubscribe.Earliest,
-        force_topic_creation=False,
-    )
     async with pulsar_client(options_of(cluster)) as client:
-        try:
-            consumer = await (await client.owner(wanted.topic)).create_consumer(asked, 1)
-        except RequestError as error:
-            if error.code is ServerError.ConsumerBusy:
-                return f"a consumer has connected to the subscription in the target: {error}"
-            raise
-        if wanted.mark_delete > EARLIEST:
-            await consumer.acknowledge_through(wanted.mark_delete)
-        ids = _ids(wanted)
-        while some := list(islice(ids, IDS_MAX)):
-            await consumer.acknowledge_each(some)
-        consumer.close()
-    return ""
+        return await acknowledge(client, wanted.topic, wanted.subscription, wanted.mark_delete, _ids(wanted))
 
 
 def _ids(wanted: Translation) -> Iterator[pb.MessageIdData]:
