@@ -67,7 +67,7 @@ def migrate(clusters: MixedClusters, command: str, *options: str, expected: int 
     state = ["--state", str(clusters.directory / "state")]
     line = [*MAGNETAR, "migrate", command, "shop", *sides, *state, "--output", "json", *options]
     done = subprocess.run(line, capture_output=True, check=False, text=True, timeout=600)
-    assert done.returncode == expected, (done.stdout, done.stderr)
+    assert done.returncode == expected, done.stdout + done.stderr
     return json.loads(done.stdout) if done.stdout else done.stderr
 
 
@@ -80,26 +80,38 @@ def test_clients_move_without_loss(clusters: MixedClusters, service_url: str) ->
         time.sleep(2)
         assert migrate(clusters, "run")["step"] == "ready"
         assert migrate(clusters, "verify")["verdict"] == "equal"
-        found = migrate(clusters, "switch")
-        before = traffic.published
-        assert (found["step"], found["topics"], found["released"]) == ("switched", 2 + len(RESTING), [])
-        wait_until(lambda: traffic.failures or traffic.published > before + 100, 60, what="traffic in ewr")
-        assert_served_by_ewr(clusters)
-        assert "is Apache Pulsar" in migrate(clusters, "rollback", expected=1)
+        moves = [migrate(clusters, "switch")]
+        go_on(traffic, "ewr")
+        assert_served_by(clusters, "ewr")
+        left[RESTING[0]] = work_in("ewr", clusters, RESTING[0], left[RESTING[0]])
+        left[RESTING[1]] = seek_back(clusters, RESTING[1])
+        moves.append(migrate(clusters, "rollback"))
+        go_on(traffic, "legacy")
+        assert_served_by(clusters, "legacy")
+        left[RESTING[0]] = work_in("legacy", clusters, RESTING[0], left[RESTING[0]])
+        assert migrate(clusters, "run")["step"] == "ready"
+        assert migrate(clusters, "verify")["verdict"] == "equal"
+        moves.append(migrate(clusters, "switch"))
+        go_on(traffic, "ewr again")
+        assert [(each["step"], each["released"]) for each in moves] == [
+            ("switched", []),
+            ("ready", []),
+            ("switched", []),
+        ]
+        assert {each["topics"] for each in moves} == {2 + len(RESTING)}
         assert migrate(clusters, "cleanup", "--force")["step"] == "done"
         assert clusters.rest("legacy").get(f"persistent/{NAMESPACE}") == []
         assert clusters.rest("ewr").get(f"namespaces/{NAMESPACE}/replication") == ["ewr"]
-        before = traffic.published
-        wait_until(lambda: traffic.failures or traffic.published > before + 100, 60, what="traffic after the clean-up")
+        go_on(traffic, "ewr after the clean-up")
     finally:
         traffic.stop()
     repeated = {name: traffic.repeated(name) for name in traffic.received}
-    print({"messages": traffic.published, "repeated": repeated, "switch": found})  # noqa: T201 - figures of a long test
+    print({"messages": traffic.published, "repeated": repeated, "moves": moves})  # noqa: T201 - figures of a long test
     assert traffic.failures == []
     assert traffic.out_of_order == []
     for subscription, received in traffic.received.items():
         assert len(received) == traffic.published, f"{subscription} has lost messages"
-        assert traffic.repeated(subscription) <= (found["redelivered_unacknowledged"] or 0)
+        assert traffic.repeated(subscription) <= sum(each["redelivered_unacknowledged"] or 0 for each in moves)
     for topic, unacknowledged in left.items():
         consumer = clusters.client("ewr").subscribe(topic, HELD, consumer_type=pulsar.ConsumerType.Shared)
         assert sorted(receive_data(consumer, len(unacknowledged), acknowledge=True)) == unacknowledged
@@ -128,11 +140,44 @@ def acknowledge_out_of_order(client: pulsar.Client, topic: str) -> list[bytes]:
     return sorted(left)
 
 
-def assert_served_by_ewr(clusters: MixedClusters) -> None:
-    """Check that all clients are connected to the new cluster."""
-    for name, members in (("ewr", (1, 2)), ("legacy", (0, 0))):
+def work_in(name: str, clusters: MixedClusters, topic: str, left: list[bytes]) -> list[bytes]:
+    """Publish messages in a cluster, and acknowledge every third one; return the others."""
+    new = [b"%s %d" % (name.encode(), number) for number in range(30)]
+    client = connect(clusters.members[name].service_url)
+    producer = client.create_producer(topic, batching_enabled=False)
+    send_all(producer, [(payload, {}) for payload in new])
+    consumer = client.subscribe(topic, HELD, consumer_type=pulsar.ConsumerType.Shared, receiver_queue_size=COUNT)
+    received = {message.data(): message for message in receive(consumer, len(left) + len(new))}
+    assert sorted(received) == sorted([*left, *new])
+    for payload in [*left[::3], *new[::3]]:
+        consumer.acknowledge(received.pop(payload))
+    time.sleep(ACKNOWLEDGED_S)
+    client.close()
+    return sorted(received)
+
+
+def seek_back(clusters: MixedClusters, topic: str) -> list[bytes]:
+    """Move the subscription to the first message in ewr; return all messages."""
+    client = connect(clusters.members["ewr"].service_url)
+    consumer = client.subscribe(topic, HELD, consumer_type=pulsar.ConsumerType.Shared)
+    consumer.seek(pulsar.MessageId.earliest)
+    client.close()
+    return sorted(numbered(COUNT))
+
+
+def go_on(traffic: Traffic, where: str) -> None:
+    """Wait for more traffic."""
+    before = traffic.published
+    wait_until(lambda: traffic.failures or traffic.published > before + 100, 60, what=f"traffic in {where}")
+
+
+def assert_served_by(clusters: MixedClusters, cluster: str) -> None:
+    """Check that all clients are connected to one cluster."""
+    for name in ("ewr", "legacy"):
+        members = (1, 2) if name == cluster else (0, 0)
         stats = clusters.rest(name).get(f"persistent/{NAMESPACE}/eu/stats")
-        of_clients = [each for sub, each in stats["subscriptions"].items() if not sub.startswith("magnetar.")]
+        names = [sub for sub in stats["subscriptions"] if not sub.startswith(("magnetar.", "pulsar.repl."))]
+        of_clients = [stats["subscriptions"][sub] for sub in names]
         consumers = sum(len(each["consumers"]) for each in of_clients)
         publishers = [each for each in stats["publishers"] if not each["producerName"].startswith("pulsar.repl.")]
         assert (len(publishers), consumers) == members, name

@@ -40,7 +40,7 @@ def cleanup(
     to the target stays, for clients that know an address of the source.
     """
     with (
-        opened(tenant, source, target, namespace or (), state, takes_pulsar=True) as (pair, journal),
+        opened(tenant, source, target, namespace or (), state) as (pair, journal),
         admin_of(source) as local,
     ):
         migration = journal.migration

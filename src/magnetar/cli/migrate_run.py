@@ -23,6 +23,7 @@ from magnetar.cli.spark_options import stop_of_signals
 from magnetar.migration.machine.journal import Journal, read_journal
 from magnetar.migration.machine.tables import BEFORE_SWITCH, Stage
 from magnetar.migration.planning.gathering import plan
+from magnetar.migration.pulsar.brokers import Brokers
 from magnetar.migration.pulsar.carrier import ProgressCarrier
 from magnetar.migration.pulsar.run_source import PulsarRunSource
 from magnetar.migration.running.pair import Pair
@@ -69,7 +70,7 @@ def run(
     interrupted at any time: the same command continues. Run it again to find new topics and subscriptions. The
     source may be Apache Pulsar 4.0: its acknowledgements are brought as they are now, and again by the switch.
     """
-    with opened(tenant, source, target, namespace or (), state, takes_pulsar=True) as (pair, journal):
+    with opened(tenant, source, target, namespace or (), state) as (pair, journal):
         runner = _runner(pair, journal, output)
         if journal.migration.begun is None:
             _require_possible(pair)
@@ -95,7 +96,7 @@ def abandon(
 
     What the target has by then stays there. Delete it yourself if it is not needed.
     """
-    with opened(tenant, source, target, namespace or (), state, takes_pulsar=True) as (pair, journal):
+    with opened(tenant, source, target, namespace or (), state) as (pair, journal):
         require_begun(tenant, journal.migration)
         runner = _runner(pair, journal, output)
         runner.begin()
@@ -130,13 +131,8 @@ def opened(
     target: str,
     namespaces: Sequence[NamespaceName],
     state: Path | None,
-    *,
-    takes_pulsar: bool = False,
 ) -> Iterator[tuple[Pair, Journal]]:
-    """Open the clusters and the journal of a migration, for one process at a time.
-
-    With ``takes_pulsar`` the source may be Apache Pulsar.
-    """
+    """Open the clusters and the journal of a migration, for one process at a time."""
     scope, directory = scope_of(tenant, namespaces), directory_of(tenant, state)
     with ExitStack() as stack:
         here = source_of(stack.enter_context(admin_of(source)), options_of(source))
@@ -146,8 +142,8 @@ def opened(
             for side in (here, there):
                 with side.answers():
                     is_pulsar = not side.client.brokers.is_magnetar()
-                    if is_pulsar and not (takes_pulsar and side is here):
-                        raise _no_pulsar_as(side)
+                    if is_pulsar and side is there:
+                        raise _no_pulsar_in(side)
                     from_pulsar |= is_pulsar
                     names.append(side.client.brokers.runtime_configuration()["clusterName"])
             directory.mkdir(parents=True, exist_ok=True)
@@ -167,10 +163,10 @@ def require_begun(tenant: str, migration: Migration) -> Begun:
     return migration.begun
 
 
-def _no_pulsar_as(side: Side) -> MigrationError:
-    """Return the error of a command that needs Magnetar where Apache Pulsar is."""
-    message = f"the {side.role} {side.client.url} is Apache Pulsar, and this command needs Magnetar there\n"
-    return MigrationError(f"{message}hint: see the guide 'From Apache Pulsar to Magnetar'")
+def _no_pulsar_in(target: Side) -> MigrationError:
+    """Return the error of a migration to Apache Pulsar."""
+    message = f"the target {target.client.url} is Apache Pulsar, where a tenant can return to, but not move to\n"
+    return MigrationError(f"{message}hint: see the guide 'Move a tenant'")
 
 
 def source_of_run(pair: Pair) -> Source:
@@ -180,15 +176,26 @@ def source_of_run(pair: Pair) -> Source:
 
 def carrier_to(pair: Pair) -> ProgressCarrier:
     """Return what sends acknowledgements of Apache Pulsar to the target; raises MigrationError without an address."""
-    client = pair.target.client
-    field = "brokerServiceUrlTls" if client.url.startswith("https:") else "brokerServiceUrl"
+    url = _broker_url(pair, pair.target, pair.target_name)
+    return ProgressCarrier(url, pair.target.client.credentials, pair.source_name, SystemClock())
+
+
+def brokers_of(pair: Pair, side: Side) -> Brokers:
+    """Return the brokers of one cluster; raises MigrationError without an address."""
+    name = pair.source_name if side is pair.source else pair.target_name
+    return Brokers(_broker_url(pair, side, name), side.client.credentials)
+
+
+def _broker_url(pair: Pair, side: Side, name: str) -> str:
+    """Return the address of a cluster's brokers, as the target's pipeline uses it."""
+    field = "brokerServiceUrlTls" if side.client.url.startswith("https:") else "brokerServiceUrl"
     with pair.target.answers():
-        url = client.clusters.get(pair.target_name).get(field)
+        url = pair.target.client.clusters.get(name).get(field)
     if not url:
-        message = f"{pair.target_name} has no {field}\n"
-        message += f"hint: set it with: magnetar clusters update {pair.target_name}"
+        message = f"{name} has no {field} in {pair.target_name}\n"
+        message += f"hint: set it with: magnetar clusters update {name}"
         raise MigrationError(message)
-    return ProgressCarrier(url, client.credentials, pair.source_name, SystemClock())
+    return str(url)
 
 
 def _no_run_in(stage: Stage, tenant: str, state: Path | None) -> MigrationError:

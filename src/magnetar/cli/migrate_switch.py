@@ -13,17 +13,27 @@ from magnetar.base.real import SystemClock
 from magnetar.cli.failures import ExitCode
 from magnetar.cli.global_options import OutputForm
 from magnetar.cli.migrate_names import From, Namespaces, Tenant, To, Topics
-from magnetar.cli.migrate_run import SAY_EVERY_S, RealWorld, State, carrier_to, opened, require_begun
+from magnetar.cli.migrate_run import (
+    SAY_EVERY_S,
+    RealWorld,
+    State,
+    brokers_of,
+    carrier_to,
+    opened,
+    require_begun,
+)
 from magnetar.cli.output import Output, say, say_json, show_fields, show_json
 from magnetar.cli.spark_options import stop_of_signals
 from magnetar.migration.known import sum_if_known
 from magnetar.migration.machine.partitions import route_scope
 from magnetar.migration.machine.tables import Stage
-from magnetar.migration.pulsar.source import PulsarSource
+from magnetar.migration.pulsar.returning import End, PulsarReturn
+from magnetar.migration.pulsar.source import PulsarSource, Wires
 from magnetar.migration.running.entries import entries_in
 from magnetar.migration.switching.admin_cluster import AdminCluster
 from magnetar.migration.switching.budget import Budget
 from magnetar.migration.switching.figures import percentile
+from magnetar.migration.switching.handover import ByDirection
 from magnetar.migration.switching.naming import fence_name, route_scopes
 from magnetar.migration.switching.recorder import Recorder
 from magnetar.migration.switching.switch import AT_ONCE, AT_ONCE_MAX, Progress, Switch, Threads
@@ -89,7 +99,7 @@ def switch(
     budget = _budget(topic_timeout, acknowledgement_timeout)
     only = frozenset(map(str, topic or ()))
     options = _Options(output, budget, parallel, only)
-    with _prepared(tenant, source, target, namespace or (), state, options, takes_pulsar=True) as move:
+    with _prepared(tenant, source, target, namespace or (), state, options) as move:
         _require_known(only, move.migration)
         move.switch.switch()
         return move.show()
@@ -188,10 +198,8 @@ def _prepared(
     namespaces: Sequence[NamespaceName],
     state: Path | None,
     options: _Options,
-    *,
-    takes_pulsar: bool = False,
 ) -> Iterator[_Move]:
-    with opened(tenant, source, target, namespaces, state, takes_pulsar=takes_pulsar) as (pair, journal):
+    with opened(tenant, source, target, namespaces, state) as (pair, journal):
         begun = require_begun(tenant, journal.migration)
         pair.require_same(begun)
         places = [place for place in journal.migration.places if "://" not in place]
@@ -202,8 +210,7 @@ def _prepared(
         )
         course = Course(here, there, Recorder(journal), name, world, options.budget)
         if pair.from_pulsar:
-            pulsar = PulsarSource(pair.source, here, pair.target, there, carrier_to(pair), SystemClock())
-            course = replace(course, source=pulsar, handover=pulsar)
+            course = _with_pulsar(pair, course, here, there)
         lines = _Lines(options.output, world)
         moves = Switch(
             course,
@@ -214,6 +221,16 @@ def _prepared(
             only=options.only,
         )
         yield _Move(pair, journal, course, moves, options.output)
+
+
+def _with_pulsar(pair: Pair, course: Course, here: AdminCluster, there: AdminCluster) -> Course:
+    """Return a course whose source is Apache Pulsar."""
+    brokers = brokers_of(pair, pair.source)
+    wires = Wires(carrier_to(pair), brokers)
+    source = PulsarSource(pair.source, here, pair.target, there, wires, SystemClock())
+    ends = End(pair.source_name, pair.source), End(pair.target_name, pair.target)
+    back = PulsarReturn(*ends, brokers, brokers_of(pair, pair.target))
+    return replace(course, source=source, handover=ByDirection(source, back, pair.target_name))
 
 
 def _budget(total_s: float, acknowledgements_s: float) -> Budget:

@@ -52,7 +52,7 @@ def verify(
     """
     spark = spark_settings(master, work_dir, spark_log, conf, package)
     confs = client_conf or []
-    with opened(tenant, source, target, namespace or (), state, takes_pulsar=True) as (pair, journal):
+    with opened(tenant, source, target, namespace or (), state) as (pair, journal):
         _require_ready(tenant, journal)
         sides = {pair.source_name: source, pair.target_name: target}
         urls = ",".join(f"{name}={url_of(cluster, name, confs)}" for name, cluster in sides.items())

@@ -12,25 +12,32 @@ from magnetar.geo.progress.epochs import Epoch
 from magnetar.geo.progress.state import SubscriptionProgress
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator, Mapping
+    from collections.abc import Callable, Collection, Iterator, Mapping
 
 _RANGE: Final = re.compile(r"[(\[](-?\d+:-?\d+)\.\.(-?\d+:-?\d+)\]")
 """A range of Pulsar's notation, ``(5:1..5:4]``, which excludes its lower end."""
 
 
 def progress_in(
-    stats: Mapping[str, Any], subscriptions: Collection[str], cluster: str, read_at: float
+    stats: Mapping[str, Any],
+    subscriptions: Collection[str],
+    cluster: str,
+    read_at: float,
+    claims: Callable[[IntervalSet], Mapping[str, IntervalSet]] | None = None,
 ) -> list[SubscriptionProgress]:
     """Return the progress of subscriptions of a topic, from its PersistentTopicInternalStats.
 
     The time of the reading in seconds, ``read_at``, is the counter of the epoch. So a state replaces those that were
-    read earlier: a subscription that was sought back since then goes back in the target, too. Partly acknowledged
-    batches are not in the stats, so all of their messages count as unacknowledged.
+    read earlier: a subscription that was sought back since then goes back in the target, too. ``claims`` returns the
+    acknowledged entries of each cluster for acknowledged positions of the source; by default, all are of the source.
+    Partly acknowledged batches are not in the stats, so all of their messages count as unacknowledged.
     """
     found = []
     for name, cursor in cursors_in(stats, subscriptions):
         state = SubscriptionProgress(name, epoch=Epoch(int(read_at * 1000), cluster))
-        state.origin(cluster).acknowledged = IntervalSet.from_pairs(_acknowledged(cursor))
+        acknowledged = acknowledged_in(cursor)
+        for origin, claimed in ({cluster: acknowledged} if claims is None else claims(acknowledged)).items():
+            state.origin(origin).acknowledged = claimed
         found.append(state)
     return found
 
@@ -41,6 +48,29 @@ def cursors_in(stats: Mapping[str, Any], subscriptions: Collection[str]) -> Iter
         name = unquote_plus(encoded)
         if name in subscriptions:
             yield name, cursor
+
+
+def acknowledged_in(cursor: Mapping[str, Any]) -> IntervalSet:
+    """Return the acknowledged positions of a cursor."""
+    return IntervalSet.from_pairs(_acknowledged(cursor))
+
+
+def end_of(stats: Mapping[str, Any]) -> Position:
+    """Return the position of the last entry."""
+    return Position.parse(stats["lastConfirmedEntry"])
+
+
+def first_mark(stats: Mapping[str, Any], subscriptions: Collection[str]) -> Position:
+    """Return the first mark-delete position of subscriptions; the end of the log if there are none."""
+    marks = [Position.parse(cursor["markDeletePosition"]) for _, cursor in cursors_in(stats, subscriptions)]
+    return min(marks, default=end_of(stats))
+
+
+def ledger_sizes(stats: Mapping[str, Any]) -> dict[int, int]:
+    """Return the number of entries of each ledger; the list in the stats states those of closed ledgers only."""
+    last = end_of(stats)
+    found = {each["ledgerId"]: each["entries"] for each in stats["ledgers"]}
+    return found | {last.ledger_id: last.entry_id + 1}
 
 
 def _acknowledged(cursor: Mapping[str, Any]) -> Iterator[tuple[Position, Position]]:

@@ -22,20 +22,23 @@ from __future__ import annotations
 
 from contextlib import suppress
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Final, Protocol
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol
 
 from magnetar.admin.cluster_metadata.reading import if_present
 from magnetar.base.errors import AdminError
 from magnetar.base.names import TopicName
 from magnetar.migration.machine.partitions import route_scope
 from magnetar.migration.planning.facts import is_internal
-from magnetar.migration.pulsar.acknowledgements import cursors_in, progress_in
+from magnetar.migration.pulsar.acknowledgements import cursors_in, end_of, first_mark, progress_in
+from magnetar.migration.pulsar.topic_log import TopicLog
 from magnetar.migration.switching.fence import Phase, Subscription, TopicState
 from magnetar.wire.links import REPLICATOR_PREFIX, link_subscription
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping, Sequence
 
+    from magnetar.base.position import Position
     from magnetar.base.world import Clock
     from magnetar.geo.progress.state import SubscriptionProgress
     from magnetar.migration.sides import Side
@@ -45,6 +48,9 @@ if TYPE_CHECKING:
     from magnetar.migration.switching.handover import Look
 
     Json = Mapping[str, Any]
+
+FIRST_EPOCH: Final = 1
+"""Number of the first attempt to switch a topic."""
 
 UNLOAD_EVERY_S: Final = 1.0
 """Seconds between two attempts to send the clients of a topic away. An unload interrupts the link, too."""
@@ -75,21 +81,39 @@ class Carrier(Protocol):
         ...
 
 
+class LogReader(Protocol):
+    """See ``Brokers``."""
+
+    def read_on(self, topic: str, log: TopicLog) -> str:
+        """Add the entries of a topic that ``log`` does not have yet; return why they cannot be read."""
+        ...
+
+
+class Wires(NamedTuple):
+    """What uses Pulsar's binary protocol."""
+
+    carrier: Carrier
+    """Sends acknowledgements to the target."""
+    reader: LogReader
+    """Reads logs of the source."""
+
+
 class PulsarSource:
     """See ``Cluster`` and ``Handover``. Used by several threads."""
 
     def __init__(
-        self, side: Side, topics: AdminCluster, target: Side, fences: AdminCluster, carrier: Carrier, clock: Clock
+        self, side: Side, topics: AdminCluster, target: Side, fences: AdminCluster, wires: Wires, clock: Clock
     ) -> None:
         """Use the source by ``side`` and ``topics``, and the target by ``target`` and ``fences``."""
         self._side = side
         self._topics = topics
         self._target = target
         self._fences = fences
-        self._carrier = carrier
+        self._wires = wires
         self._clock = clock
         self._unloaded_at: dict[str, float] = {}
         self._paused_at: dict[str, float] = {}
+        self._logs: dict[str, TopicLog] = {}
 
     @property
     def name(self) -> str:
@@ -101,6 +125,9 @@ class PulsarSource:
     def fence(self, topic: str, epoch: int, phase: Phase) -> TopicState:
         """Set the fence in the target; from CLOSED on, send the clients there."""
         if phase is Phase.SETTLING:
+            returned = self._fences.look(topic).fence
+            if returned is not None and returned.phase is Phase.FINAL and returned.epoch < epoch:
+                self._fences.remove_fence(topic, returned.epoch, final=True)
             fence = self._fences.fence(topic, epoch, phase).fence
             stats = self._stats(topic)
             if topic not in self._paused_at:
@@ -122,9 +149,10 @@ class PulsarSource:
         return TopicState(_as_seen_here(fence), self._subscriptions(topic, self._stats(topic)))
 
     def remove_fence(self, topic: str, epoch: int, *, final: bool = False) -> None:
-        """Let clients go on here."""
-        del final
+        """Let clients go on here. After a return, which is final, the target keeps them away by its own fence."""
         self._resume(topic)
+        if final:
+            return
         self._fences.set_route(route_scope(topic), self.name)
         self._fences.remove_fence(topic, epoch, final=True)
 
@@ -147,18 +175,31 @@ class PulsarSource:
 
     # --- handover ----------------------------------------------------------------------------------------------------
 
+    def prepare(self, topic: str, epoch: int, entered: Cluster) -> None:
+        """Read the log in another than the first attempt: it may have messages of the target since a return."""
+        del entered
+        found = self._internal_stats(topic) if epoch > FIRST_EPOCH else None
+        if found is not None:
+            self._log_of(topic, found, durable_in(self._stats(topic)))  # an error returns when the topic is closed
+
     def missing(self, topic: str, entered: Cluster, look: Look) -> str:
         """Send the acknowledgements when no client is left and the link has carried everything."""
-        look()  # the fence is there
+        fence = look().fence
         before = self._internal_stats(topic)
         if before is None:
             return ""  # it was deleted
         stats = self._stats(topic)
-        reason = self._attached(topic, stats) or self._not_carried(stats, entered.name)
+        reason = self._attached(topic, stats) or link_backlog(stats, entered.name)
         if reason:
             return reason
         left = {name: each["msgBacklog"] for name, each in durable_in(stats).items()}
-        reason = self._carrier.send(topic, progress_in(before, left, self.name, self._clock.now()))
+        claims = None
+        if fence is not None and fence.epoch > FIRST_EPOCH:
+            log, reason = self._log_of(topic, before, left)
+            claims = partial(log.claims, all_through={entered.name: self._end_of_target(topic)})
+        reason = reason or self._wires.carrier.send(
+            topic, progress_in(before, left, self.name, self._clock.now(), claims)
+        )
         reason = reason or _difference(left, self._unacknowledged_in_target(topic))
         reason = reason or _change(before, self._internal_stats(topic), left)
         if not reason:
@@ -178,12 +219,17 @@ class PulsarSource:
         named = ", ".join(found[:NAMED_MAX]) + (", ..." if len(found) > NAMED_MAX else "")
         return f"{len(found)} clients are connected to {self.name}: {named}"
 
-    def _not_carried(self, stats: Json, target: str) -> str:
-        link = stats["subscriptions"].get(link_subscription(target, is_foreign=True))
-        if link is None:
-            return f"it has no link to {target}"
-        backlog = link["msgBacklog"]
-        return f"{backlog:,} entries are not confirmed by {target}" if backlog else ""
+    def _log_of(self, topic: str, stats: Json, subscriptions: Collection[str]) -> tuple[TopicLog, str]:
+        """Return the log from the first unacknowledged entry on, and why it could not be read."""
+        start, log = first_mark(stats, subscriptions), self._logs.get(topic)
+        if log is None or start < log.start:
+            log = self._logs[topic] = TopicLog(self.name, self._fences.name, start)
+        return log, self._wires.reader.read_on(topic, log)
+
+    def _end_of_target(self, topic: str) -> Position:
+        with self._target.answers():
+            found: Json = self._target.client.topics.internal_stats(TopicName.parse(topic))
+        return end_of(found)
 
     def _unacknowledged_in_target(self, topic: str) -> dict[str, int]:
         with self._target.answers():
@@ -250,6 +296,15 @@ def durable_in(stats: Json) -> dict[str, Json]:
     """Return the durable subscriptions of clients, from the TopicStats of a topic in Apache Pulsar."""
     found = stats["subscriptions"].items()
     return {name: each for name, each in sorted(found) if each.get("isDurable", True) and not is_internal(name)}
+
+
+def link_backlog(stats: Json, target: str) -> str:
+    """Return what the link to ``target`` has not carried, from the TopicStats of a topic; empty: nothing."""
+    link = stats["subscriptions"].get(link_subscription(target, is_foreign=True))
+    if link is None:
+        return f"it has no link to {target}"
+    backlog = link["msgBacklog"]
+    return f"{backlog:,} entries are not confirmed by {target}" if backlog else ""
 
 
 def _held(subscription: Json) -> int | None:

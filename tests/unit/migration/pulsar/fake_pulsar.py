@@ -9,11 +9,15 @@ from typing import TYPE_CHECKING, Any
 import httpx
 
 from magnetar.base.names import TopicName
+from magnetar.base.position import Position
+from magnetar.wire.entries.origin import Origin, stamp
+from tests.unit.migration.pulsar.two_logs import Log, metadata
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from magnetar.geo.progress.state import SubscriptionProgress
+    from magnetar.migration.pulsar.topic_log import TopicLog
 
 EU = TopicName.parse("persistent://shop/orders/eu")
 CLIENT = {"address": "/10.0.0.9:4242", "clientVersion": "Pulsar-CPP-v3.7.0"}
@@ -99,4 +103,24 @@ class Carrier:
     def send(self, topic: str, states: Sequence[SubscriptionProgress]) -> str:
         assert topic == str(EU)
         self.sent += states
+        return self.refusal
+
+
+@dataclass
+class LogReader:
+    """Reads a log of four entries; the cluster A has published the second and the last one."""
+
+    refusal: str = ""
+    logs: list[TopicLog] = field(default_factory=list)
+
+    def read_on(self, topic: str, log: TopicLog) -> str:
+        assert topic == str(EU)
+        if not any(log is each for each in self.logs):
+            self.logs.append(log)
+        held = Log(5)
+        for origin in (None, Position(100, 0), None, Position(100, 1)):
+            entry = metadata()
+            held.append(entry if origin is None else stamp(entry, Origin("A", origin)))
+        if not self.refusal:
+            held.read_on(log)
         return self.refusal

@@ -8,15 +8,15 @@ import pytest
 
 from magnetar.admin.client import AdminClient
 from magnetar.base.names import NamespaceName
-from magnetar.base.position import EARLIEST
-from magnetar.migration.pulsar.source import PAUSE_TAKES_S, PAUSED, PulsarSource
+from magnetar.base.position import EARLIEST, Position
+from magnetar.migration.pulsar.source import PAUSE_TAKES_S, PAUSED, PulsarSource, Wires
 from magnetar.migration.scope import Scope
 from magnetar.migration.sides import source_of, target_of
 from magnetar.migration.switching.admin_cluster import AdminCluster
 from magnetar.migration.switching.fence import Phase, TopicState
 from tests.unit.admin.fake_clusters import MagnetarTransport
 from tests.unit.admin.fake_service import FakeAdminService, FakeSubscription, new_service
-from tests.unit.migration.pulsar.fake_pulsar import CLIENT, EU, Carrier, Pulsar
+from tests.unit.migration.pulsar.fake_pulsar import CLIENT, EU, Carrier, LogReader, Pulsar
 from tests.unit.migration.still_clock import StillClock
 
 ORDERS = NamespaceName("shop", "orders")
@@ -40,6 +40,7 @@ class Move:
     there: AdminClient
     source: PulsarSource
     target: AdminCluster
+    reader: LogReader
 
     def missing(self) -> str:
         def look(*, digests: bool = False) -> TopicState:
@@ -47,15 +48,15 @@ class Move:
 
         return self.source.missing(str(EU), self.target, look)
 
-    def close(self) -> None:
+    def close(self, epoch: int = 1) -> None:
         for phase in (Phase.SETTLING, Phase.CLOSED):
-            self.source.fence(str(EU), 1, phase)
+            self.source.fence(str(EU), epoch, phase)
 
 
 @pytest.fixture
 def move() -> Move:
     service = new_service()
-    pulsar, carrier, clock = Pulsar(), Carrier(), Clock()
+    pulsar, carrier, clock, reader = Pulsar(), Carrier(), Clock(), LogReader()
     here = AdminClient("http://legacy:8080", transport=pulsar)
     there = AdminClient("http://ewr:8080", transport=MagnetarTransport(service))
     there.clusters.create("legacy", {"serviceUrl": "http://legacy:8080"})
@@ -68,8 +69,8 @@ def move() -> Move:
         AdminCluster(side, name, Scope("shop"), [str(ORDERS)], "m")
         for side, name in zip(sides, ("legacy", "A"), strict=True)
     ]
-    source = PulsarSource(sides[0], clusters[0], sides[1], clusters[1], carrier, clock)
-    return Move(pulsar, carrier, clock, service, there, source, clusters[1])
+    source = PulsarSource(sides[0], clusters[0], sides[1], clusters[1], Wires(carrier, reader), clock)
+    return Move(pulsar, carrier, clock, service, there, source, clusters[1], reader)
 
 
 def test_clients_stay_until_the_fence_is_closed(move: Move) -> None:
@@ -161,3 +162,47 @@ def test_states_are_compared(move: Move, left: int, marks: list[str], refusal: s
     move.close()
     assert move.missing() == reason
     assert [state.name for state in move.carrier.sent] == ["billing"]
+
+
+def test_a_return_leaves_the_fence_of_the_target(move: Move) -> None:
+    there = move.target
+    for phase in (Phase.SETTLING, Phase.CLOSED, Phase.FINAL):
+        there.fence(str(EU), 2, phase)
+    move.pulsar.rate = PAUSED
+    move.source.remove_fence(str(EU), 2, final=True)
+    assert move.pulsar.rate is None
+    fence = there.look(str(EU)).fence
+    assert fence is not None
+    assert (fence.epoch, fence.phase) == (2, Phase.FINAL)
+
+
+def test_a_topic_that_has_returned_can_be_switched_again(move: Move) -> None:
+    for phase in (Phase.SETTLING, Phase.CLOSED, Phase.FINAL):
+        move.target.fence(str(EU), 2, phase)
+    move.pulsar.marks = ["5:0"]
+    move.source.prepare(str(EU), 3, move.target)
+    move.close(3)
+    fence = move.target.look(str(EU)).fence
+    assert fence is not None
+    assert fence.epoch == 3
+    move.pulsar.left, move.pulsar.marks = 9, ["5:1"]
+    assert move.missing() == ""
+    (state,) = move.carrier.sent
+    assert list(state.origin("legacy").acknowledged) == [(EARLIEST, Position(5, 1))]
+    assert list(state.origin("A").acknowledged) == [(EARLIEST, Position(100, 0))], "the entry of A at 5:1"
+
+
+def test_a_log_that_cannot_be_read_delays_the_move(move: Move) -> None:
+    move.close(2)
+    move.reader.refusal = "the log cannot be read"
+    assert move.missing() == "the log cannot be read"
+    assert move.carrier.sent == []
+
+
+def test_a_subscription_that_goes_back_before_the_log_is_read_from_there(move: Move) -> None:
+    move.pulsar.marks = ["5:3"]
+    move.source.prepare(str(EU), 2, move.target)
+    move.close(2)
+    move.pulsar.left, move.pulsar.marks = 9, ["5:0"]
+    assert move.missing() == ""
+    assert [log.start for log in move.reader.logs] == [Position(5, 3), Position(5, 0)]
