@@ -15,7 +15,8 @@ from magnetar.base.names import TopicName
 from magnetar.base.position import EARLIEST, Position
 from magnetar.geo.origins.intervals import IntervalSet
 from magnetar.migration.pulsar.acknowledgements import acknowledged_in, cursors_in, end_of, first_mark, ledger_sizes
-from magnetar.migration.pulsar.source import LogReader, clients_in, durable_in
+from magnetar.migration.pulsar.source import LogReader
+from magnetar.migration.pulsar.statistics import clients_in, durable_in
 from magnetar.migration.pulsar.topic_log import TopicLog, existing, translated
 from magnetar.wire.entries.ack_set import int_to_words, words_to_int
 from magnetar.wire.links import link_subscription

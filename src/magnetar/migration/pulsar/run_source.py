@@ -8,7 +8,7 @@ from magnetar.admin.cluster_metadata.reading import if_present
 from magnetar.base.names import TopicName
 from magnetar.base.position import Position
 from magnetar.migration.pulsar.acknowledgements import progress_in
-from magnetar.migration.pulsar.source import clients_in, durable_in
+from magnetar.migration.pulsar.statistics import clients_in, durable_in
 from magnetar.migration.running import links, subscriptions
 from magnetar.migration.running.links import LinkState
 from magnetar.migration.running.source import waiting_in

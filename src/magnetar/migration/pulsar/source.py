@@ -29,18 +29,18 @@ from magnetar.admin.cluster_metadata.reading import if_present
 from magnetar.base.errors import AdminError
 from magnetar.base.names import TopicName
 from magnetar.migration.machine.partitions import route_scope
-from magnetar.migration.planning.facts import is_internal
-from magnetar.migration.pulsar.acknowledgements import cursors_in, end_of, first_mark, progress_in
+from magnetar.migration.pulsar.acknowledgements import acknowledged_in, cursors_in, end_of, first_mark, progress_in
+from magnetar.migration.pulsar.statistics import clients_in, durable_in, held_in, link_backlog
 from magnetar.migration.pulsar.topic_log import TopicLog
 from magnetar.migration.switching.fence import Phase, Subscription, TopicState
-from magnetar.wire.links import REPLICATOR_PREFIX, link_subscription
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator, Mapping, Sequence
+    from collections.abc import Collection, Mapping, Sequence
 
     from magnetar.base.position import Position
     from magnetar.base.world import Clock
     from magnetar.geo.progress.state import SubscriptionProgress
+    from magnetar.migration.pulsar.topic_log import Left
     from magnetar.migration.sides import Side
     from magnetar.migration.switching.admin_cluster import AdminCluster
     from magnetar.migration.switching.cluster import Cluster
@@ -65,9 +65,6 @@ PAUSED: Final = {
 
 PAUSE_TAKES_S: Final = 0.5
 """Seconds until a dispatch rate has effect: Apache Pulsar keeps policies of topics in a topic of its own."""
-
-ACKNOWLEDGING_ONE_BY_ONE: Final = ("Shared", "Key_Shared")
-"""Types of subscriptions for which Apache Pulsar counts the messages that consumers hold."""
 
 NAMED_MAX: Final = 3
 """Maximum number of clients that a reason names."""
@@ -176,9 +173,9 @@ class PulsarSource:
     # --- handover ----------------------------------------------------------------------------------------------------
 
     def prepare(self, topic: str, epoch: int, entered: Cluster) -> None:
-        """Read the log in another than the first attempt: it may have messages of the target since a return."""
-        del entered
-        found = self._internal_stats(topic) if epoch > FIRST_EPOCH else None
+        """Read the log, which takes a second for about 20,000 unacknowledged entries."""
+        del epoch, entered
+        found = self._internal_stats(topic)
         if found is not None:
             self._log_of(topic, found, durable_in(self._stats(topic)))  # an error returns when the topic is closed
 
@@ -192,16 +189,19 @@ class PulsarSource:
         reason = self._attached(topic, stats) or link_backlog(stats, entered.name)
         if reason:
             return reason
-        left = {name: each["msgBacklog"] for name, each in durable_in(stats).items()}
-        claims = None
-        if fence is not None and fence.epoch > FIRST_EPOCH:
-            log, reason = self._log_of(topic, before, left)
-            claims = partial(log.claims, all_through={entered.name: self._end_of_target(topic)})
-        reason = reason or self._wires.carrier.send(
-            topic, progress_in(before, left, self.name, self._clock.now(), claims)
-        )
+        names = durable_in(stats)
+        log, reason = self._log_of(topic, before, names)
+        if reason:
+            return reason
+        left = {name: log.left(acknowledged_in(cursor)) for name, cursor in cursors_in(before, names)}
+        through = {}
+        if fence is not None and fence.epoch > FIRST_EPOCH:  # clients may have published in the target
+            through = {entered.name: self._end_of_target(topic)}
+        claims = partial(log.claims, all_through=through)
+        states = progress_in(before, names, self.name, self._clock.now(), claims)
+        reason = self._withheld(left) or self._wires.carrier.send(topic, states)
         reason = reason or _difference(left, self._unacknowledged_in_target(topic))
-        reason = reason or _change(before, self._internal_stats(topic), left)
+        reason = reason or _change(before, self._internal_stats(topic), names)
         if not reason:
             self._resume(topic)
         return reason
@@ -218,6 +218,14 @@ class PulsarSource:
                 if_present(self._side.client.topics.unload, TopicName.parse(topic))
         named = ", ".join(found[:NAMED_MAX]) + (", ..." if len(found) > NAMED_MAX else "")
         return f"{len(found)} clients are connected to {self.name}: {named}"
+
+    def _withheld(self, left: Mapping[str, Left]) -> str:
+        """Return which unacknowledged messages the target does not get, because their producer restricts them."""
+        for name, each in left.items():
+            if each.withheld:
+                first = f"{len(each.withheld):,} unacknowledged messages are not for {self._fences.name}"
+                return f"{name}: {first}, the first one at {each.withheld[0]}"
+        return ""
 
     def _log_of(self, topic: str, stats: Json, subscriptions: Collection[str]) -> tuple[TopicLog, str]:
         """Return the log from the first unacknowledged entry on, and why it could not be read."""
@@ -286,32 +294,10 @@ class PulsarSource:
         is_paused = self._clock.monotonic() - self._paused_at.get(topic, -PAUSE_TAKES_S) >= PAUSE_TAKES_S
         return {
             name: Subscription(
-                unacknowledged=_held(each) if is_paused else None, is_replicated=each.get("isReplicated", False)
+                unacknowledged=held_in(each) if is_paused else None, is_replicated=each.get("isReplicated", False)
             )
             for name, each in durable_in(stats).items()
         }
-
-
-def durable_in(stats: Json) -> dict[str, Json]:
-    """Return the durable subscriptions of clients, from the TopicStats of a topic in Apache Pulsar."""
-    found = stats["subscriptions"].items()
-    return {name: each for name, each in sorted(found) if each.get("isDurable", True) and not is_internal(name)}
-
-
-def link_backlog(stats: Json, target: str) -> str:
-    """Return what the link to ``target`` has not carried, from the TopicStats of a topic; empty: nothing."""
-    link = stats["subscriptions"].get(link_subscription(target, is_foreign=True))
-    if link is None:
-        return f"it has no link to {target}"
-    backlog = link["msgBacklog"]
-    return f"{backlog:,} entries are not confirmed by {target}" if backlog else ""
-
-
-def _held(subscription: Json) -> int | None:
-    """Return the messages that consumers hold without an acknowledgement; None: the source does not count them."""
-    if not subscription.get("consumers"):
-        return 0
-    return subscription["unackedMessages"] if subscription.get("type") in ACKNOWLEDGING_ONE_BY_ONE else None
 
 
 def _as_seen_here(fence: Fence | None) -> Fence | None:
@@ -319,27 +305,13 @@ def _as_seen_here(fence: Fence | None) -> Fence | None:
     return replace(fence, phase=Phase.CLOSED) if fence is not None and fence.phase is not Phase.SETTLING else fence
 
 
-def clients_in(stats: Json) -> Iterator[str]:
-    """Yield the addresses of connected clients, without links and the tools of Magnetar."""
-    found = [each for each in stats.get("publishers") or () if not each["producerName"].startswith(REPLICATOR_PREFIX)]
-    for name, subscription in stats["subscriptions"].items():
-        if not is_internal(name):
-            found += subscription.get("consumers") or ()
-    for client in found:
-        if not client.get("clientVersion", "").startswith("Magnetar"):
-            yield client.get("address", "unknown address").lstrip("/")
-
-
-def _difference(here: Mapping[str, int], there: Mapping[str, int]) -> str:
-    """Compare the numbers of unacknowledged entries of all subscriptions.
-
-    Apache Pulsar also counts markers, which links store in its log and the target does not have.
-    """
-    for name, count in here.items():
+def _difference(here: Mapping[str, Left], there: Mapping[str, int]) -> str:
+    """Compare the numbers of unacknowledged entries of all subscriptions."""
+    for name, left in here.items():
         if name not in there:
             return f"{name}: the target does not have it"
-        if there[name] > count:
-            return f"{name}: {count:,} entries are unacknowledged, and {there[name]:,} in the target"
+        if there[name] != left.carried:
+            return f"{name}: {left.carried:,} entries are unacknowledged, and {there[name]:,} in the target"
     return ""
 
 

@@ -10,7 +10,7 @@ from magnetar.geo.origins.intervals import Interval, IntervalSet
 from magnetar.wire.entries.origin import Origin, is_stamped, origin_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterable, Iterator, Mapping
 
     from magnetar.wire.proto import pulsar_api_pb2 as pb
 
@@ -97,6 +97,12 @@ class TopicLog:
                 found += [Interval(_only(first).lower, end) for first, end in held]
         return sorted(found)
 
+    def left(self, acknowledged: IntervalSet) -> Left:
+        """Return what a subscription has not acknowledged; ``acknowledged`` has positions of the log."""
+        found = self.unacknowledged(self.claims(acknowledged, {}), acknowledged)
+        withheld = [each for each in self.withheld if each not in acknowledged]
+        return Left(_count(found) - len(withheld), withheld)
+
     def origin_of(self, position: Position) -> tuple[str, Position]:
         """Return the cluster that published an entry, and its position there."""
         return self._index.origin_of(position) or (self.cluster, position)
@@ -111,6 +117,15 @@ class TopicLog:
             return None if is_withheld else Origin(self.cluster, position)
         origin = origin_of(metadata) if is_stamped(metadata) else None
         return None if origin is None or origin.cluster == self.cluster else origin
+
+
+class Left(NamedTuple):
+    """The unacknowledged entries of a subscription."""
+
+    carried: int
+    """Number of those that the other cluster has, too."""
+    withheld: list[Position]
+    """The others."""
 
 
 class Batch(NamedTuple):
@@ -134,7 +149,7 @@ class State(NamedTuple):
     @property
     def left(self) -> int:
         """Number of unacknowledged entries."""
-        return sum(upper.entry_id - lower.entry_id for lower, upper in self.unacknowledged)
+        return _count(self.unacknowledged)
 
     @property
     def through(self) -> Position:
@@ -184,6 +199,11 @@ def existing(intervals: IntervalSet, entries: Mapping[int, int]) -> Iterator[Pos
                 first = lower.entry_id + 1 if ledger == lower.ledger_id else 0
                 stop = min(count, upper.entry_id + 1) if ledger == upper.ledger_id else count
                 yield from (Position(ledger, entry) for entry in range(first, stop))
+
+
+def _count(intervals: Iterable[Interval]) -> int:
+    """Return the number of entries in intervals, each of which is in one ledger and has no gaps."""
+    return sum(upper.entry_id - lower.entry_id for lower, upper in intervals)
 
 
 def _only(position: Position) -> Interval:

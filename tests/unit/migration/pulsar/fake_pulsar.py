@@ -111,6 +111,8 @@ class LogReader:
     """Reads a log of four entries; the cluster A has published the second and the last one."""
 
     refusal: str = ""
+    only_to: str = ""
+    """The cluster for which the second and the last entry are, if A has not published them."""
     logs: list[TopicLog] = field(default_factory=list)
 
     def read_on(self, topic: str, log: TopicLog) -> str:
@@ -118,9 +120,10 @@ class LogReader:
         if not any(log is each for each in self.logs):
             self.logs.append(log)
         held = Log(5)
-        for origin in (None, Position(100, 0), None, Position(100, 1)):
-            entry = metadata()
-            held.append(entry if origin is None else stamp(entry, Origin("A", origin)))
+        for number in range(2):
+            held.append(metadata())
+            stamped = stamp(metadata(), Origin("A", Position(100, number)))
+            held.append(metadata(only_to=self.only_to) if self.only_to else stamped)
         if not self.refusal:
             held.read_on(log)
         return self.refusal

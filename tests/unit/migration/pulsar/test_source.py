@@ -146,22 +146,30 @@ def test_a_client_that_returns_is_sent_away_once_a_second(move: Move) -> None:
 
 
 @pytest.mark.parametrize(
-    ("left", "marks", "refusal", "reason"),
+    ("marks", "refusal", "reason"),
     [
-        (3, ["5:6"], "", ""),
-        (2, ["5:6"], "", "billing: 2 entries are unacknowledged, and 3 in the target"),
-        (9, ["5:6"], "", ""),
-        (3, ["5:6", "5:7"], "", "an acknowledgement state has changed"),
-        (3, ["5:6"], "it is not there", "it is not there"),
+        (["5:0"], "", ""),
+        (["5:1"], "", "billing: 2 entries are unacknowledged, and 3 in the target"),
+        (["5:-1"], "", "billing: 4 entries are unacknowledged, and 3 in the target"),
+        (["5:0", "5:1"], "", "an acknowledgement state has changed"),
+        (["5:0"], "it is not there", "it is not there"),
     ],
-    ids=["equal", "more in the target", "markers in the source", "changed", "not sent"],
+    ids=["equal", "more in the target", "fewer in the target", "changed", "not sent"],
 )
-def test_states_are_compared(move: Move, left: int, marks: list[str], refusal: str, reason: str) -> None:
+def test_states_are_compared(move: Move, marks: list[str], refusal: str, reason: str) -> None:
     move.service.topics.held[EU].entries = [b"entry"] * 3
-    move.pulsar.left, move.pulsar.marks, move.carrier.refusal = left, marks, refusal
+    move.pulsar.marks, move.carrier.refusal = marks, refusal
     move.close()
     assert move.missing() == reason
     assert [state.name for state in move.carrier.sent] == ["billing"]
+
+
+def test_a_message_that_the_target_does_not_get_keeps_its_topic(move: Move) -> None:
+    move.pulsar.marks, move.reader.only_to = ["5:0"], "B"
+    move.close()
+    reason = "billing: 2 unacknowledged messages are not for A, the first one at 5:1"
+    assert move.missing() == reason
+    assert move.carrier.sent == []
 
 
 def test_a_return_leaves_the_fence_of_the_target(move: Move) -> None:
@@ -185,7 +193,8 @@ def test_a_topic_that_has_returned_can_be_switched_again(move: Move) -> None:
     fence = move.target.look(str(EU)).fence
     assert fence is not None
     assert fence.epoch == 3
-    move.pulsar.left, move.pulsar.marks = 9, ["5:1"]
+    move.pulsar.marks = ["5:1"]
+    move.service.topics.held[EU].entries = [b"entry"] * 2
     assert move.missing() == ""
     (state,) = move.carrier.sent
     assert list(state.origin("legacy").acknowledged) == [(EARLIEST, Position(5, 1))]
@@ -203,6 +212,7 @@ def test_a_subscription_that_goes_back_before_the_log_is_read_from_there(move: M
     move.pulsar.marks = ["5:3"]
     move.source.prepare(str(EU), 2, move.target)
     move.close(2)
-    move.pulsar.left, move.pulsar.marks = 9, ["5:0"]
+    move.pulsar.marks = ["5:0"]
+    move.service.topics.held[EU].entries = [b"entry"] * 3
     assert move.missing() == ""
     assert [log.start for log in move.reader.logs] == [Position(5, 3), Position(5, 0)]
