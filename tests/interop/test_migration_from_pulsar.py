@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import pulsar
 import pytest
 
+from tests.interop.java_traffic import JavaTraffic
 from tests.kit.clusters import MAGNETAR, UP_TIMEOUT_S
 from tests.kit.lookup import Instance
 from tests.kit.messages import connect, nothing_comes, numbered, receive, receive_data, send_all
@@ -27,11 +28,11 @@ if TYPE_CHECKING:
 pytestmark = [pytest.mark.interop, pytest.mark.timeout(4 * UP_TIMEOUT_S)]
 
 NAMESPACE = "shop/orders"
-EU, US = (f"persistent://{NAMESPACE}/{name}" for name in ("eu", "us"))
-RESTING = [f"persistent://{NAMESPACE}/resting-{number}" for number in range(18)]
+EU, US, JP = (f"persistent://{NAMESPACE}/{name}" for name in ("eu", "us", "jp"))
+RESTING = [f"persistent://{NAMESPACE}/resting-{number}" for number in range(17)]
 """Topics with a backlog and without connected clients."""
 
-COUNT = int(os.environ.get("MAGNETAR_MIGRATION_MESSAGES", "198000")) // len(RESTING)
+COUNT = int(os.environ.get("MAGNETAR_MIGRATION_MESSAGES", "200000")) // len(RESTING)
 ACKNOWLEDGED_S = 0.5
 """Time in which a client sends its acknowledgements, which it collects for 0.1 s."""
 
@@ -76,17 +77,20 @@ def test_clients_move_without_loss(clusters: MixedClusters, service_url: str) ->
     left = {topic: acknowledge_out_of_order(client, topic) for topic in RESTING}
     client.close()
     traffic = Traffic(service_url, (EU, US))
+    java = JavaTraffic(service_url, JP, clusters.directory)
     try:
         time.sleep(2)
         assert migrate(clusters, "run")["step"] == "ready"
         assert migrate(clusters, "verify")["verdict"] == "equal"
         moves = [migrate(clusters, "switch")]
         go_on(traffic, "ewr")
+        java.go_on("ewr")
         assert_served_by(clusters, "ewr")
         left[RESTING[0]] = work_in("ewr", clusters, RESTING[0], left[RESTING[0]])
         left[RESTING[1]] = seek_back(clusters, RESTING[1])
         moves.append(migrate(clusters, "rollback"))
         go_on(traffic, "legacy")
+        java.go_on("legacy")
         assert_served_by(clusters, "legacy")
         left[RESTING[0]] = work_in("legacy", clusters, RESTING[0], left[RESTING[0]])
         assert migrate(clusters, "run")["step"] == "ready"
@@ -98,20 +102,27 @@ def test_clients_move_without_loss(clusters: MixedClusters, service_url: str) ->
             ("ready", []),
             ("switched", []),
         ]
-        assert {each["topics"] for each in moves} == {2 + len(RESTING)}
+        assert {each["topics"] for each in moves} == {3 + len(RESTING)}
         assert migrate(clusters, "cleanup", "--force")["step"] == "done"
         assert clusters.rest("legacy").get(f"persistent/{NAMESPACE}") == []
         assert clusters.rest("ewr").get(f"namespaces/{NAMESPACE}/replication") == ["ewr"]
         go_on(traffic, "ewr after the clean-up")
+        java.go_on("ewr after the clean-up")
     finally:
         traffic.stop()
+        of_java = java.stop()
     repeated = {name: traffic.repeated(name) for name in traffic.received}
-    print({"messages": traffic.published, "repeated": repeated, "moves": moves})  # noqa: T201 - figures of a long test
-    assert traffic.failures == []
-    assert traffic.out_of_order == []
+    print({"messages": traffic.published, "repeated": repeated, "java": of_java, "moves": moves})  # noqa: T201 - figures of a long test
+    assert traffic.failures == of_java["failures"] == []
+    assert traffic.out_of_order == of_java["outOfOrder"] == []
     for subscription, received in traffic.received.items():
         assert len(received) == traffic.published, f"{subscription} has lost messages"
-        assert traffic.repeated(subscription) <= sum(each["redelivered_unacknowledged"] or 0 for each in moves)
+        received_by_java = of_java["received"][subscription]
+        assert received_by_java["messages"] == of_java["published"], (
+            f"{subscription} of the Java client has lost messages"
+        )
+        held = sum(each["redelivered_unacknowledged"] or 0 for each in moves)
+        assert traffic.repeated(subscription) + received_by_java["repeated"] <= held
     for topic, unacknowledged in left.items():
         consumer = clusters.client("ewr").subscribe(topic, HELD, consumer_type=pulsar.ConsumerType.Shared)
         assert sorted(receive_data(consumer, len(unacknowledged), acknowledge=True)) == unacknowledged

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from functools import cache
 from http import HTTPStatus
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import httpx
 
 from magnetar.base.errors import AdminError, ClusterUnreachableError
 from magnetar.metasync.local.scope import LOCAL, SCOPE
 from magnetar.security.credentials import NONE, Credentials
+
+if TYPE_CHECKING:
+    import ssl
 
 TIMEOUT_SECONDS = 60.0
 """Timeout of a request (``readTimeoutMs`` of Pulsar's admin client)."""
@@ -34,7 +38,7 @@ class Connection:
             timeout=timeout_s,
             follow_redirects=True,
             trust_env=False,
-            verify=credentials.tls(),
+            verify=_default_tls() if credentials == NONE else credentials.tls(),
             event_hooks={"request": [self._authorize]},
         )
 
@@ -91,6 +95,12 @@ class Connection:
     def close(self) -> None:
         """Close the connections."""
         self._http.close()
+
+
+@cache
+def _default_tls() -> ssl.SSLContext:
+    """Return the context of clients that trust the authorities of the system; to read these takes up to 0.1 s."""
+    return NONE.tls()
 
 
 def _query(parameters: dict[str, str | int | bool]) -> dict[str, str]:

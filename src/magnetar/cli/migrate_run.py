@@ -228,6 +228,10 @@ class RealWorld:
         """End when ``stop`` is set."""
         self._stop = stop
 
+    def now(self) -> float:
+        """Seconds since the epoch."""
+        return time.time()
+
     def monotonic(self) -> float:
         """Seconds since some start."""
         return time.monotonic()

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from magnetar.base.errors import ConfigurationError, MigrationError
-from magnetar.base.real import SystemClock
 from magnetar.cli.failures import ExitCode
 from magnetar.cli.global_options import OutputForm
 from magnetar.cli.migrate_names import From, Namespaces, Tenant, To, Topics
@@ -210,7 +209,7 @@ def _prepared(
         )
         course = Course(here, there, Recorder(journal), name, world, options.budget)
         if pair.from_pulsar:
-            course = _with_pulsar(pair, course, here, there)
+            course = _with_pulsar(pair, course, here, there, world)
         lines = _Lines(options.output, world)
         moves = Switch(
             course,
@@ -223,11 +222,11 @@ def _prepared(
         yield _Move(pair, journal, course, moves, options.output)
 
 
-def _with_pulsar(pair: Pair, course: Course, here: AdminCluster, there: AdminCluster) -> Course:
+def _with_pulsar(pair: Pair, course: Course, here: AdminCluster, there: AdminCluster, world: RealWorld) -> Course:
     """Return a course whose source is Apache Pulsar."""
     brokers = brokers_of(pair, pair.source)
     wires = Wires(carrier_to(pair), brokers)
-    source = PulsarSource(pair.source, here, pair.target, there, wires, SystemClock())
+    source = PulsarSource(pair.source, here, pair.target, there, wires, world)
     ends = End(pair.source_name, pair.source), End(pair.target_name, pair.target)
     back = PulsarReturn(*ends, brokers, brokers_of(pair, pair.target))
     return replace(course, source=source, handover=ByDirection(source, back, pair.target_name))

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 
 class Brokers(LogReader, Protocol):
-    """See ``Brokers``."""
+    """See ``magnetar.migration.pulsar.brokers``."""
 
     def acknowledge(self, topic: str, subscription: str, through: Position, ids: Sequence[pb.MessageIdData]) -> str:
         """Acknowledge messages, all through a position among them; return why this is not possible."""
@@ -122,17 +122,14 @@ class PulsarReturn:
 
     def _needs_earlier(self, topic: str, found: Json, logs: _Logs) -> bool:
         """Return whether a subscription was sought back in the target, to entries before the log of Apache Pulsar."""
-        own_end, sizes = logs.there.own_end, ledger_sizes(found)
+        start, own_end, sizes = logs.there.start, logs.there.own_end, ledger_sizes(found)
+        if start == EARLIEST:
+            return False
+        through = {} if own_end is None else {self._pulsar.name: own_end}
         for name in durable_in(self._target_stats(topic)):
-            through = {} if own_end is None else {self._pulsar.name: own_end}
-            claimed = logs.here.claims(self._held(topic, name).acknowledged, through)
-            claims = claimed.get(self._pulsar.name, IntervalSet())
-            left = (
-                IntervalSet.from_pairs(claims.missing(EARLIEST, logs.there.start))
-                if logs.there.start > EARLIEST
-                else ()
-            )
-            if left and any(existing(left, sizes)):
+            claims = logs.here.claims(self._held(topic, name).acknowledged, through)
+            left = claims.get(self._pulsar.name, IntervalSet()).missing(EARLIEST, start)
+            if any(existing(IntervalSet.from_pairs(left), sizes)):
                 return True
         return False
 

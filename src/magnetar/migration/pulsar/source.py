@@ -12,7 +12,7 @@ acknowledgement state does not change any more. It is read, and sent to the targ
     closed     final                 the target            wait at the fence
     final      final                 the target            wait at the fence
 
-To stop the dispatch in ``settling``, each subscription gets a dispatch rate that is as good as none, unless it has one.
+In ``settling``, the dispatch is paused.
 
 The fence has no lease from ``closed`` on. One that ended would admit clients to a topic whose acknowledgements are not
 complete. After the end of the migrator clients wait until it runs again.
@@ -20,16 +20,15 @@ complete. After the end of the migrator clients wait until it runs again.
 
 from __future__ import annotations
 
-from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol
 
 from magnetar.admin.cluster_metadata.reading import if_present
-from magnetar.base.errors import AdminError
 from magnetar.base.names import TopicName
 from magnetar.migration.machine.partitions import route_scope
 from magnetar.migration.pulsar.acknowledgements import acknowledged_in, cursors_in, end_of, first_mark, progress_in
+from magnetar.migration.pulsar.pause import DispatchPause
 from magnetar.migration.pulsar.statistics import clients_in, durable_in, held_in, link_backlog
 from magnetar.migration.pulsar.topic_log import TopicLog
 from magnetar.migration.switching.fence import Phase, Subscription, TopicState
@@ -38,8 +37,8 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
 
     from magnetar.base.position import Position
-    from magnetar.base.world import Clock
     from magnetar.geo.progress.state import SubscriptionProgress
+    from magnetar.migration.pulsar.pause import World
     from magnetar.migration.pulsar.topic_log import Left
     from magnetar.migration.sides import Side
     from magnetar.migration.switching.admin_cluster import AdminCluster
@@ -55,17 +54,6 @@ FIRST_EPOCH: Final = 1
 UNLOAD_EVERY_S: Final = 1.0
 """Seconds between two attempts to send the clients of a topic away. An unload interrupts the link, too."""
 
-PAUSED: Final = {
-    "dispatchThrottlingRateInMsg": 1,
-    "dispatchThrottlingRateInByte": -1,
-    "relativeToPublishRate": False,
-    "ratePeriodInSecond": 86_399,
-}
-"""The DispatchRate of a paused subscription: one message in nearly a day. Its period tells whose it is."""
-
-PAUSE_TAKES_S: Final = 0.5
-"""Seconds until a dispatch rate has effect: Apache Pulsar keeps policies of topics in a topic of its own."""
-
 NAMED_MAX: Final = 3
 """Maximum number of clients that a reason names."""
 
@@ -79,7 +67,7 @@ class Carrier(Protocol):
 
 
 class LogReader(Protocol):
-    """See ``Brokers``."""
+    """See ``magnetar.migration.pulsar.brokers``."""
 
     def read_on(self, topic: str, log: TopicLog) -> str:
         """Add the entries of a topic that ``log`` does not have yet; return why they cannot be read."""
@@ -99,7 +87,7 @@ class PulsarSource:
     """See ``Cluster`` and ``Handover``. Used by several threads."""
 
     def __init__(
-        self, side: Side, topics: AdminCluster, target: Side, fences: AdminCluster, wires: Wires, clock: Clock
+        self, side: Side, topics: AdminCluster, target: Side, fences: AdminCluster, wires: Wires, world: World
     ) -> None:
         """Use the source by ``side`` and ``topics``, and the target by ``target`` and ``fences``."""
         self._side = side
@@ -107,9 +95,9 @@ class PulsarSource:
         self._target = target
         self._fences = fences
         self._wires = wires
-        self._clock = clock
+        self._world = world
         self._unloaded_at: dict[str, float] = {}
-        self._paused_at: dict[str, float] = {}
+        self._pause = DispatchPause(side, world)
         self._logs: dict[str, TopicLog] = {}
 
     @property
@@ -125,12 +113,9 @@ class PulsarSource:
             returned = self._fences.look(topic).fence
             if returned is not None and returned.phase is Phase.FINAL and returned.epoch < epoch:
                 self._fences.remove_fence(topic, returned.epoch, final=True)
-            fence = self._fences.fence(topic, epoch, phase).fence
             stats = self._stats(topic)
-            if topic not in self._paused_at:
-                for name in durable_in(stats):
-                    self._pause(topic, name)
-                self._paused_at[topic] = self._clock.monotonic()
+            self._pause.begin(topic, durable_in(stats))
+            fence = self._fences.fence(topic, epoch, phase).fence
             return TopicState(_as_seen_here(fence), self._subscriptions(topic, stats))
         known = self._fences.look(topic).fence
         if known is not None and known.phase is Phase.SETTLING:
@@ -147,28 +132,11 @@ class PulsarSource:
 
     def remove_fence(self, topic: str, epoch: int, *, final: bool = False) -> None:
         """Let clients go on here. After a return, which is final, the target keeps them away by its own fence."""
-        self._resume(topic)
+        self._pause.end(topic, durable_in(self._stats(topic)))
         if final:
             return
         self._fences.set_route(route_scope(topic), self.name)
         self._fences.remove_fence(topic, epoch, final=True)
-
-    def _pause(self, topic: str, subscription: str) -> None:
-        """Stop the dispatch of a subscription without a dispatch rate; leave it if the cluster has no such policies."""
-        policies, name = self._side.client.topic_documents, TopicName.parse(topic)
-        with self._side.answers(), suppress(AdminError):
-            if policies.dispatch_rate(name, subscription) is None:
-                policies.set_dispatch_rate(name, subscription, PAUSED)
-
-    def _resume(self, topic: str) -> None:
-        """Remove the dispatch rates that ``_pause`` has set."""
-        self._paused_at.pop(topic, None)
-        policies, name = self._side.client.topic_documents, TopicName.parse(topic)
-        for subscription in durable_in(self._stats(topic)):
-            with self._side.answers(), suppress(AdminError):
-                rate = policies.dispatch_rate(name, subscription)
-                if rate is not None and rate.get("ratePeriodInSecond") == PAUSED["ratePeriodInSecond"]:
-                    policies.remove_dispatch_rate(name, subscription)
 
     # --- handover ----------------------------------------------------------------------------------------------------
 
@@ -198,12 +166,12 @@ class PulsarSource:
         if fence is not None and fence.epoch > FIRST_EPOCH:  # clients may have published in the target
             through = {entered.name: self._end_of_target(topic)}
         claims = partial(log.claims, all_through=through)
-        states = progress_in(before, names, self.name, self._clock.now(), claims)
+        states = progress_in(before, names, self.name, self._world.now(), claims)
         reason = self._withheld(left) or self._wires.carrier.send(topic, states)
         reason = reason or _difference(left, self._unacknowledged_in_target(topic))
         reason = reason or _change(before, self._internal_stats(topic), names)
         if not reason:
-            self._resume(topic)
+            self._pause.end(topic, names)
         return reason
 
     def _attached(self, topic: str, stats: Json) -> str:
@@ -211,7 +179,7 @@ class PulsarSource:
         found = sorted(clients_in(stats))
         if not found:
             return ""
-        now = self._clock.monotonic()
+        now = self._world.monotonic()
         if now - self._unloaded_at.get(topic, -UNLOAD_EVERY_S) >= UNLOAD_EVERY_S:
             self._unloaded_at[topic] = now
             with self._side.answers():
@@ -291,7 +259,7 @@ class PulsarSource:
 
     def _subscriptions(self, topic: str, stats: Json) -> dict[str, Subscription]:
         """Return the subscriptions of clients. Until the dispatch is paused, it is unknown what consumers hold."""
-        is_paused = self._clock.monotonic() - self._paused_at.get(topic, -PAUSE_TAKES_S) >= PAUSE_TAKES_S
+        is_paused = self._pause.is_effective(topic)
         return {
             name: Subscription(
                 unacknowledged=held_in(each) if is_paused else None, is_replicated=each.get("isReplicated", False)

@@ -9,7 +9,8 @@ import pytest
 from magnetar.admin.client import AdminClient
 from magnetar.base.names import NamespaceName
 from magnetar.base.position import EARLIEST, Position
-from magnetar.migration.pulsar.source import PAUSE_TAKES_S, PAUSED, PulsarSource, Wires
+from magnetar.migration.pulsar.pause import CONFIRMED_S, PAUSED, TAKES_S
+from magnetar.migration.pulsar.source import PulsarSource, Wires
 from magnetar.migration.scope import Scope
 from magnetar.migration.sides import source_of, target_of
 from magnetar.migration.switching.admin_cluster import AdminCluster
@@ -29,6 +30,10 @@ class Clock(StillClock):
 
     def monotonic(self) -> float:
         return self.seconds
+
+    def wait(self, seconds: float) -> bool:
+        self.seconds += seconds
+        return False
 
 
 @dataclass
@@ -94,7 +99,7 @@ def test_consumers_acknowledge_what_they_hold_before_they_are_sent_away(move: Mo
     move.pulsar.consumers, move.pulsar.held = [CLIENT], 4
     assert move.source.fence(str(EU), 1, Phase.SETTLING).unacknowledged is None, "the rate has no effect yet"
     assert move.pulsar.rate == PAUSED
-    move.clock.seconds += PAUSE_TAKES_S
+    move.clock.seconds += TAKES_S
     assert move.source.fence(str(EU), 1, Phase.SETTLING).unacknowledged == 4
     assert move.source.look(str(EU)).unacknowledged == 4
     move.source.fence(str(EU), 1, Phase.CLOSED)
@@ -112,8 +117,21 @@ def test_a_subscription_that_cannot_be_paused_goes_on(move: Move, *, is_set: boo
     assert move.pulsar.rate == rate
 
 
+@pytest.mark.parametrize("looks", [3, 1_000], ids=["a moment later", "not in time"])
+def test_the_broker_must_know_the_rate(move: Move, looks: int) -> None:
+    move.pulsar.rate_is_known_after = looks
+    began = move.clock.seconds
+    assert move.source.fence(str(EU), 1, Phase.SETTLING).unacknowledged is None
+    assert move.clock.seconds - began < CONFIRMED_S + 0.1
+    move.clock.seconds += TAKES_S
+    is_known = move.source.look(str(EU)).unacknowledged is not None
+    assert is_known == (looks == 3)
+
+
 def test_it_is_unknown_what_a_consumer_holds_that_acknowledges_cumulatively(move: Move) -> None:
     move.pulsar.kind = "Failover"
+    move.source.fence(str(EU), 1, Phase.SETTLING)
+    move.clock.seconds += TAKES_S
     assert move.source.look(str(EU)).unacknowledged == 0, "it has no consumer"
     move.pulsar.consumers = [CLIENT]
     assert move.source.look(str(EU)).unacknowledged is None

@@ -1,0 +1,105 @@
+"""Pauses the dispatch of subscriptions in Apache Pulsar, so that consumers can acknowledge what they hold.
+
+Each subscription gets a dispatch rate that is as good as none, unless it has one. Apache Pulsar keeps policies of
+topics in a topic of its own, and returns a rate when its broker has read it from there.
+"""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from typing import TYPE_CHECKING, Final, Protocol
+
+from magnetar.base.errors import AdminError
+from magnetar.base.names import TopicName
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from magnetar.migration.sides import Side
+
+PAUSED: Final = {
+    "dispatchThrottlingRateInMsg": 1,
+    "dispatchThrottlingRateInByte": -1,
+    "relativeToPublishRate": False,
+    "ratePeriodInSecond": 86_399,
+}
+"""The DispatchRate of a paused subscription: one message in nearly a day. Its period tells whose it is."""
+
+CONFIRMED_S: Final = 2.0
+"""Maximum time until the broker knows the rates of a topic."""
+
+POLL_S: Final = 0.02
+"""Seconds between two looks at the rates."""
+
+TAKES_S: Final = 0.2
+"""Seconds until a rate that the broker knows has effect, and what was dispatched before has arrived."""
+
+
+class World(Protocol):
+    """Time."""
+
+    def now(self) -> float:
+        """Seconds since the epoch."""
+        ...
+
+    def monotonic(self) -> float:
+        """Seconds since some start."""
+        ...
+
+    def wait(self, seconds: float) -> bool:
+        """Wait; return at once with True when the command shall end."""
+        ...
+
+
+class DispatchPause:
+    """The pauses of the topics of one cluster. Used by several threads."""
+
+    def __init__(self, side: Side, world: World) -> None:
+        """Set the rates in the cluster of ``side``."""
+        self._side = side
+        self._policies = side.client.topic_documents
+        self._world = world
+        self._begun_at: dict[str, float | None] = {}
+        """By topic: when the broker knew all rates; None if it did not know them in time."""
+
+    def begin(self, topic: str, subscriptions: Iterable[str]) -> None:
+        """Pause subscriptions, once, and wait until the broker knows it. One that cannot be paused goes on."""
+        if topic in self._begun_at:
+            return
+        name = TopicName.parse(topic)
+        left = [each for each in subscriptions if self._set(name, each)]
+        deadline = self._world.monotonic() + CONFIRMED_S
+        while True:
+            left = [each for each in left if not self._is_set(name, each)]
+            if not left or self._world.monotonic() >= deadline or self._world.wait(POLL_S):
+                break
+        self._begun_at[topic] = None if left else self._world.monotonic()
+
+    def is_effective(self, topic: str) -> bool:
+        """Return whether consumers hold all messages that were dispatched to them."""
+        begun_at = self._begun_at.get(topic)
+        return begun_at is not None and self._world.monotonic() - begun_at >= TAKES_S
+
+    def end(self, topic: str, subscriptions: Iterable[str]) -> None:
+        """Remove the rates that ``begin`` has set, also in an earlier process."""
+        self._begun_at.pop(topic, None)
+        name = TopicName.parse(topic)
+        for each in subscriptions:
+            if self._is_set(name, each):
+                with self._side.answers(), suppress(AdminError):
+                    self._policies.remove_dispatch_rate(name, each)
+
+    def _set(self, topic: TopicName, subscription: str) -> bool:
+        """Pause a subscription without a dispatch rate; return False if the cluster has no such policies."""
+        with self._side.answers(), suppress(AdminError):
+            rate = self._policies.dispatch_rate(topic, subscription)
+            if rate is None:
+                self._policies.set_dispatch_rate(topic, subscription, PAUSED)
+                return True
+        return False
+
+    def _is_set(self, topic: TopicName, subscription: str) -> bool:
+        with self._side.answers(), suppress(AdminError):
+            rate = self._policies.dispatch_rate(topic, subscription)
+            return rate is not None and rate.get("ratePeriodInSecond") == PAUSED["ratePeriodInSecond"]
+        return False

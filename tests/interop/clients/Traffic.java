@@ -1,0 +1,128 @@
+import com.fasterxml.jackson.databind.ObjectMapper;
+import com.fasterxml.jackson.databind.node.ObjectNode;
+import java.io.BufferedReader;
+import java.io.InputStreamReader;
+import java.io.PrintStream;
+import java.util.ArrayList;
+import java.util.HashMap;
+import java.util.List;
+import java.util.Map;
+import java.util.concurrent.ConcurrentHashMap;
+import java.util.concurrent.ConcurrentLinkedQueue;
+import java.util.concurrent.TimeUnit;
+import org.apache.pulsar.client.api.Consumer;
+import org.apache.pulsar.client.api.Message;
+import org.apache.pulsar.client.api.Producer;
+import org.apache.pulsar.client.api.PulsarClient;
+import org.apache.pulsar.client.api.Schema;
+import org.apache.pulsar.client.api.SubscriptionType;
+
+/**
+ * Publishes and consumes until it is asked to "stop". A request and its answer are one line of JSON each.
+ *
+ * Arguments: the service URL, and a topic, which gets messages with five keys, numbered from 1 for each key.
+ */
+public class Traffic {
+    static final ObjectMapper JSON = new ObjectMapper();
+    static final int KEYS = 5;
+    static final Map<String, SubscriptionType> KINDS =
+            Map.of("billing", SubscriptionType.Key_Shared, "audit", SubscriptionType.Shared);
+
+    static final Map<String, Map<String, Integer>> received = new ConcurrentHashMap<>();
+    static final ConcurrentLinkedQueue<String> outOfOrder = new ConcurrentLinkedQueue<>();
+    static final ConcurrentLinkedQueue<String> failures = new ConcurrentLinkedQueue<>();
+    static volatile int published = 0;
+    static volatile boolean isStopping = false;
+    static volatile boolean isOver = false;
+
+    public static void main(String[] arguments) throws Exception {
+        PrintStream answers = System.out;
+        System.setOut(System.err); // the client logs there
+        PulsarClient client = PulsarClient.builder().serviceUrl(arguments[0]).build();
+        String topic = arguments[1];
+        List<Thread> threads = new ArrayList<>();
+        for (String subscription : KINDS.keySet()) {
+            received.put(subscription, new ConcurrentHashMap<>());
+            Consumer<String> consumer = client.newConsumer(Schema.STRING).topic(topic)
+                    .subscriptionName(subscription).subscriptionType(KINDS.get(subscription)).subscribe();
+            threads.add(new Thread(() -> guard(() -> consume(consumer, subscription))));
+        }
+        Producer<String> producer = client.newProducer(Schema.STRING).topic(topic).blockIfQueueFull(true).create();
+        threads.add(new Thread(() -> guard(() -> publish(producer))));
+        threads.forEach(Thread::start);
+        BufferedReader input = new BufferedReader(new InputStreamReader(System.in));
+        for (String line = input.readLine(); line != null; line = input.readLine()) {
+            if (JSON.readTree(line).get("do").asText().equals("stop")) {
+                stop(threads);
+            }
+            answers.println(JSON.writeValueAsString(state()));
+        }
+        System.exit(0);
+    }
+
+    static void publish(Producer<String> producer) throws Exception {
+        for (int number = 1; !isStopping; number++) {
+            for (int key = 0; key < KEYS; key++) {
+                producer.newMessage().key("" + key).value(key + " " + number).send();
+                published++;
+            }
+            Thread.sleep(10);
+        }
+    }
+
+    static void consume(Consumer<String> consumer, String subscription) throws Exception {
+        Map<String, Integer> newest = new HashMap<>();
+        Map<String, Integer> counts = received.get(subscription);
+        while (!isOver) {
+            Message<String> message = consumer.receive(200, TimeUnit.MILLISECONDS);
+            if (message == null) {
+                continue;
+            }
+            String[] parts = message.getValue().split(" ");
+            int number = Integer.parseInt(parts[1]), before = newest.getOrDefault(parts[0], 0);
+            if (!counts.containsKey(message.getValue()) && number != before + 1) {
+                outOfOrder.add(subscription + ": " + message.getValue() + " after " + before);
+            }
+            newest.put(parts[0], Math.max(number, before));
+            counts.merge(message.getValue(), 1, Integer::sum);
+            consumer.acknowledge(message);
+        }
+    }
+
+    /** Waits up to a minute until everything is delivered, then a second for repetitions. */
+    static void stop(List<Thread> threads) throws Exception {
+        isStopping = true;
+        threads.get(threads.size() - 1).join();
+        for (int tries = 0; tries < 600 && received.values().stream().anyMatch(each -> each.size() < published); tries++) {
+            Thread.sleep(100);
+        }
+        Thread.sleep(1000);
+        isOver = true;
+        for (Thread each : threads) {
+            each.join();
+        }
+    }
+
+    static ObjectNode state() {
+        ObjectNode found = JSON.createObjectNode().put("published", published);
+        found.set("outOfOrder", JSON.valueToTree(outOfOrder));
+        found.set("failures", JSON.valueToTree(failures));
+        received.forEach((subscription, counts) -> {
+            int all = counts.values().stream().mapToInt(Integer::intValue).sum();
+            found.withObject("/received/" + subscription).put("messages", counts.size()).put("repeated", all - counts.size());
+        });
+        return found;
+    }
+
+    interface Work {
+        void run() throws Exception;
+    }
+
+    static void guard(Work work) {
+        try {
+            work.run();
+        } catch (Throwable error) {
+            failures.add(error.toString());
+        }
+    }
+}
