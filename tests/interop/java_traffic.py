@@ -33,8 +33,9 @@ class JavaTraffic(ProgramClient):
         wait_until(goes_on, 60, what=f"traffic of the Java client in {where}")
 
     def stop(self) -> dict[str, Any]:
-        """Stop publishing, and return the results when everything is delivered."""
-        return self._do("stop")
+        """Stop publishing, end the program, and return the results when everything is delivered."""
+        with self:
+            return self._do("stop")
 
     def _do(self, what: str) -> dict[str, Any]:
         return self.ask(what, "", self._topic)

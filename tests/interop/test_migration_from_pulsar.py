@@ -50,6 +50,7 @@ def clusters(peer: None, tmp_path: Path) -> Iterator[MixedClusters]:
         running.make_local_namespace("legacy", NAMESPACE)
         running.make_local_namespace("ewr", "other/namespace")  # registers legacy
         running.rest("legacy").put(f"persistent/{NAMESPACE}/us/partitions", 2)
+        running.rest("legacy").post(f"namespaces/{NAMESPACE}/deduplication", True)
         running.start_pipeline()
         running.wait_for_pipeline()
         yield running

@@ -66,9 +66,12 @@ class DispatchPause:
         """Pause subscriptions, once, and wait until the broker knows it. One that cannot be paused goes on."""
         if topic in self._begun_at:
             return
-        name = TopicName.parse(topic)
+        name, now = TopicName.parse(topic), self._world.monotonic()
         left = [each for each in subscriptions if self._set(name, each)]
-        deadline = self._world.monotonic() + CONFIRMED_S
+        if not left:
+            self._begun_at[topic] = now - TAKES_S
+            return
+        deadline = now + CONFIRMED_S
         while True:
             left = [each for each in left if not self._is_set(name, each)]
             if not left or self._world.monotonic() >= deadline or self._world.wait(POLL_S):

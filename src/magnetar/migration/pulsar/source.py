@@ -114,7 +114,7 @@ class PulsarSource:
             if returned is not None and returned.phase is Phase.FINAL and returned.epoch < epoch:
                 self._fences.remove_fence(topic, returned.epoch, final=True)
             stats = self._stats(topic)
-            self._pause.begin(topic, durable_in(stats))
+            self._pause.begin(topic, [name for name, each in durable_in(stats).items() if each.get("consumers")])
             fence = self._fences.fence(topic, epoch, phase).fence
             return TopicState(_as_seen_here(fence), self._subscriptions(topic, stats))
         known = self._fences.look(topic).fence

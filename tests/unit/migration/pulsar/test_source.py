@@ -111,6 +111,7 @@ def test_consumers_acknowledge_what_they_hold_before_they_are_sent_away(move: Mo
 @pytest.mark.parametrize("is_set", [True, False], ids=["another rate", "no policies"])
 def test_a_subscription_that_cannot_be_paused_goes_on(move: Move, *, is_set: bool) -> None:
     rate = {"dispatchThrottlingRateInMsg": 100, "ratePeriodInSecond": 1} if is_set else None
+    move.pulsar.consumers = [CLIENT]
     move.pulsar.rate, move.pulsar.has_policies = rate, is_set
     move.close()
     move.source.remove_fence(str(EU), 1)
@@ -119,7 +120,7 @@ def test_a_subscription_that_cannot_be_paused_goes_on(move: Move, *, is_set: boo
 
 @pytest.mark.parametrize("looks", [3, 1_000], ids=["a moment later", "not in time"])
 def test_the_broker_must_know_the_rate(move: Move, looks: int) -> None:
-    move.pulsar.rate_is_known_after = looks
+    move.pulsar.consumers, move.pulsar.rate_is_known_after = [CLIENT], looks
     began = move.clock.seconds
     assert move.source.fence(str(EU), 1, Phase.SETTLING).unacknowledged is None
     assert move.clock.seconds - began < CONFIRMED_S + 0.1
@@ -130,8 +131,9 @@ def test_the_broker_must_know_the_rate(move: Move, looks: int) -> None:
 
 def test_it_is_unknown_what_a_consumer_holds_that_acknowledges_cumulatively(move: Move) -> None:
     move.pulsar.kind = "Failover"
+    assert move.source.look(str(EU)).unacknowledged is None, "it is not paused"
     move.source.fence(str(EU), 1, Phase.SETTLING)
-    move.clock.seconds += TAKES_S
+    assert move.pulsar.rate is None, "without consumers, there is nothing to pause"
     assert move.source.look(str(EU)).unacknowledged == 0, "it has no consumer"
     move.pulsar.consumers = [CLIENT]
     assert move.source.look(str(EU)).unacknowledged is None
