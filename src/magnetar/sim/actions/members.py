@@ -66,6 +66,7 @@ class Members(ActionGroup):
         self.simulation.note(origin, f"leaves the namespace for good; {custodian} keeps its entries, {late} is back")
         custody = {away: each for away, each in self.simulation.custody.items() if each != origin}
         self._tell([each for each in members if each != origin], custody | {origin: custodian})
+        self._have_topics([late])
 
     def _may_leave(self) -> bool:
         scenario = self.simulation.scenario
@@ -77,6 +78,13 @@ class Members(ActionGroup):
             for cluster in self.simulation.custody:
                 self._note_passed_over(cluster)
             self._tell(list(self.simulation.sites), {})
+            self._have_topics(sorted(self.simulation.were_away))
+
+    def _have_topics(self, clusters: Iterable[str]) -> None:
+        """Finish deletions that failed while clusters were away, and create missing topics, as clients do."""
+        for cluster in clusters:
+            site = self.simulation.sites[cluster]
+            site.loop.create_task(self.simulation.have_topics(site))
 
     def _members(self) -> list[str]:
         return next(iter(self.simulation.sites.values())).policies.replication_clusters

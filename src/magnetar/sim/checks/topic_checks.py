@@ -78,6 +78,8 @@ class TopicChecks:
         """The updates in mode ``markers``; None in mode ``exact``."""
         self._unloads = Unloads(self.model, self.checker)
         self._holders = KeyHolders(self.checker.is_left)
+        self.lost_at: dict[str, float] = {}
+        """By cluster: when its last loss of the topic was durable, on its monotonic clock."""
         self.readings = Readings(self.model, self.checker, self.violate)
         self.operations = Operations(self.model, self.checker, self.readings, self.note)
         self.receipts = Receipts(self.model, self.checker, scenario.lag, self.violate)
@@ -94,6 +96,7 @@ class TopicChecks:
 
     def lose(self, replica: Replica) -> None:
         """Record that a cluster just lost the topic; its log was read right before."""
+        self.lost_at[replica.cluster] = replica.site.clock.monotonic()
         self.model.lose(replica.cluster)
         self.checker.lose(replica.cluster)
         self.unsynced.lose(replica.cluster)

@@ -49,9 +49,11 @@ class FencedTopics(Invariant):
 
     def _is_over(self, replica: Replica, found: Confirmed) -> bool:
         """Return whether the fence may have ended: the disk was lost, or a lease may be over."""
-        model = self.simulation.checks.topics[replica.name].model
+        checks = self.simulation.checks.topics[replica.name]
+        model = checks.model
         if model.generations[replica.cluster] != found.generation:
-            if model.disk_generations.get(replica.cluster) != model.generations[replica.cluster]:
+            is_lost_with_disk = model.disk_generations.get(replica.cluster) == model.generations[replica.cluster]
+            if not is_lost_with_disk and checks.lost_at[replica.cluster] < found.until:
                 self._violate(replica, found, "it is deleted")
             return True
         return found.is_over(replica)
