@@ -12,15 +12,7 @@ from magnetar.base.errors import ConfigurationError, MigrationError
 from magnetar.cli.failures import ExitCode
 from magnetar.cli.global_options import OutputForm
 from magnetar.cli.migrate_names import From, Namespaces, Tenant, To, Topics
-from magnetar.cli.migrate_run import (
-    SAY_EVERY_S,
-    RealWorld,
-    State,
-    brokers_of,
-    carrier_to,
-    opened,
-    require_begun,
-)
+from magnetar.cli.migrate_run import SAY_EVERY_S, RealWorld, State, brokers_of, carrier_to, opened, require_begun
 from magnetar.cli.output import Output, say, say_json, show_fields, show_json
 from magnetar.cli.spark_options import stop_of_signals
 from magnetar.migration.known import sum_if_known

@@ -10,11 +10,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
-from magnetar.admin.cluster_metadata.reading import if_present
 from magnetar.base.names import TopicName
 from magnetar.base.position import EARLIEST, Position
 from magnetar.geo.origins.intervals import IntervalSet
 from magnetar.migration.pulsar.acknowledgements import acknowledged_in, cursors_in, end_of, first_mark, ledger_sizes
+from magnetar.migration.pulsar.requests import internal_stats, stats_if_any
 from magnetar.migration.pulsar.source import LogReader
 from magnetar.migration.pulsar.statistics import clients_in, durable_in
 from magnetar.migration.pulsar.topic_log import TopicLog, existing, translated
@@ -78,9 +78,9 @@ class PulsarReturn:
         self._logs: dict[str, _Logs | str] = {}
         """By topic; or the reason why they are not complete."""
 
-    def prepare(self, topic: str, epoch: int, entered: Cluster) -> None:
+    def prepare(self, topic: str, entered: Cluster) -> None:
         """Read both logs, which takes a second for about 20,000 unacknowledged entries."""
-        del epoch, entered
+        del entered
         self._logs[topic] = self._read(topic)
 
     def missing(self, topic: str, entered: Cluster, look: Look) -> str:
@@ -98,10 +98,12 @@ class PulsarReturn:
 
     def _read(self, topic: str) -> _Logs | str:
         """Read the log of Apache Pulsar, then that of the target, which has everything that the former has."""
-        found = self._internal_stats(topic)
+        found = internal_stats(self._pulsar.side, topic)
         if found is None:
             return f"it does not exist in {self._pulsar.name}"
-        there = TopicLog(self._pulsar.name, self._target.name, first_mark(found, durable_in(self._stats(topic))))
+        there = TopicLog(
+            self._pulsar.name, self._target.name, first_mark(found, durable_in(stats_if_any(self._pulsar.side, topic)))
+        )
         reason = self._brokers.read_on(topic, there) or self._not_carried(topic, there)
         here = TopicLog(self._target.name, self._pulsar.name, self._first_mark(topic))
         reason = reason or self._readers.read_on(topic, here)
@@ -115,7 +117,7 @@ class PulsarReturn:
     def _not_carried(self, topic: str, there: TopicLog) -> str:
         """Return whether the target lacks an entry that clients have published in Apache Pulsar; empty: it does not."""
         link = link_subscription(self._target.name, is_foreign=True)
-        cursor = dict(cursors_in(self._internal_stats(topic) or {"cursors": {}}, (link,))).get(link)
+        cursor = dict(cursors_in(internal_stats(self._pulsar.side, topic) or {"cursors": {}}, (link,))).get(link)
         if there.own_end is None or (cursor is not None and there.own_end in acknowledged_in(cursor)):
             return ""
         return f"{self._target.name} does not have all entries of {self._pulsar.name}"
@@ -144,7 +146,7 @@ class PulsarReturn:
     # --- subscriptions -----------------------------------------------------------------------------------------------
 
     def _bring_all(self, topic: str, logs: _Logs) -> str:
-        stats, there = self._stats(topic), logs.there
+        stats, there = stats_if_any(self._pulsar.side, topic), logs.there
         client = next(clients_in(stats), "")
         if client:
             return f"a client at {client} is connected to {self._pulsar.name}"
@@ -172,8 +174,8 @@ class PulsarReturn:
         if held.mark_delete < logs.here.start:
             return "it was sought back meanwhile"
         present, wanted, sizes = self._compared(topic, name, held, logs)
-        if wanted.left - wanted.withheld != left:
-            count = wanted.left - wanted.withheld
+        count = wanted.left - wanted.withheld
+        if count != left:
             return f"{left:,} entries are unacknowledged, and {self._pulsar.name} has {count:,} of them"
         if present is None or wanted.is_behind(present):
             self._move_back(topic, name, wanted.first, exists=present is not None)
@@ -200,7 +202,11 @@ class PulsarReturn:
         self, topic: str, name: str, held: _Held, logs: _Logs
     ) -> tuple[IntervalSet | None, State, dict[int, int]]:
         """Return the present state in Apache Pulsar, None if there is no subscription, the wanted one, and ledgers."""
-        found = self._internal_stats(topic) or {"cursors": {}, "ledgers": [], "lastConfirmedEntry": str(EARLIEST)}
+        found = internal_stats(self._pulsar.side, topic) or {
+            "cursors": {},
+            "ledgers": [],
+            "lastConfirmedEntry": str(EARLIEST),
+        }
         cursor = dict(cursors_in(found, (name,))).get(name)
         present = None if cursor is None else acknowledged_in(cursor)
         known = present or IntervalSet()
@@ -242,15 +248,6 @@ class PulsarReturn:
         return f"a client has published to {self._pulsar.name} meanwhile"
 
     # --- statistics --------------------------------------------------------------------------------------------------
-
-    def _stats(self, topic: str) -> Json:
-        with self._pulsar.side.answers():
-            get = self._pulsar.side.client.topics.stats
-            return if_present(get, TopicName.parse(topic), precise_backlog=True) or {"subscriptions": {}}
-
-    def _internal_stats(self, topic: str) -> Json | None:
-        with self._pulsar.side.answers():
-            return if_present(self._pulsar.side.client.topics.internal_stats, TopicName.parse(topic))
 
     def _target_stats(self, topic: str) -> Json:
         with self._target.side.answers():

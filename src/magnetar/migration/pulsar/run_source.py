@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from magnetar.admin.cluster_metadata.reading import if_present
-from magnetar.base.names import TopicName
 from magnetar.base.position import Position
 from magnetar.migration.pulsar.acknowledgements import progress_in
+from magnetar.migration.pulsar.requests import internal_stats, stats_if_any, topic_stats
 from magnetar.migration.pulsar.statistics import clients_in, durable_in
 from magnetar.migration.running import links, subscriptions
 from magnetar.migration.running.links import LinkState
@@ -45,7 +44,7 @@ class PulsarRunSource:
 
     def link_state(self, topic: str) -> LinkState:
         """Return the state of the subscription by which the pipeline reads a topic."""
-        stats = self._stats(topic)
+        stats = topic_stats(self._pair.source, topic, earliest_time_in_backlog=True)
         if stats is None:
             return LinkState(0, 0.0, "")
         found = stats["subscriptions"].get(link_subscription(self._pair.target_name, is_foreign=True))
@@ -56,7 +55,7 @@ class PulsarRunSource:
 
     def settings_of(self, topic: str) -> dict[str, bool]:
         """Return the durable subscriptions of clients, and whether each is replicated by snapshots."""
-        stats = self._stats(topic) or {"subscriptions": {}}
+        stats = stats_if_any(self._pair.source, topic)
         return {name: each.get("isReplicated", False) for name, each in durable_in(stats).items()}
 
     def replicate(self, topic: str, wanted: Iterable[str]) -> None:
@@ -68,8 +67,7 @@ class PulsarRunSource:
     def missing_progress(self, topic: str, wanted: Iterable[str]) -> tuple[str, int | None]:
         """Send the acknowledgements of the moment. The switch sends the last ones."""
         names = list(wanted)
-        with self._pair.source.answers():
-            stats = if_present(self._pair.source.client.topics.internal_stats, TopicName.parse(topic))
+        stats = internal_stats(self._pair.source, topic)
         if stats is None:
             return "", 0
         reason = self._carrier.send(topic, progress_in(stats, names, self._pair.source_name, self._clock.now()))
@@ -88,8 +86,7 @@ class PulsarRunSource:
         if client:
             self._ends.pop(topic, None)
             return f"a client at {client} is connected to the source"
-        with self._pair.source.answers():
-            found = if_present(self._pair.source.client.topics.internal_stats, TopicName.parse(topic))
+        found = internal_stats(self._pair.source, topic)
         if found is None:
             return ""
         end = self._ends.setdefault(topic, Position.parse(found["lastConfirmedEntry"]))
@@ -97,11 +94,6 @@ class PulsarRunSource:
         if link is None or Position.parse(link["markDeletePosition"]) < end:
             return f"{self._pair.target_name} does not have all entries of the source"
         return waiting_in(stats)
-
-    def _stats(self, topic: str) -> Mapping[str, Any] | None:
-        with self._pair.source.answers():
-            get = self._pair.source.client.topics.stats
-            return if_present(get, TopicName.parse(topic), precise_backlog=True, earliest_time_in_backlog=True)
 
 
 def _age_s(subscription: Mapping[str, Any], now: float) -> float | None:

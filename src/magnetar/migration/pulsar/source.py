@@ -29,6 +29,7 @@ from magnetar.base.names import TopicName
 from magnetar.migration.machine.partitions import route_scope
 from magnetar.migration.pulsar.acknowledgements import acknowledged_in, cursors_in, end_of, first_mark, progress_in
 from magnetar.migration.pulsar.pause import DispatchPause
+from magnetar.migration.pulsar.requests import internal_stats, stats_if_any
 from magnetar.migration.pulsar.statistics import clients_in, durable_in, held_in, link_backlog
 from magnetar.migration.pulsar.topic_log import TopicLog
 from magnetar.migration.switching.fence import Phase, Subscription, TopicState
@@ -113,7 +114,7 @@ class PulsarSource:
             returned = self._fences.look(topic).fence
             if returned is not None and returned.phase is Phase.FINAL and returned.epoch < epoch:
                 self._fences.remove_fence(topic, returned.epoch, final=True)
-            stats = self._stats(topic)
+            stats = stats_if_any(self._side, topic)
             self._pause.begin(topic, [name for name, each in durable_in(stats).items() if each.get("consumers")])
             fence = self._fences.fence(topic, epoch, phase).fence
             return TopicState(_as_seen_here(fence), self._subscriptions(topic, stats))
@@ -128,11 +129,11 @@ class PulsarSource:
         """Return the state of a topic, without digests."""
         del digests
         fence = self._fences.look(topic).fence
-        return TopicState(_as_seen_here(fence), self._subscriptions(topic, self._stats(topic)))
+        return TopicState(_as_seen_here(fence), self._subscriptions(topic, stats_if_any(self._side, topic)))
 
     def remove_fence(self, topic: str, epoch: int, *, final: bool = False) -> None:
         """Let clients go on here. After a return, which is final, the target keeps them away by its own fence."""
-        self._pause.end(topic, durable_in(self._stats(topic)))
+        self._pause.end(topic, durable_in(stats_if_any(self._side, topic)))
         if final:
             return
         self._fences.set_route(route_scope(topic), self.name)
@@ -140,20 +141,22 @@ class PulsarSource:
 
     # --- handover ----------------------------------------------------------------------------------------------------
 
-    def prepare(self, topic: str, epoch: int, entered: Cluster) -> None:
+    def prepare(self, topic: str, entered: Cluster) -> None:
         """Read the log, which takes a second for about 20,000 unacknowledged entries."""
-        del epoch, entered
-        found = self._internal_stats(topic)
+        del entered
+        found = internal_stats(self._side, topic)
         if found is not None:
-            self._log_of(topic, found, durable_in(self._stats(topic)))  # an error returns when the topic is closed
+            self._log_of(
+                topic, found, durable_in(stats_if_any(self._side, topic))
+            )  # an error returns when the topic is closed
 
     def missing(self, topic: str, entered: Cluster, look: Look) -> str:
         """Send the acknowledgements when no client is left and the link has carried everything."""
         fence = look().fence
-        before = self._internal_stats(topic)
+        before = internal_stats(self._side, topic)
         if before is None:
             return ""  # it was deleted
-        stats = self._stats(topic)
+        stats = stats_if_any(self._side, topic)
         reason = self._attached(topic, stats) or link_backlog(stats, entered.name)
         if reason:
             return reason
@@ -169,7 +172,7 @@ class PulsarSource:
         states = progress_in(before, names, self.name, self._world.now(), claims)
         reason = self._withheld(left) or self._wires.carrier.send(topic, states)
         reason = reason or _difference(left, self._unacknowledged_in_target(topic))
-        reason = reason or _change(before, self._internal_stats(topic), names)
+        reason = reason or _change(before, internal_stats(self._side, topic), names)
         if not reason:
             self._pause.end(topic, names)
         return reason
@@ -247,15 +250,6 @@ class PulsarSource:
         """Do nothing."""
 
     # --- statistics --------------------------------------------------------------------------------------------------
-
-    def _stats(self, topic: str) -> Json:
-        with self._side.answers():
-            get = self._side.client.topics.stats
-            return if_present(get, TopicName.parse(topic), precise_backlog=True) or {"subscriptions": {}}
-
-    def _internal_stats(self, topic: str) -> Json | None:
-        with self._side.answers():
-            return if_present(self._side.client.topics.internal_stats, TopicName.parse(topic))
 
     def _subscriptions(self, topic: str, stats: Json) -> dict[str, Subscription]:
         """Return the subscriptions of clients. Until the dispatch is paused, it is unknown what consumers hold."""

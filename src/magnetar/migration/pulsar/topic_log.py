@@ -56,10 +56,6 @@ class TopicLog:
         if origin.cluster == self.cluster:
             self.own_end = position
 
-    def clusters(self) -> list[str]:
-        """Return the clusters that have published entries of the log."""
-        return self._index.clusters()
-
     def claims(self, acknowledged: IntervalSet, all_through: Mapping[str, Position]) -> dict[str, IntervalSet]:
         """Return which entries of each cluster are acknowledged by a subscription.
 

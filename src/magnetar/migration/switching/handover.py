@@ -22,7 +22,7 @@ class Look(Protocol):
 class Handover(Protocol):
     """Brings what is missing, or waits until links have brought it."""
 
-    def prepare(self, topic: str, epoch: int, entered: Cluster) -> None:
+    def prepare(self, topic: str, entered: Cluster) -> None:
         """Do what takes time before an attempt closes the topic. Raises UnansweredError."""
         ...
 
@@ -34,7 +34,7 @@ class Handover(Protocol):
 class ByLinks:
     """Links and exact progress bring everything by themselves. Both clusters are of Magnetar."""
 
-    def prepare(self, topic: str, epoch: int, entered: Cluster) -> None:
+    def prepare(self, topic: str, entered: Cluster) -> None:
         """See ``Handover``: there is nothing to do."""
 
     def missing(self, topic: str, entered: Cluster, look: Look) -> str:
@@ -55,9 +55,9 @@ class ByDirection:
         self._back = back
         self._target = target
 
-    def prepare(self, topic: str, epoch: int, entered: Cluster) -> None:
+    def prepare(self, topic: str, entered: Cluster) -> None:
         """See ``Handover``."""
-        self._to(entered).prepare(topic, epoch, entered)
+        self._to(entered).prepare(topic, entered)
 
     def missing(self, topic: str, entered: Cluster, look: Look) -> str:
         """See ``Handover``."""

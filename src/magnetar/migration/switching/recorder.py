@@ -63,11 +63,6 @@ class Recorder:
         with self._lock:
             return self._migration.epochs[topic]
 
-    def next_epoch(self, topic: str) -> int:
-        """Return the number of the next attempt of a topic, from 1."""
-        with self._lock:
-            return self._migration.epochs.get(topic, 0) + 1
-
     def is_committed(self, topic: str) -> bool:
         """See ``Migration.is_committed``."""
         with self._lock:

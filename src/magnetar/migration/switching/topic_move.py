@@ -129,7 +129,7 @@ class TopicMove:
     def _begin(self, topics: Sequence[str]) -> float:
         entered = self._clusters(topics)[1]
         for topic in topics:
-            self._course.handover.prepare(topic, self._recorder.next_epoch(topic), entered)
+            self._course.handover.prepare(topic, entered)
         self._recorder.append(TopicsMoved(TopicEvent.FENCE, tuple(topics)))
         self._began, self._fenced = self._course.clock.monotonic(), None
         self.released = ""

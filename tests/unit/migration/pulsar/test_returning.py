@@ -141,7 +141,7 @@ class Return:
         self.link: Link | None = Link(0)
 
     def prepare(self) -> None:
-        self.way.prepare(str(EU), 2, None)  # type: ignore[arg-type]  # it is not used
+        self.way.prepare(str(EU), None)  # type: ignore[arg-type]  # it is not used
 
     def missing(self) -> str:
         def look(*, digests: bool = False) -> TopicState:

@@ -7,6 +7,7 @@ import pytest
 from magnetar.admin.client import AdminClient
 from magnetar.base.names import NamespaceName
 from magnetar.base.position import EARLIEST
+from magnetar.migration.pulsar.requests import topic_stats
 from magnetar.migration.pulsar.run_source import PulsarRunSource
 from magnetar.migration.running.links import LinkState
 from magnetar.migration.running.pair import Pair
@@ -32,11 +33,11 @@ class Move:
         self.there.tenants.create("shop", ["A", "legacy"])
         self.there.namespaces.create(ORDERS, ["A"])
         self.there.topics.create(EU)
-        pair = Pair(Scope("shop"), source_of(here), target_of(self.there), "legacy", "A", from_pulsar=True)
-        self.source = PulsarRunSource(pair, self.carrier, StillClock())
+        self.pair = Pair(Scope("shop"), source_of(here), target_of(self.there), "legacy", "A", from_pulsar=True)
+        self.source = PulsarRunSource(self.pair, self.carrier, StillClock())
 
     def left_behind(self) -> str:
-        stats = self.source._stats(str(EU))
+        stats = topic_stats(self.pair.source, str(EU))
         assert stats is not None
         return self.source.left_behind(str(EU), stats)
 

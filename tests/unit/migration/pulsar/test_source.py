@@ -208,7 +208,7 @@ def test_a_topic_that_has_returned_can_be_switched_again(move: Move) -> None:
     for phase in (Phase.SETTLING, Phase.CLOSED, Phase.FINAL):
         move.target.fence(str(EU), 2, phase)
     move.pulsar.marks = ["5:0"]
-    move.source.prepare(str(EU), 3, move.target)
+    move.source.prepare(str(EU), move.target)
     move.close(3)
     fence = move.target.look(str(EU)).fence
     assert fence is not None
@@ -230,7 +230,7 @@ def test_a_log_that_cannot_be_read_delays_the_move(move: Move) -> None:
 
 def test_a_subscription_that_goes_back_before_the_log_is_read_from_there(move: Move) -> None:
     move.pulsar.marks = ["5:3"]
-    move.source.prepare(str(EU), 2, move.target)
+    move.source.prepare(str(EU), move.target)
     move.close(2)
     move.pulsar.marks = ["5:0"]
     move.service.topics.held[EU].entries = [b"entry"] * 3

@@ -96,4 +96,5 @@ def test_an_entry_whose_order_is_unknown_is_withheld() -> None:
     here = TopicLog(TARGET, PULSAR, EARLIEST)
     logs.target.read_on(here)
     assert here.withheld == [Position(100, 1)]
-    assert here.clusters() == [PULSAR]
+    assert here.origin_of(Position(100, 0)) == (PULSAR, Position(5, 0))
+    assert here.local_of(PULSAR, Position(5, 0)) == Position(100, 0)
