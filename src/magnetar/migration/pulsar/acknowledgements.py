@@ -10,6 +10,7 @@ from magnetar.base.position import EARLIEST, Position
 from magnetar.geo.origins.intervals import IntervalSet
 from magnetar.geo.progress.epochs import Epoch
 from magnetar.geo.progress.state import SubscriptionProgress
+from magnetar.wire.links import link_subscription
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Mapping
@@ -53,6 +54,12 @@ def cursors_in(stats: Mapping[str, Any], subscriptions: Collection[str]) -> Iter
 def acknowledged_in(cursor: Mapping[str, Any]) -> IntervalSet:
     """Return the acknowledged positions of a cursor."""
     return IntervalSet.from_pairs(_acknowledged(cursor))
+
+
+def has_carried(stats: Mapping[str, Any], target: str, end: Position) -> bool:
+    """Return whether the link to ``target`` has carried everything up to and including ``end``."""
+    link = stats["cursors"].get(link_subscription(target, is_foreign=True))
+    return link is not None and Position.parse(link["markDeletePosition"]) >= end
 
 
 def end_of(stats: Mapping[str, Any]) -> Position:

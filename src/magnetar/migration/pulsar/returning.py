@@ -13,13 +13,19 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 from magnetar.base.names import TopicName
 from magnetar.base.position import EARLIEST, Position
 from magnetar.geo.origins.intervals import IntervalSet
-from magnetar.migration.pulsar.acknowledgements import acknowledged_in, cursors_in, end_of, first_mark, ledger_sizes
+from magnetar.migration.pulsar.acknowledgements import (
+    acknowledged_in,
+    cursors_in,
+    end_of,
+    first_mark,
+    has_carried,
+    ledger_sizes,
+)
 from magnetar.migration.pulsar.requests import internal_stats, stats_if_any
 from magnetar.migration.pulsar.source import LogReader
 from magnetar.migration.pulsar.statistics import clients_in, durable_in
 from magnetar.migration.pulsar.topic_log import TopicLog, existing, translated
 from magnetar.wire.entries.ack_set import int_to_words, words_to_int
-from magnetar.wire.links import link_subscription
 from magnetar.wire.message_id import message_id
 
 if TYPE_CHECKING:
@@ -116,9 +122,8 @@ class PulsarReturn:
 
     def _not_carried(self, topic: str, there: TopicLog) -> str:
         """Return whether the target lacks an entry that clients have published in Apache Pulsar; empty: it does not."""
-        link = link_subscription(self._target.name, is_foreign=True)
-        cursor = dict(cursors_in(internal_stats(self._pulsar.side, topic) or {"cursors": {}}, (link,))).get(link)
-        if there.own_end is None or (cursor is not None and there.own_end in acknowledged_in(cursor)):
+        found = internal_stats(self._pulsar.side, topic) or {"cursors": {}}
+        if there.own_end is None or has_carried(found, self._target.name, there.own_end):
             return ""
         return f"{self._target.name} does not have all entries of {self._pulsar.name}"
 

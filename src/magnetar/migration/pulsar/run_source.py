@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from magnetar.base.position import Position
-from magnetar.migration.pulsar.acknowledgements import progress_in
+from magnetar.migration.pulsar.acknowledgements import end_of, has_carried, progress_in
 from magnetar.migration.pulsar.requests import internal_stats, stats_if_any, topic_stats
 from magnetar.migration.pulsar.statistics import clients_in, durable_in
 from magnetar.migration.running import links, subscriptions
@@ -16,6 +15,7 @@ from magnetar.wire.links import link_subscription
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
+    from magnetar.base.position import Position
     from magnetar.base.world import Clock
     from magnetar.migration.pulsar.source import Carrier
     from magnetar.migration.running.pair import Pair
@@ -89,9 +89,7 @@ class PulsarRunSource:
         found = internal_stats(self._pair.source, topic)
         if found is None:
             return ""
-        end = self._ends.setdefault(topic, Position.parse(found["lastConfirmedEntry"]))
-        link = found["cursors"].get(link_subscription(self._pair.target_name, is_foreign=True))
-        if link is None or Position.parse(link["markDeletePosition"]) < end:
+        if not has_carried(found, self._pair.target_name, self._ends.setdefault(topic, end_of(found))):
             return f"{self._pair.target_name} does not have all entries of the source"
         return waiting_in(stats)
 
