@@ -44,10 +44,7 @@ class Brokers:
         )
 
     def _run(self, work: Coroutine[None, None, str], what: str) -> str:
-        try:
-            return asyncio.run(work)
-        except (OSError, TimeoutError, MagnetarError) as error:
-            return f"{what} at {self._service_url}: {str(error) or repr(error)}"
+        return result_of(work, f"{what} at {self._service_url}")
 
     async def _read_on(self, topic: str, log: TopicLog) -> str:
         async with PulsarClient(self._service_url, self._options) as client:
@@ -65,3 +62,11 @@ class Brokers:
     ) -> str:
         async with asyncio.timeout(STALL_S), PulsarClient(self._service_url, self._options) as client:
             return await acknowledge(client, topic, subscription, through, ids)
+
+
+def result_of(work: Coroutine[None, None, str], failure: str) -> str:
+    """Do work with a broker and return its result; ``failure`` and the error if it cannot be done."""
+    try:
+        return asyncio.run(work)
+    except (OSError, TimeoutError, MagnetarError) as error:
+        return f"{failure}: {str(error) or repr(error)}"

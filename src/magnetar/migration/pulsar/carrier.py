@@ -5,10 +5,10 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, Final
 
-from magnetar.base.errors import MagnetarError
 from magnetar.client.client import PulsarClient
 from magnetar.client.options import ClientOptions
 from magnetar.geo.progress.codec import encode_markers
+from magnetar.migration.pulsar.brokers import result_of
 from magnetar.wire.entries import markers
 from magnetar.wire.links import progress_producer
 
@@ -35,14 +35,10 @@ class ProgressCarrier:
 
     def send(self, topic: str, states: Sequence[SubscriptionProgress]) -> str:
         """Return when the broker has applied the states durably, or why it has not."""
-        try:
-            if states:
-                asyncio.run(self._send(topic, states))
-        except (OSError, TimeoutError, MagnetarError) as error:
-            return f"its acknowledgements cannot be sent to {self._service_url}: {str(error) or repr(error)}"
-        return ""
+        failure = f"its acknowledgements cannot be sent to {self._service_url}"
+        return result_of(self._send(topic, states), failure) if states else ""
 
-    async def _send(self, topic: str, states: Sequence[SubscriptionProgress]) -> None:
+    async def _send(self, topic: str, states: Sequence[SubscriptionProgress]) -> str:
         now_ms = int(self._clock.now() * 1000)
         async with asyncio.timeout(TIMEOUT_S), PulsarClient(self._service_url, self._options) as client:
             producer = await client.create_producer(topic, progress_producer(self._source))
@@ -50,3 +46,4 @@ class ProgressCarrier:
                 marker = markers.build_marker(markers.PROGRESS, payload, publish_time_ms=now_ms)
                 await producer.send(marker, marker=True)
             await producer.close()
+        return ""

@@ -29,7 +29,7 @@ from magnetar.wire.entries.ack_set import int_to_words, words_to_int
 from magnetar.wire.message_id import message_id
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from magnetar.migration.pulsar.topic_log import State
     from magnetar.migration.sides import Side
@@ -111,9 +111,10 @@ class PulsarReturn:
             self._pulsar.name, self._target.name, first_mark(found, durable_in(stats_if_any(self._pulsar.side, topic)))
         )
         reason = self._brokers.read_on(topic, there) or self._not_carried(topic, there)
-        here = TopicLog(self._target.name, self._pulsar.name, self._first_mark(topic))
+        held = [self._held(topic, name) for name in durable_in(self._target_stats(topic))]
+        here = TopicLog(self._target.name, self._pulsar.name, self._first_mark(topic, held))
         reason = reason or self._readers.read_on(topic, here)
-        if not reason and self._needs_earlier(topic, found, _Logs(here, there)):
+        if not reason and self._needs_earlier(held, found, _Logs(here, there)):
             end, there = there.end, TopicLog(self._pulsar.name, self._target.name, EARLIEST)
             reason = self._brokers.read_on(topic, there)
             if there.own_end is not None and there.own_end > end:
@@ -127,24 +128,23 @@ class PulsarReturn:
             return ""
         return f"{self._target.name} does not have all entries of {self._pulsar.name}"
 
-    def _needs_earlier(self, topic: str, found: Json, logs: _Logs) -> bool:
+    def _needs_earlier(self, held: Iterable[_Held], found: Json, logs: _Logs) -> bool:
         """Return whether a subscription was sought back in the target, to entries before the log of Apache Pulsar."""
         start, own_end, sizes = logs.there.start, logs.there.own_end, ledger_sizes(found)
         if start == EARLIEST:
             return False
         through = {} if own_end is None else {self._pulsar.name: own_end}
-        for name in durable_in(self._target_stats(topic)):
-            claims = logs.here.claims(self._held(topic, name).acknowledged, through)
+        for each in held:
+            claims = logs.here.claims(each.acknowledged, through)
             left = claims.get(self._pulsar.name, IntervalSet()).missing(EARLIEST, start)
             if any(existing(IntervalSet.from_pairs(left), sizes)):
                 return True
         return False
 
-    def _first_mark(self, topic: str) -> Position:
+    def _first_mark(self, topic: str, held: Sequence[_Held]) -> Position:
         """Return the first mark-delete position in the target; the end of its log if it has no subscription."""
-        marks = [self._held(topic, name).mark_delete for name in durable_in(self._target_stats(topic))]
-        if marks:
-            return min(marks)
+        if held:
+            return min(each.mark_delete for each in held)
         with self._target.side.answers():
             return end_of(self._target.side.client.topics.internal_stats(TopicName.parse(topic)))
 
