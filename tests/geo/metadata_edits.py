@@ -13,6 +13,7 @@ from magnetar.admin.cluster_metadata.document import Selection
 from magnetar.admin.cluster_metadata.reading import read_metadata
 from magnetar.metasync.comparison import differences
 from tests.kit.messages import read_log
+from tests.kit.wait import wait_until
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -23,6 +24,9 @@ if TYPE_CHECKING:
     from tests.kit.rest import Rest
 
 EVENT_TOPIC = "persistent://pulsar/metadata/events"
+EDITS_AT_ONCE = 100
+"""Number of edits between two looks for edits in the same millisecond."""
+TIE_TIMEOUT_S = 60
 TENANTS = ("delta", "echo")
 NAMESPACES = tuple(f"{tenant}/n{number}" for tenant in TENANTS for number in range(3))
 PASSING = tuple(f"delta/passing{number}" for number in range(4))
@@ -216,12 +220,24 @@ def disagreements(group: Group, names: Iterable[str]) -> list[Difference]:
     return [each for each in differences(found) if each.allowed is None]
 
 
-def at_the_same_time(group: Group, names: tuple[str, str], namespace: str, count: int) -> list[str]:
-    """Set ``count`` properties of a namespace in two clusters at the same time, to the name of the cluster.
+def at_the_same_time(group: Group, names: tuple[str, str], namespace: str) -> list[str]:
+    """Set properties of a namespace in two separated clusters at the same time, to the name of the cluster.
 
-    Returns their names.
+    Ends when one has the same time in milliseconds in both. Returns the names of all.
     """
-    keys = [f"tie{number}" for number in range(count)]
+    keys: list[str] = []
+
+    def is_tied() -> bool:
+        keys.extend(added := [f"tie{len(keys) + number}" for number in range(EDITS_AT_ONCE)])
+        _edit_at_once(group, names, namespace, added)
+        made = [timestamps(group, name, added) for name in names]
+        return any(made[0][key][names[0]] == made[1][key][names[1]] for key in added)
+
+    wait_until(is_tied, TIE_TIMEOUT_S, what="edits in the same millisecond", interval_s=0)
+    return keys
+
+
+def _edit_at_once(group: Group, names: tuple[str, str], namespace: str, keys: Sequence[str]) -> None:
     barrier = Barrier(len(names))
 
     def edit(name: str) -> None:
@@ -235,7 +251,6 @@ def at_the_same_time(group: Group, names: tuple[str, str], namespace: str, count
         thread.start()
     for thread in threads:
         thread.join()
-    return keys
 
 
 def timestamps(group: Group, name: str, keys: Iterable[str]) -> dict[str, dict[str, tuple[int, int]]]:

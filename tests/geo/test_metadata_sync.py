@@ -180,7 +180,7 @@ def test_edits_of_separated_clusters_meet_and_a_new_cluster_gets_all(clusters: L
     edits.make(30)
     clusters.stop_pipeline()
     edits.make(60)
-    keys = at_the_same_time(clusters, ("ewr", "jfk"), "delta/n0", 100)
+    keys = at_the_same_time(clusters, ("ewr", "jfk"), "delta/n0")
     clusters.brokers[chance.choice(NAMES)].restart()
     edits.make(60)
     clusters.brokers["sfo"].start()
