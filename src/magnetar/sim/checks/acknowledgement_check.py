@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
     from magnetar.broker.subscription.subscription import Subscription
     from magnetar.geo.progress.state import SubscriptionProgress
-    from magnetar.sim.checks.model import Entry, Model
+    from magnetar.sim.checks.model import Entry, Lifetime, Model
     from magnetar.sim.site import Replica
 
 
@@ -49,7 +49,7 @@ class AcknowledgementCheck:
         for entries in self._model.published.values():
             for entry in entries:
                 if entry.text not in settled:
-                    asked = lifetime.acknowledged.get(entry.text, 0)
+                    asked = self._asked(lifetime, entry)
                     is_outside = entry.position <= starts.get(entry.cluster, EARLIEST)
                     place = places.get(entry.text)
                     if place is not None and place < first:
@@ -62,6 +62,15 @@ class AcknowledgementCheck:
                         self._violated(f"P3: {entry.text} of {where}, {wrong}")
                     elif done:
                         settled.add(entry.text)
+
+    def _asked(self, lifetime: Lifetime, entry: Entry) -> int:
+        """Return the bit set of the messages that may count as acknowledged."""
+        has_former_life = self._model.generations[entry.cluster] > 0
+        if has_former_life and lifetime.is_outside(entry):
+            # Returned entries may follow the start in the log. The state then begins before these, and has
+            # acknowledgements of all others before the start, also of those that have not returned.
+            return entry.every
+        return lifetime.acknowledged.get(entry.text, 0)
 
     def _judge(
         self, subscription: Subscription, entry: Entry, place: Position | None, asked: int, *, is_outside: bool
