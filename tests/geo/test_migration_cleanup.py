@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import subprocess
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -12,8 +10,9 @@ from magnetar.base.real import SystemClock, SystemFiles
 from magnetar.migration.machine.journal import Journal
 from magnetar.migration.machine.records import StageMoved
 from magnetar.migration.machine.tables import StageEvent
-from tests.kit.clusters import MAGNETAR, UP_TIMEOUT_S, Up
+from tests.kit.clusters import UP_TIMEOUT_S, Up
 from tests.kit.messages import numbered, publish, receive
+from tests.kit.migration import Migrator
 from tests.kit.wait import wait_until
 
 if TYPE_CHECKING:
@@ -37,14 +36,6 @@ def up(tmp_path: Path) -> Iterator[Up]:
         yield running
 
 
-def migrate(up: Up, state: Path, command: str, *options: str) -> Any:  # noqa: ANN401
-    sides = [f"--{side}={up.members[name].admin_url}" for side, name in (("from", "ewr"), ("to", "jfk"))]
-    line = [*MAGNETAR, "migrate", command, "shop", *sides, "--state", str(state), "--output", "json", *options]
-    done = subprocess.run(line, capture_output=True, check=False, text=True, timeout=300)
-    assert done.returncode == 0, (done.stdout, done.stderr)
-    return json.loads(done.stdout)
-
-
 def note_verified(state: Path) -> None:
     """Note a verification without a difference; it has a test of its own."""
     journal = Journal(SystemFiles(), state, SystemClock())
@@ -53,14 +44,14 @@ def note_verified(state: Path) -> None:
 
 
 def test_the_target_keeps_what_the_source_deletes(up: Up, tmp_path: Path) -> None:
-    state = tmp_path / "state"
+    migrator = Migrator("shop", up.members["ewr"], up.members["jfk"], tmp_path / "migration")
     for topic in (EU, US):
         up.client("ewr").subscribe(topic, "billing").close()
         publish(up.client("ewr"), topic, numbered(20))
-    assert migrate(up, state, "run")["step"] == "ready"
-    note_verified(state)
-    assert migrate(up, state, "switch")["released"] == []
-    assert migrate(up, state, "cleanup", "--force")["step"] == "done"
+    assert migrator.run("run")["step"] == "ready"
+    note_verified(migrator.state)
+    assert migrator.run("switch")["released"] == []
+    assert migrator.run("cleanup", "--force")["step"] == "done"
     assert up.rest("jfk").get(f"namespaces/{NAMESPACE}/replication") == ["jfk"]
     assert up.rest("ewr").get("tenants/shop")["allowedClusters"] == ["jfk"]
     wait_until(lambda: not topics_of(up, "ewr"), UP_TIMEOUT_S, what="no topic in ewr")

@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-import json
-import subprocess
 import time
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.kit.child import ChildProcess
-from tests.kit.clusters import MAGNETAR, UP_TIMEOUT_S, LocalClusters
+from tests.kit.clusters import LocalClusters
 from tests.kit.lookup import Instance
-from tests.kit.processes import is_alive
+from tests.kit.migration import Migrator
 from tests.kit.traffic import AUDIT, BILLING, Traffic
 from tests.kit.wait import wait_until
 
@@ -47,57 +44,29 @@ def service_url(clusters: LocalClusters) -> Iterator[str]:
     lookup.kill()
 
 
-def migrate(clusters: LocalClusters, command: str, *options: str, expected: int = 0) -> Any:  # noqa: ANN401
-    """Run a command of ``magnetar migrate``, and return its output."""
-    done = subprocess.run(
-        [*line(clusters, command), *options], capture_output=True, check=False, text=True, timeout=600
-    )
-    assert done.returncode == expected, (done.stdout, done.stderr)
-    return json.loads(done.stdout)
-
-
-def line(clusters: LocalClusters, command: str) -> list[str]:
-    sides = [f"--{side}={clusters.members[name].admin_url}" for side, name in (("from", "ewr"), ("to", "jfk"))]
-    state = ["--state", str(clusters.directory / "state")]
-    return [*MAGNETAR, "migrate", command, "shop", *sides, *state, "--output", "json"]
-
-
-def kill_after(clusters: LocalClusters, command: str, records: int) -> None:
-    """Run a command, and kill it when it has added some records to the journal, or at its end."""
-    journal = clusters.directory / "state" / "journal"
-    before = journal.read_bytes().count(b"\n")
-    process = ChildProcess(line(clusters, command), clusters.directory, f"{command}-killed-after-{records}")
-    wait_until(
-        lambda: not is_alive(process.pid) or journal.read_bytes().count(b"\n") >= before + records,
-        UP_TIMEOUT_S,
-        what=f"{records} records",
-        interval_s=0.005,
-    )
-    process.kill()
-
-
 def test_clients_follow_a_switch_and_a_rollback_without_noticing(clusters: LocalClusters, service_url: str) -> None:
+    migrator = Migrator("shop", clusters.brokers["ewr"], clusters.brokers["jfk"], clusters.directory / "migration")
     traffic = Traffic(service_url, (EU, US))
     try:
         time.sleep(2)
-        assert migrate(clusters, "run")["step"] == "ready"
-        assert migrate(clusters, "verify")["verdict"] == "equal"
-        there = migrate(clusters, "switch")
+        assert migrator.run("run")["step"] == "ready"
+        assert migrator.run("verify")["verdict"] == "equal"
+        there = migrator.run("switch")
         before = traffic.published
         assert (there["step"], there["topics"], there["released"]) == ("switched", 2, [])
         wait_until(lambda: traffic.failures or traffic.published > before + 100, 60, what="traffic in jfk")
         assert_served_by(clusters, "jfk")
         for records in (4, 4):
-            kill_after(clusters, "rollback", records)
-        back = migrate(clusters, "rollback")
+            migrator.kill_after("rollback", records)
+        back = migrator.run("rollback")
         before = traffic.published
         assert (back["step"], back["released"]) == ("ready", [])
         wait_until(lambda: traffic.failures or traffic.published > before + 100, 60, what="traffic in ewr")
         assert_served_by(clusters, "ewr")
-        assert migrate(clusters, "verify")["verdict"] == "equal"
-        again = migrate(clusters, "switch")
+        assert migrator.run("verify")["verdict"] == "equal"
+        again = migrator.run("switch")
         assert (again["step"], again["released"]) == ("switched", [])
-        assert migrate(clusters, "cleanup", "--force")["step"] == "done"
+        assert migrator.run("cleanup", "--force")["step"] == "done"
         before = traffic.published
         wait_until(lambda: traffic.failures or traffic.published > before + 100, 60, what="traffic after the clean-up")
         assert_nothing_is_left(clusters)

@@ -6,20 +6,22 @@ from typing import TYPE_CHECKING, Any
 
 from tests.interop.schema_clients import SOURCES, ProgramClient
 from tests.kit.pulsar_jars import java, pulsar_jars
+from tests.kit.traffic import ROUND_S
 from tests.kit.wait import wait_until
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from pathlib import Path
 
 
 class JavaTraffic(ProgramClient):
-    """See ``Traffic``: one topic, with a Key_Shared and a Shared subscription."""
+    """See ``Traffic``: the same subscriptions and messages."""
 
-    def __init__(self, service_url: str, topic: str, directory: Path) -> None:
+    def __init__(self, service_url: str, topics: Sequence[str], directory: Path, round_s: float = ROUND_S) -> None:
         """Start the program from its source, with the jars of Apache Pulsar."""
         source = str(SOURCES / "Traffic.java")
-        super().__init__([java(), "-cp", f"{pulsar_jars()}/*", source, service_url, topic], directory / "traffic.log")
-        self._topic = topic
+        arguments = [source, service_url, f"{round_s * 1000:.0f}", *topics]
+        super().__init__([java(), "-cp", f"{pulsar_jars()}/*", *arguments], directory / "traffic.log")
         self._do("state")  # it is connected
 
     def go_on(self, where: str) -> None:
@@ -38,4 +40,4 @@ class JavaTraffic(ProgramClient):
             return self._do("stop")
 
     def _do(self, what: str) -> dict[str, Any]:
-        return self.ask(what, "", self._topic)
+        return self.ask(what, "", "")

@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
-import json
 import os
 import random
-import subprocess
 import time
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pulsar
 import pytest
 
 from tests.interop.java_traffic import JavaTraffic
-from tests.kit.clusters import MAGNETAR, UP_TIMEOUT_S
+from tests.kit.clusters import UP_TIMEOUT_S
 from tests.kit.lookup import Instance
 from tests.kit.messages import connect, nothing_comes, numbered, receive, receive_data, send_all
+from tests.kit.migration import Migrator
 from tests.kit.pulsar import MixedClusters
 from tests.kit.traffic import Traffic
 from tests.kit.wait import wait_until
@@ -63,40 +62,35 @@ def service_url(clusters: MixedClusters) -> Iterator[str]:
     lookup.kill()
 
 
-def migrate(clusters: MixedClusters, command: str, *options: str, expected: int = 0) -> Any:  # noqa: ANN401
-    """Run a command of ``magnetar migrate``, and return its output."""
-    sides = [f"--{side}={clusters.members[name].admin_url}" for side, name in (("from", "legacy"), ("to", "ewr"))]
-    state = ["--state", str(clusters.directory / "state")]
-    line = [*MAGNETAR, "migrate", command, "shop", *sides, *state, "--output", "json", *options]
-    done = subprocess.run(line, capture_output=True, check=False, text=True, timeout=600)
-    assert done.returncode == expected, done.stdout + done.stderr
-    return json.loads(done.stdout) if done.stdout else done.stderr
+@pytest.fixture
+def migrator(clusters: MixedClusters) -> Migrator:
+    return Migrator("shop", clusters.members["legacy"], clusters.members["ewr"], clusters.directory / "migration")
 
 
-def test_clients_move_without_loss(clusters: MixedClusters, service_url: str) -> None:
+def test_clients_move_without_loss(clusters: MixedClusters, service_url: str, migrator: Migrator) -> None:
     client = connect(clusters.members["legacy"].service_url)
     left = {topic: acknowledge_out_of_order(client, topic) for topic in RESTING}
     client.close()
     traffic = Traffic(service_url, (EU, US))
-    java = JavaTraffic(service_url, JP, clusters.directory)
+    java = JavaTraffic(service_url, [JP], clusters.directory)
     try:
         time.sleep(2)
-        assert migrate(clusters, "run")["step"] == "ready"
-        assert migrate(clusters, "verify")["verdict"] == "equal"
-        moves = [migrate(clusters, "switch")]
+        assert migrator.run("run")["step"] == "ready"
+        assert migrator.run("verify")["verdict"] == "equal"
+        moves = [migrator.run("switch")]
         go_on(traffic, "ewr")
         java.go_on("ewr")
         assert_served_by(clusters, "ewr")
         left[RESTING[0]] = work_in("ewr", clusters, RESTING[0], left[RESTING[0]])
         left[RESTING[1]] = seek_back(clusters, RESTING[1])
-        moves.append(migrate(clusters, "rollback"))
+        moves.append(migrator.run("rollback"))
         go_on(traffic, "legacy")
         java.go_on("legacy")
         assert_served_by(clusters, "legacy")
         left[RESTING[0]] = work_in("legacy", clusters, RESTING[0], left[RESTING[0]])
-        assert migrate(clusters, "run")["step"] == "ready"
-        assert migrate(clusters, "verify")["verdict"] == "equal"
-        moves.append(migrate(clusters, "switch"))
+        assert migrator.run("run")["step"] == "ready"
+        assert migrator.run("verify")["verdict"] == "equal"
+        moves.append(migrator.run("switch"))
         go_on(traffic, "ewr again")
         assert [(each["step"], each["released"]) for each in moves] == [
             ("switched", []),
@@ -104,7 +98,7 @@ def test_clients_move_without_loss(clusters: MixedClusters, service_url: str) ->
             ("switched", []),
         ]
         assert {each["topics"] for each in moves} == {3 + len(RESTING)}
-        assert migrate(clusters, "cleanup", "--force")["step"] == "done"
+        assert migrator.run("cleanup", "--force")["step"] == "done"
         assert clusters.rest("legacy").get(f"persistent/{NAMESPACE}") == []
         assert clusters.rest("ewr").get(f"namespaces/{NAMESPACE}/replication") == ["ewr"]
         go_on(traffic, "ewr after the clean-up")

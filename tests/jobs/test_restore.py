@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.timeout(500)
 
 PUBLISHED_MS = 1_700_000_000_000
-COUNT = 200_000
+COUNT = 80_000
 START_TIMEOUT_S = 150.0
 
 RESTORED = (

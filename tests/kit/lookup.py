@@ -46,6 +46,11 @@ class Instance:
             self.process.kill()
             self.process = None
 
+    def restart(self) -> None:
+        """Kill the process with SIGKILL and start it again with the same data."""
+        self.kill()
+        self.start()
+
     def _is_up(self) -> bool:
         assert self.process is not None
         self.process.require_running()

@@ -9,20 +9,31 @@ from typing import TYPE_CHECKING
 
 import pulsar
 
-from tests.kit.messages import connect
+from tests.kit.messages import Option, connect
 from tests.kit.wait import wait_until
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
 KEYS = 5
+ROUND_S = 0.01
+"""Default pause after a message of each key."""
 BILLING, AUDIT = "billing", "audit"
+KINDS = {BILLING: pulsar.ConsumerType.KeyShared, AUDIT: pulsar.ConsumerType.Shared}
 
 
 class Traffic:
     """Producers and consumers that stay connected during all moves."""
 
-    def __init__(self, service_url: str, publishing_to: Sequence[str]) -> None:
+    def __init__(
+        self, service_url: str, publishing_to: Sequence[str], round_s: float = ROUND_S, **options: Option
+    ) -> None:
+        """Publish a message of each key to each topic, and pause for ``round_s`` seconds, again and again.
+
+        ``options`` are those of the producers.
+        """
+        self._options = options
+        self._round_s = round_s
         self.client = connect(service_url)
         self.sent: dict[str, int] = defaultdict(int)
         """By topic and key: the number of the last message."""
@@ -30,18 +41,12 @@ class Traffic:
         self.out_of_order: list[str] = []
         self.failures: list[BaseException] = []
         self._stop = threading.Event()
-        self._over = threading.Event()
-        kinds = {BILLING: pulsar.ConsumerType.KeyShared, AUDIT: pulsar.ConsumerType.Shared}
-        topics = [(topic, name) for topic in publishing_to for name in kinds]
-        consumers = [self.client.subscribe(topic, name, consumer_type=kinds[name]) for topic, name in topics]
-        jobs = [threading.Thread(target=self._publish, args=(topic,)) for topic in publishing_to]
-        jobs += [
-            threading.Thread(target=self._consume, args=(consumer, name))
-            for consumer, (_, name) in zip(consumers, topics, strict=True)
-        ]
-        self._jobs = jobs
-        for job in jobs:
-            job.start()
+        for topic in publishing_to:
+            for name, kind in KINDS.items():
+                self.client.subscribe(topic, name, consumer_type=kind, message_listener=self._listener(name))
+        self._publishers = [threading.Thread(target=self._publish, args=(topic,)) for topic in publishing_to]
+        for publisher in self._publishers:
+            publisher.start()
 
     @property
     def published(self) -> int:
@@ -50,12 +55,13 @@ class Traffic:
     def stop(self) -> None:
         """Stop publishing, and wait until everything is delivered."""
         self._stop.set()
-        wait_until(lambda: self.failures or self._has_everything(), 60, what="all messages delivered")
-        time.sleep(1)  # a repetition would arrive now
-        self._over.set()
-        for job in self._jobs:
-            job.join()
-        self.client.close()
+        for publisher in self._publishers:
+            publisher.join()
+        try:
+            wait_until(lambda: self.failures or self._has_everything(), 60, what="all messages delivered")
+            time.sleep(1)  # a repetition would arrive now
+        finally:
+            self.client.close()
 
     def _has_everything(self) -> bool:
         return all(len(each) >= self.published for each in self.received.values())
@@ -65,8 +71,8 @@ class Traffic:
 
     def _publish(self, topic: str) -> None:
         try:
-            producer = self.client.create_producer(topic, block_if_queue_full=True)
-            while not self._stop.wait(0.01):
+            producer = self.client.create_producer(topic, block_if_queue_full=True, **self._options)
+            while not self._stop.wait(self._round_s):
                 for key in map(str, range(KEYS)):
                     number = self.sent[f"{topic} {key}"] + 1
                     producer.send(f"{topic} {key} {number}".encode(), partition_key=key)
@@ -75,15 +81,13 @@ class Traffic:
         except BaseException as error:  # noqa: BLE001 - the test fails with it
             self.failures.append(error)
 
-    def _consume(self, consumer: pulsar.Consumer, subscription: str) -> None:
+    def _listener(self, subscription: str) -> Callable[[pulsar.Consumer, pulsar.Message], None]:
+        """Return the listener of one consumer."""
         newest: dict[str, int] = defaultdict(int)
         received = self.received[subscription]
-        try:
-            while not self._over.is_set():
-                try:
-                    message = consumer.receive(200)
-                except pulsar.Timeout:
-                    continue
+
+        def take(consumer: pulsar.Consumer, message: pulsar.Message) -> None:
+            try:
                 text = message.data().decode()
                 key, _, number = text.rpartition(" ")
                 if text not in received and int(number) != newest[key] + 1:
@@ -91,5 +95,7 @@ class Traffic:
                 newest[key] = max(newest[key], int(number))
                 received[text] += 1
                 consumer.acknowledge(message)
-        except BaseException as error:  # noqa: BLE001 - the test fails with it
-            self.failures.append(error)
+            except BaseException as error:  # noqa: BLE001 - the test fails with it
+                self.failures.append(error)
+
+        return take

@@ -15,19 +15,29 @@ PATIENCE_S = 30.0
 """Default time-out, far above any usual duration on a busy machine with two cores."""
 
 
+INTERVAL_S, INTERVAL_MAX_S = 0.02, 0.2
+WAITED_SHARE = 0.05
+"""Share of the time already waited after which the condition is checked again: checks take processor time."""
+
+
 def wait_until(
-    predicate: Callable[[], T], timeout_s: float = PATIENCE_S, *, what: str = "", interval_s: float = 0.02
+    predicate: Callable[[], T], timeout_s: float = PATIENCE_S, *, what: str = "", interval_s: float | None = None
 ) -> T:
-    """Return the first true value of ``predicate``; raises TimeoutError with ``what`` after the time limit."""
-    deadline = time.monotonic() + timeout_s
+    """Return the first true value of ``predicate``; raises TimeoutError with ``what`` after the time limit.
+
+    Without ``interval_s``, the condition is checked often at first, and five times per second at last.
+    """
+    began = time.monotonic()
     while True:
         value = predicate()
         if value:
             return value
-        if time.monotonic() > deadline:
+        waited_s = time.monotonic() - began
+        if waited_s > timeout_s:
             message = f"not within {timeout_s:g} s: {what or predicate}; last value {value!r}"
             raise TimeoutError(message)
-        time.sleep(interval_s)
+        pause_s = min(max(INTERVAL_S, waited_s * WAITED_SHARE), INTERVAL_MAX_S)
+        time.sleep(pause_s if interval_s is None else interval_s)
 
 
 def holds_for(predicate: Callable[[], object], seconds: float, *, interval_s: float = 0.02) -> bool:

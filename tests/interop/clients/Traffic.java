@@ -4,12 +4,14 @@ import java.io.BufferedReader;
 import java.io.InputStreamReader;
 import java.io.PrintStream;
 import java.util.ArrayList;
+import java.util.Arrays;
 import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.concurrent.ConcurrentHashMap;
 import java.util.concurrent.ConcurrentLinkedQueue;
 import java.util.concurrent.TimeUnit;
+import java.util.concurrent.atomic.AtomicInteger;
 import org.apache.pulsar.client.api.Consumer;
 import org.apache.pulsar.client.api.Message;
 import org.apache.pulsar.client.api.Producer;
@@ -20,7 +22,8 @@ import org.apache.pulsar.client.api.SubscriptionType;
 /**
  * Publishes and consumes until it is asked to "stop". A request and its answer are one line of JSON each.
  *
- * Arguments: the service URL, and a topic, which gets messages with five keys, numbered from 1 for each key.
+ * Arguments: the service URL, the pause after a message of each key in milliseconds, and topics. Each gets messages with
+ * five keys, numbered from 1 for each key.
  */
 public class Traffic {
     static final ObjectMapper JSON = new ObjectMapper();
@@ -31,7 +34,7 @@ public class Traffic {
     static final Map<String, Map<String, Integer>> received = new ConcurrentHashMap<>();
     static final ConcurrentLinkedQueue<String> outOfOrder = new ConcurrentLinkedQueue<>();
     static final ConcurrentLinkedQueue<String> failures = new ConcurrentLinkedQueue<>();
-    static volatile int published = 0;
+    static final AtomicInteger published = new AtomicInteger();
     static volatile boolean isStopping = false;
     static volatile boolean isOver = false;
 
@@ -39,34 +42,37 @@ public class Traffic {
         PrintStream answers = System.out;
         System.setOut(System.err); // the client logs there
         PulsarClient client = PulsarClient.builder().serviceUrl(arguments[0]).build();
-        String topic = arguments[1];
-        List<Thread> threads = new ArrayList<>();
-        for (String subscription : KINDS.keySet()) {
-            received.put(subscription, new ConcurrentHashMap<>());
-            Consumer<String> consumer = client.newConsumer(Schema.STRING).topic(topic)
-                    .subscriptionName(subscription).subscriptionType(KINDS.get(subscription)).subscribe();
-            threads.add(new Thread(() -> guard(() -> consume(consumer, subscription))));
+        int pauseMs = Integer.parseInt(arguments[1]);
+        KINDS.keySet().forEach(subscription -> received.put(subscription, new ConcurrentHashMap<>()));
+        List<Thread> publishers = new ArrayList<>(), consumers = new ArrayList<>();
+        for (String topic : Arrays.asList(arguments).subList(2, arguments.length)) {
+            for (String subscription : KINDS.keySet()) {
+                Consumer<String> consumer = client.newConsumer(Schema.STRING).topic(topic)
+                        .subscriptionName(subscription).subscriptionType(KINDS.get(subscription)).subscribe();
+                consumers.add(new Thread(() -> guard(() -> consume(consumer, subscription))));
+            }
+            Producer<String> producer = client.newProducer(Schema.STRING).topic(topic).blockIfQueueFull(true).create();
+            publishers.add(new Thread(() -> guard(() -> publish(producer, topic, pauseMs))));
         }
-        Producer<String> producer = client.newProducer(Schema.STRING).topic(topic).blockIfQueueFull(true).create();
-        threads.add(new Thread(() -> guard(() -> publish(producer))));
-        threads.forEach(Thread::start);
+        consumers.forEach(Thread::start);
+        publishers.forEach(Thread::start);
         BufferedReader input = new BufferedReader(new InputStreamReader(System.in));
         for (String line = input.readLine(); line != null; line = input.readLine()) {
             if (JSON.readTree(line).get("do").asText().equals("stop")) {
-                stop(threads);
+                stop(publishers, consumers);
             }
             answers.println(JSON.writeValueAsString(state()));
         }
         System.exit(0);
     }
 
-    static void publish(Producer<String> producer) throws Exception {
+    static void publish(Producer<String> producer, String topic, int pauseMs) throws Exception {
         for (int number = 1; !isStopping; number++) {
             for (int key = 0; key < KEYS; key++) {
-                producer.newMessage().key("" + key).value(key + " " + number).send();
-                published++;
+                producer.newMessage().key("" + key).value(topic + " " + key + " " + number).send();
+                published.incrementAndGet();
             }
-            Thread.sleep(10);
+            Thread.sleep(pauseMs);
         }
     }
 
@@ -79,32 +85,34 @@ public class Traffic {
                 continue;
             }
             String[] parts = message.getValue().split(" ");
-            int number = Integer.parseInt(parts[1]), before = newest.getOrDefault(parts[0], 0);
+            int number = Integer.parseInt(parts[2]), before = newest.getOrDefault(parts[1], 0);
             if (!counts.containsKey(message.getValue()) && number != before + 1) {
                 outOfOrder.add(subscription + ": " + message.getValue() + " after " + before);
             }
-            newest.put(parts[0], Math.max(number, before));
+            newest.put(parts[1], Math.max(number, before));
             counts.merge(message.getValue(), 1, Integer::sum);
             consumer.acknowledge(message);
         }
     }
 
     /** Waits up to a minute until everything is delivered, then a second for repetitions. */
-    static void stop(List<Thread> threads) throws Exception {
+    static void stop(List<Thread> publishers, List<Thread> consumers) throws Exception {
         isStopping = true;
-        threads.get(threads.size() - 1).join();
-        for (int tries = 0; tries < 600 && received.values().stream().anyMatch(each -> each.size() < published); tries++) {
+        for (Thread each : publishers) {
+            each.join();
+        }
+        for (int tries = 0; tries < 600 && received.values().stream().anyMatch(each -> each.size() < published.get()); tries++) {
             Thread.sleep(100);
         }
         Thread.sleep(1000);
         isOver = true;
-        for (Thread each : threads) {
+        for (Thread each : consumers) {
             each.join();
         }
     }
 
     static ObjectNode state() {
-        ObjectNode found = JSON.createObjectNode().put("published", published);
+        ObjectNode found = JSON.createObjectNode().put("published", published.get());
         found.set("outOfOrder", JSON.valueToTree(outOfOrder));
         found.set("failures", JSON.valueToTree(failures));
         received.forEach((subscription, counts) -> {
