@@ -45,7 +45,7 @@ test-long: java setup ## full-sized forms of tests that make test runs smaller, 
 test-memory: setup ## memory of a broker over one hour, which must not grow (ARGS="--minutes 15 --settle-minutes 5")
 	@$(BIN)/python -m bench.memory $(ARGS)
 
-test-chaos: java setup ## kills and stops at random, replaced disks, power loss, an earlier commit, edits of metadata, a Spark cluster; 75 minutes
+test-chaos: java setup ## kills and stops at random, replaced disks, power loss, an earlier commit, edits of metadata, a Spark cluster, a migration; 90 minutes
 	@$(BIN)/python -m pytest tests -m chaos -rP $(ARGS)
 
 test-hostile: java setup ## hostile clients and faults, and their effect on another client; 35 minutes (ARGS="-k garbage")

@@ -1,7 +1,8 @@
-"""A tenant of 200 topics and 2,000,000 messages moves to another cluster, back, and over that cluster to a third one.
+"""A tenant of 200 topics moves to another cluster, back, and over that cluster to a third one.
 
-Stock Python and Java clients publish and consume 500 messages per second by the lookup service meanwhile.
-``MAGNETAR_MIGRATION_TENANT_MESSAGES`` sets the number of messages that are stored before.
+Stock Python and Java clients publish and consume by the lookup service meanwhile.
+``MAGNETAR_MIGRATION_TENANT_MESSAGES`` sets the number of messages that are stored before, and
+``MAGNETAR_MIGRATION_RATE`` the number that clients publish per second. The full size is 2000000 and 500.
 """
 
 from __future__ import annotations
@@ -38,7 +39,7 @@ TOPICS = [f"persistent://{NAMESPACE}/{number}" for number in range(200)]
 OF_JAVA = 50
 """Topics of the Java client."""
 
-COUNT = int(os.environ.get("MAGNETAR_MIGRATION_TENANT_MESSAGES", "2000000")) // len(TOPICS)
+COUNT = int(os.environ.get("MAGNETAR_MIGRATION_TENANT_MESSAGES", "100000")) // len(TOPICS)
 PER_BATCH = 100
 """Messages in each entry of every second topic; in the others, each entry is a message."""
 
@@ -48,7 +49,9 @@ DELAYED = 5
 KINDS = {"packed": pulsar.ConsumerType.Shared, "shipped": pulsar.ConsumerType.KeyShared}
 """Subscriptions with messages that are acknowledged out of order, and without consumers during the moves."""
 
-PER_SECOND = 500
+PER_SECOND = float(os.environ.get("MAGNETAR_MIGRATION_RATE", "100"))
+"""Messages that clients publish per second, over all topics."""
+
 ACKNOWLEDGED_S = 0.5
 """Time in which a client sends its acknowledgements, which it collects for 0.1 s."""
 
@@ -135,7 +138,7 @@ def migrator_of(clusters: LocalClusters, source: str, target: str) -> Migrator:
 def go_on(traffic: Traffic, java: JavaTraffic, where: str) -> None:
     """Wait for more traffic."""
     before = traffic.published
-    wait_until(lambda: traffic.failures or traffic.published > before + 1000, 60, what=f"traffic {where}")
+    wait_until(lambda: traffic.failures or traffic.published > before + 100, 60, what=f"traffic {where}")
     java.go_on(where)
 
 

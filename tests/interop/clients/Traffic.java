@@ -38,7 +38,17 @@ public class Traffic {
     static volatile boolean isStopping = false;
     static volatile boolean isOver = false;
 
-    public static void main(String[] arguments) throws Exception {
+    public static void main(String[] arguments) {
+        try {
+            run(arguments);
+            System.exit(0);
+        } catch (Exception error) {
+            error.printStackTrace();
+            System.exit(1); // the client's threads would go on
+        }
+    }
+
+    static void run(String[] arguments) throws Exception {
         PrintStream answers = System.out;
         System.setOut(System.err); // the client logs there
         PulsarClient client = PulsarClient.builder().serviceUrl(arguments[0]).build();
@@ -47,11 +57,11 @@ public class Traffic {
         List<Thread> publishers = new ArrayList<>(), consumers = new ArrayList<>();
         for (String topic : Arrays.asList(arguments).subList(2, arguments.length)) {
             for (String subscription : KINDS.keySet()) {
-                Consumer<String> consumer = client.newConsumer(Schema.STRING).topic(topic)
+                Consumer<byte[]> consumer = client.newConsumer(Schema.BYTES).topic(topic)
                         .subscriptionName(subscription).subscriptionType(KINDS.get(subscription)).subscribe();
                 consumers.add(new Thread(() -> guard(() -> consume(consumer, subscription))));
             }
-            Producer<String> producer = client.newProducer(Schema.STRING).topic(topic).blockIfQueueFull(true).create();
+            Producer<byte[]> producer = client.newProducer(Schema.BYTES).topic(topic).blockIfQueueFull(true).create();
             publishers.add(new Thread(() -> guard(() -> publish(producer, topic, pauseMs))));
         }
         consumers.forEach(Thread::start);
@@ -63,34 +73,34 @@ public class Traffic {
             }
             answers.println(JSON.writeValueAsString(state()));
         }
-        System.exit(0);
     }
 
-    static void publish(Producer<String> producer, String topic, int pauseMs) throws Exception {
+    static void publish(Producer<byte[]> producer, String topic, int pauseMs) throws Exception {
         for (int number = 1; !isStopping; number++) {
             for (int key = 0; key < KEYS; key++) {
-                producer.newMessage().key("" + key).value(topic + " " + key + " " + number).send();
+                producer.newMessage().key("" + key).value((topic + " " + key + " " + number).getBytes()).send();
                 published.incrementAndGet();
             }
             Thread.sleep(pauseMs);
         }
     }
 
-    static void consume(Consumer<String> consumer, String subscription) throws Exception {
+    static void consume(Consumer<byte[]> consumer, String subscription) throws Exception {
         Map<String, Integer> newest = new HashMap<>();
         Map<String, Integer> counts = received.get(subscription);
         while (!isOver) {
-            Message<String> message = consumer.receive(200, TimeUnit.MILLISECONDS);
+            Message<byte[]> message = consumer.receive(200, TimeUnit.MILLISECONDS);
             if (message == null) {
                 continue;
             }
-            String[] parts = message.getValue().split(" ");
+            String text = new String(message.getValue());
+            String[] parts = text.split(" ");
             int number = Integer.parseInt(parts[2]), before = newest.getOrDefault(parts[1], 0);
-            if (!counts.containsKey(message.getValue()) && number != before + 1) {
-                outOfOrder.add(subscription + ": " + message.getValue() + " after " + before);
+            if (!counts.containsKey(text) && number != before + 1) {
+                outOfOrder.add(subscription + ": " + text + " after " + before);
             }
             newest.put(parts[1], Math.max(number, before));
-            counts.merge(message.getValue(), 1, Integer::sum);
+            counts.merge(text, 1, Integer::sum);
             consumer.acknowledge(message);
         }
     }
