@@ -152,7 +152,10 @@ def filled(service_url: str) -> dict[str, Left]:
 def fill(service_url: str, topic: str) -> Left:
     """Fill a topic, acknowledge some messages at random, and return the others."""
     client, chance = connect(service_url), random.Random(topic)
-    consumers = {name: client.subscribe(topic, name, consumer_type=kind) for name, kind in KINDS.items()}
+    consumers = {
+        name: client.subscribe(topic, name, consumer_type=kind, batch_index_ack_enabled=True)
+        for name, kind in KINDS.items()
+    }
     batching = {"batching_enabled": TOPICS.index(topic) % 2 == 1, "batching_max_messages": PER_BATCH}
     producer = client.create_producer(topic, block_if_queue_full=True, **batching)
     for number, payload in enumerate(numbered(COUNT)):
