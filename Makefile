@@ -36,7 +36,7 @@ java: | python
 demo: java setup ## three clusters, real flights, a planned switch and a kill (ARGS="--flights 20000"); ARGS=migrate: a tenant moves
 	@$(BIN)/magnetar demo $(ARGS)
 
-test: java setup ## all tests except the long suites, in two processes; 17 minutes (ARGS="-k name": in one)
+test: java setup ## all tests except the long suites, in two processes; 20 to 28 minutes (ARGS="-k name": in one)
 	@$(BIN)/python -m pytest tests $(PARALLEL) $(ARGS)
 
 test-long: java setup ## full-sized forms of tests that make test runs smaller, the built packages, and the Helm chart; some minutes

@@ -73,6 +73,12 @@ class Consumer:
         """Grant the first permits."""
         self._connection.write(commands.flow(consumer_id=self._number, message_permits=self._read_ahead))
 
+    def read_further_ahead(self, messages: int) -> None:
+        """Grant permits for so many messages more from now on."""
+        if messages > 0:
+            self._read_ahead += messages
+            self._connection.write(commands.flow(consumer_id=self._number, message_permits=messages))
+
     async def receive(self) -> Received:
         """Return the next entry; raises the reason of the consumer's end when the queue is empty."""
         while (received := self.take()) is None:

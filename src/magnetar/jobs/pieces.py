@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import gc
+from collections import deque
 from typing import TYPE_CHECKING, NamedTuple
 
 from magnetar.base.position import Position
 from magnetar.spark.read.range_reader import RangeReader
 from magnetar.spark.read.ranges import TASK_BYTES, Range, clipped, divided
+from magnetar.spark.read.shared_clients import SharedClients
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -21,6 +23,9 @@ PIECES_PER_TASK = 200
 
 AT_ONCE = 40_000
 """Messages of a chunk, unless one entry has more."""
+
+OPENED_AHEAD = 16
+"""Pieces that are being opened while another one is read."""
 
 
 class Piece(NamedTuple):
@@ -60,14 +65,32 @@ def tasks(wanted: Iterable[Piece]) -> list[list[Piece]]:
 
 
 def chunks(urls: Mapping[str, Options], wanted: Iterable[Piece]) -> Iterator[tuple[Piece, Sequence[Stored]]]:
-    """Yield the entries of pieces in chunks; ``urls`` are the addresses of the clusters."""
+    """Yield the entries of pieces in chunks; ``urls`` are the addresses of the clusters.
+
+    The next pieces are opened meanwhile, because a piece is often read in less time than it takes to open it.
+    """
     is_enabled = gc.isenabled()
     gc.disable()  # entries are in no cycles; the collector would look at each of them several times
     try:
-        for piece in wanted:
-            with RangeReader(urls[piece.cluster], Range(piece.topic, piece.start, piece.end), AT_ONCE) as reader:
-                for chunk in reader.chunks():
-                    yield piece, chunk
+        with SharedClients() as clients:
+            for piece, reader in _opened_ahead(urls, wanted, clients):
+                with reader:
+                    for chunk in reader.chunks():
+                        yield piece, chunk
     finally:
         if is_enabled:
             gc.enable()
+
+
+def _opened_ahead(
+    urls: Mapping[str, Options], wanted: Iterable[Piece], clients: SharedClients
+) -> Iterator[tuple[Piece, RangeReader]]:
+    """Yield the readers of pieces; the next OPENED_AHEAD are being opened."""
+    waiting: deque[tuple[Piece, RangeReader]] = deque()
+    for piece in wanted:
+        reader = RangeReader(urls[piece.cluster], Range(piece.topic, piece.start, piece.end), AT_ONCE, clients)
+        reader.open_ahead()
+        waiting.append((piece, reader))
+        if len(waiting) > OPENED_AHEAD:
+            yield waiting.popleft()
+    yield from waiting

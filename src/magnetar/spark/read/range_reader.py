@@ -10,10 +10,11 @@ from typing import TYPE_CHECKING, Self
 from magnetar.base.errors import MagnetarError, RequestError, ServerError
 from magnetar.base.names import TopicName
 from magnetar.base.position import EARLIEST, Position
-from magnetar.client.client import PulsarClient, reader_name
-from magnetar.spark.connecting import admin_client, pulsar_client
+from magnetar.client.client import reader_name
+from magnetar.spark.connecting import admin_client
 from magnetar.spark.read.batches.messages import Stored
 from magnetar.spark.read.cluster import cursor_in
+from magnetar.spark.read.shared_clients import SharedClients
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -50,18 +51,22 @@ _GONE = (ServerError.TopicNotFound, ServerError.AuthorizationError, ServerError.
 class RangeReader:
     """Reads the entries of one range in order. A lost connection is opened again."""
 
-    def __init__(self, options: Options, wanted: Range, at_once: int | None = None) -> None:
-        """Create a reader; it connects when it is iterated.
+    def __init__(
+        self, options: Options, wanted: Range, at_once: int | None = None, clients: SharedClients | None = None
+    ) -> None:
+        """Create a reader; it connects when it is iterated, or with ``open_ahead``.
 
-        A chunk has at most ``at_once`` messages, unless one entry has more.
+        A chunk has at most ``at_once`` messages, unless one entry has more. ``clients`` are those that it shares with
+        other readers of its task; without, it has its own.
         """
         self._options = options
         self._subscription = reader_name()
         self._wanted = wanted
         self._at_once = CHUNK_MESSAGES if at_once is None else min(at_once, CHUNK_MESSAGES)
         self._after = Position(wanted.start.ledger_id, max(-1, wanted.start.entry_id - 1))
-        self._runner = asyncio.Runner()
-        self._client: PulsarClient | None = None
+        self._own = SharedClients() if clients is None else None
+        self._clients = clients or self._own or SharedClients()
+        self._opening: asyncio.Task[Consumer | None] | None = None
         self._consumer: Consumer | None = None
         self._last = EARLIEST
         """The newest message of the topic when the consumer was opened."""
@@ -74,15 +79,25 @@ class RangeReader:
 
     def __exit__(self, *_: object) -> None:
         """Close the connection."""
-        self._runner.run(self._close())
-        self._runner.close()
+        if self._opening is not None:
+            self._opening.cancel()  # an open consumer ends with the connection
+        self._drop_consumer()
+        if self._own is not None:
+            self._own.__exit__()
+
+    def open_ahead(self) -> None:
+        """Begin to open the consumer, which gets one entry before the reader is iterated.
+
+        It goes on while other readers of the same clients are iterated.
+        """
+        self._opening = self._clients.begin(self._try_to_open(), f"opening {self._wanted.topic}")
 
     def chunks(self) -> Iterator[list[Stored]]:
         """Yield the entries of the range in chunks; raises the last error when ATTEMPTS have failed."""
         failures = 0
         while self._after < self._wanted.end:
             try:
-                chunk, is_complete = self._runner.run(self._next())
+                chunk, is_complete = self._clients.run(self._next())
             except (OSError, MagnetarError) as error:
                 failures += 1
                 if failures >= ATTEMPTS or (isinstance(error, RequestError) and error.code in _GONE):
@@ -100,16 +115,7 @@ class RangeReader:
 
     async def _next(self) -> tuple[list[Stored], bool]:
         """Return the next chunk, and whether the range has no more."""
-        if self._consumer is None:
-            self._client = self._client or pulsar_client(self._options)
-            self._consumer = await self._client.read(
-                self._wanted.topic,
-                self._after,
-                read_ahead=min(READ_AHEAD, self._at_once),
-                creates_topic=False,
-                subscription=self._subscription,
-            )
-            self._last = await self._consumer.last_position()
+        consumer = await self._opened()
         chunk: list[Stored] = []
         size = messages = 0
         at = self._after
@@ -117,7 +123,7 @@ class RangeReader:
             if at >= self._last:
                 return chunk, True
             try:
-                received = self._consumer.take() or await self._receive(self._consumer)
+                received = consumer.take() or await self._receive(consumer)
             except (OSError, MagnetarError):
                 self._drop_consumer()
                 if not chunk:
@@ -131,6 +137,28 @@ class RangeReader:
             size += len(stored.entry)
             messages += stored.messages
         return chunk, False
+
+    async def _opened(self) -> Consumer:
+        """Return the consumer, with permits for as much as is read at once."""
+        if self._consumer is None:
+            opening, self._opening = self._opening, None
+            self._consumer = (opening and await opening) or await self._open()
+            self._consumer.read_further_ahead(min(READ_AHEAD, self._at_once) - 1)
+        return self._consumer
+
+    async def _try_to_open(self) -> Consumer | None:
+        """Open the consumer; None after an error, which a later attempt meets again if it remains."""
+        try:
+            return await self._open()
+        except (OSError, MagnetarError):
+            return None
+
+    async def _open(self) -> Consumer:
+        consumer = await self._clients.client(self._options).read(
+            self._wanted.topic, self._after, read_ahead=1, creates_topic=False, subscription=self._subscription
+        )
+        self._last = await consumer.last_position()
+        return consumer
 
     async def _receive(self, consumer: Consumer) -> Received | None:
         """Return the next entry, or None if the rest of the range has markers only.
@@ -164,8 +192,3 @@ class RangeReader:
         if self._consumer is not None:
             self._consumer.close()
             self._consumer = None
-
-    async def _close(self) -> None:
-        self._drop_consumer()
-        if self._client is not None:
-            await self._client.aclose()
