@@ -59,7 +59,6 @@ def test_a_third_cluster_gets_what_is_left_of_a_cluster_that_has_left(up: Up) ->
 
     def is_known_to_be_complete() -> bool:
         """Return whether the custodian knows that lga lacks nothing; it verifies that with each new holder."""
-        link = up.rest("jfk").stats(topic)["replication"]["lga"]
-        return "replicationBacklog" in link and link["replicationBacklog"] == 0
+        return bool(up.rest("jfk").stats(topic)["replication"]["lga"].get("replicationBacklog") == 0)
 
     wait_until(is_known_to_be_complete, REPLICATION_TIMEOUT_S, what="no backlog in jfk")
