@@ -64,8 +64,8 @@ class RangeReader:
         self._wanted = wanted
         self._at_once = CHUNK_MESSAGES if at_once is None else min(at_once, CHUNK_MESSAGES)
         self._after = Position(wanted.start.ledger_id, max(-1, wanted.start.entry_id - 1))
-        self._own = SharedClients() if clients is None else None
-        self._clients = clients or self._own or SharedClients()
+        self._clients = clients or SharedClients()
+        self._owns_clients = clients is None
         self._opening: asyncio.Task[Consumer | None] | None = None
         self._consumer: Consumer | None = None
         self._last = EARLIEST
@@ -82,8 +82,8 @@ class RangeReader:
         if self._opening is not None:
             self._opening.cancel()  # an open consumer ends with the connection
         self._drop_consumer()
-        if self._own is not None:
-            self._own.__exit__()
+        if self._owns_clients:
+            self._clients.close()
 
     def open_ahead(self) -> None:
         """Begin to open the consumer, which gets one entry before the reader is iterated.
@@ -157,7 +157,11 @@ class RangeReader:
         consumer = await self._clients.client(self._options).read(
             self._wanted.topic, self._after, read_ahead=1, creates_topic=False, subscription=self._subscription
         )
-        self._last = await consumer.last_position()
+        try:
+            self._last = await consumer.last_position()
+        except BaseException:
+            consumer.close()  # the next attempt uses its name again
+            raise
         return consumer
 
     async def _receive(self, consumer: Consumer) -> Received | None:

@@ -31,6 +31,10 @@ class SharedClients:
         return self
 
     def __exit__(self, *_: object) -> None:
+        """See ``close``."""
+        self.close()
+
+    def close(self) -> None:
         """Close all connections, and cancel what was begun."""
         self._runner.run(self._close())
         self._runner.close()
