@@ -5,6 +5,7 @@ SHELL := /bin/bash
 VENV := .venv
 BIN := $(VENV)/bin
 INSTALLED := $(VENV)/.installed
+CLASSES := $(VENV)/.classes
 SUITABLE_PYTHON = for p in python3 python3.13 python3.12 python3.11; do \
 	"$$p" -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && { echo "$$p"; break; }; done
 PYTHON ?= $(shell $(SUITABLE_PYTHON))
@@ -33,10 +34,14 @@ python:
 java: | python
 	@PYTHONPATH=src $(PYTHON) -m magnetar.ops.java
 
+$(CLASSES): $(INSTALLED) | java
+	@$(BIN)/magnetar pipeline share-classes
+	@touch $@
+
 demo: java setup ## three clusters, real flights, a planned switch and a kill (ARGS="--flights 20000"); ARGS=migrate: a tenant moves
 	@$(BIN)/magnetar demo $(ARGS)
 
-test: java setup ## all tests except the long suites, in two processes; 20 to 28 minutes (ARGS="-k name": in one)
+test: java setup $(CLASSES) ## all tests except the long suites, in two processes; 20 to 28 minutes (ARGS="-k name": in one)
 	@$(BIN)/python -m pytest tests $(PARALLEL) $(ARGS)
 
 test-long: java setup ## full-sized forms of tests that make test runs smaller, the built packages, and the Helm chart; some minutes

@@ -21,6 +21,7 @@ from magnetar.cli.global_options import noun
 from magnetar.cli.output import UNKNOWN, Output, say, table
 from magnetar.cli.pipeline_archive import archive
 from magnetar.cli.pipeline_audit import audit
+from magnetar.cli.pipeline_classes import share_classes
 from magnetar.cli.pipeline_package import package
 from magnetar.cli.pipeline_restore import restore
 from magnetar.cli.pipeline_translate import translate
@@ -188,6 +189,7 @@ def progress_table(progress: Progress, width: int) -> RenderableType:
 
 
 app.command()(package)
+app.command("share-classes")(share_classes)
 app.command()(audit)
 app.command()(archive)
 app.command()(restore)

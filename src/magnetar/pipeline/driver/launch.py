@@ -18,6 +18,7 @@ from pyspark.sql import SparkSession
 
 from magnetar.base.errors import ConfigurationError
 from magnetar.base.logs.rotated_output import RotatedOutput
+from magnetar.pipeline.class_archive import installed_archive, use_archive
 from magnetar.pipeline.driver.interpreter import cluster_python, local_python
 from magnetar.pipeline.driver.package import check_package
 from magnetar.pipeline.driver.settings import combine, executor_python, parse_defaults
@@ -36,11 +37,14 @@ _STANDARD = (1, 2)
 """File descriptors of standard output and standard error."""
 
 
-def start_spark(name: str, options: SparkSettings, work_dir: Path, command: CommandSettings) -> SparkSession:
+def start_spark(
+    name: str, options: SparkSettings, work_dir: Path, command: CommandSettings, classes: str | None = None
+) -> SparkSession:
     """Start Spark with the files of the driver in ``work_dir``, or connect to the master in ``options``.
 
-    Raises ConfigurationError for settings that the command cannot have, for an unsuitable package, and if Spark does
-    not start. Spark's own output goes to the log of the options.
+    ``classes`` has options of Java for the archive of classes; None: it is used if there is one. Spark's own output
+    goes to the log of the options. Raises ConfigurationError for settings that the command cannot have, for an
+    unsuitable package, and if Spark does not start.
     """
     warnings.filterwarnings("ignore", category=FutureWarning, module="pyspark")
     master = options.master or LOCAL_MASTER
@@ -49,7 +53,9 @@ def start_spark(name: str, options: SparkSettings, work_dir: Path, command: Comm
         check_package(options.package)
     java_files = work_dir / "java"  # files that libraries leave after a kill are removed with the others
     java_files.mkdir()
-    java = f"-Dlog4j2.configurationFile={LOGGING} -Djava.io.tmpdir={socket_directory(java_files)}"
+    if classes is None:
+        classes = use_archive(installed_archive(os.environ))
+    java = f"{classes} -Dlog4j2.configurationFile={LOGGING} -Djava.io.tmpdir={socket_directory(java_files)}"
     settings = {"spark.sql.warehouse.dir": spark_path(work_dir / "warehouse")}
     settings |= combine(command, options, defaults, java)
     if options.is_local:
