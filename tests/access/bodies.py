@@ -129,7 +129,7 @@ _OF_HANDLERS: Final = {
 def requests() -> list[Request]:
     """Return the requests of all routes, those of Apache Pulsar that Magnetar lacks included."""
     routes = all_routes(Context(*administration()))
-    pairs = {(method, route.path) for route in routes for method in (route.methods or set()) - {"HEAD"}}
+    pairs = {(method, route.path) for route in routes for method in route.methods - {"HEAD"}}
     return [_request(method, path) for method, path in sorted(pairs)]
 
 

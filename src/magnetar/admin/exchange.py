@@ -7,7 +7,7 @@ import json
 import re
 from contextlib import asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass, field
-from functools import cache, wraps
+from functools import cache, cached_property, wraps
 from http import HTTPStatus
 from inspect import isawaitable
 from itertools import islice
@@ -16,7 +16,7 @@ from urllib.parse import unquote
 
 from pydantic import TypeAdapter, ValidationError
 from starlette.responses import JSONResponse, Response
-from starlette.routing import Match, Route
+from starlette.routing import BaseRoute, Match, Route
 
 from magnetar.admin.json_bodies import validated
 from magnetar.admin.models.encoding import encoding, encoding_names
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from typing import Unpack
 
     from starlette.requests import Request
-    from starlette.types import Scope
+    from starlette.types import Receive, Scope, Send
 
     from magnetar.admin.openapi.description import Description
     from magnetar.admin.service import AdminService
@@ -330,13 +330,15 @@ def text_answer(text: str) -> Response:
     return Response(text, media_type="application/json")
 
 
-class AdminRoute(Route):
-    """A route of the API. There are hundreds, so most requests are compared with its fixed beginning only."""
+class AdminRoute(BaseRoute):
+    """A route of the API. There are hundreds, so Starlette gets only those whose fixed beginning a request has."""
 
     def __init__(self, path: str, endpoint: Callable[..., Any], methods: list[str], description: Description) -> None:
         """Route ``methods`` of ``path``."""
-        super().__init__(path, endpoint, methods=methods)
+        self.path = path
+        self.methods = {*methods, "HEAD"} if "GET" in methods else {*methods}
         self.description = description
+        self._endpoint = endpoint
         self._beginning = path.partition("{")[0]
         self._parts = path.count("/")
 
@@ -350,9 +352,17 @@ class AdminRoute(Route):
         path = scope["path"]
         if path.startswith(self._beginning) and path.count("/") == self._parts:
             with suppress(ValueError):  # a number with more digits than int() takes
-                match, found = super().matches(scope)
+                match, found = self._route.matches(scope)
                 return match, {**found, _ROUTE: self}
         return Match.NONE, {}
+
+    async def handle(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer a request that matches, as Starlette's routes do."""
+        await self._route.handle(scope, receive, send)
+
+    @cached_property
+    def _route(self) -> Route:
+        return Route(self.path, self._endpoint, methods=self.methods)
 
 
 _ROUTE = "magnetar.route"

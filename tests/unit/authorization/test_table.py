@@ -26,7 +26,7 @@ TOPIC = "persistent://shop/web/orders"
 def served() -> set[tuple[str, str]]:
     service, resources = administration()
     routes = served_routes(Context(service, resources))
-    return {(method, route.path) for route in routes for method in (route.methods or set()) - {"HEAD"}}
+    return {(method, route.path) for route in routes for method in route.methods - {"HEAD"}}
 
 
 def test_each_request_has_a_row() -> None:

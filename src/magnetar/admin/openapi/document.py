@@ -56,7 +56,7 @@ def document(routes: Iterable[AdminRoute], version: str) -> Json:
     schemas, paths, parameters = Schemas(), dict[str, Json](), dict[str, Json]()
     for route in sorted(routes, key=lambda each: specificity(each.path)):
         path = _PARAMETER.sub(r"{\g<name>}", route.path)
-        for method in sorted((route.methods or set()) - {"HEAD"}):
+        for method in sorted(route.methods - {"HEAD"}):
             paths.setdefault(path, {})[method.lower()] = _operation(route, method, schemas, parameters)
     return {
         "openapi": "3.1.0",

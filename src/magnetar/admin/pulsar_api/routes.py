@@ -121,7 +121,7 @@ def shape(path: str) -> str:
 
 def by_key(routes: Iterable[AdminRoute]) -> dict[tuple[str, str], AdminRoute]:
     """Return routes of handlers by method and shape of the path."""
-    return {(method, shape(route.path)): route for route in routes for method in route.methods or ()}
+    return {(method, shape(route.path)): route for route in routes for method in route.methods}
 
 
 def specificity(path: str) -> tuple[tuple[bool, str], ...]:
