@@ -83,9 +83,7 @@ def secured(peer: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Pu
 def common_routes() -> list[tuple[str, str]]:
     """Return the methods and paths that both systems have."""
     of_pulsar = {(each.method, shape(each.path)) for group in GROUPS for each in group.routes()}
-    served = [
-        (method, route.path) for route in served_routes(Context(*administration())) for method in route.methods
-    ]
+    served = [(method, route.path) for route in served_routes(Context(*administration())) for method in route.methods]
     return [(method, path) for method, path in served if (method, shape(path)) in of_pulsar]
 
 

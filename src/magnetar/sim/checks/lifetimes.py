@@ -73,6 +73,9 @@ class Lifetimes:
             return
         self.look_for_outlived(replica)
         self._last_seen[replica.cluster] = replica.crashes, replica.topic.subscriptions
+        for each in [each for each in self._waiting if each[0] == replica.cluster]:
+            if each[1] not in replica.topic.subscriptions:  # it was deleted by another cluster
+                self._creates_once_admitted(each)
         for kept in [each for each in self._kept if each[0] == replica.cluster and each[1] is not replica.topic]:
             self._kept.remove(kept)
             _, _, name, epoch = kept
@@ -143,8 +146,12 @@ class Lifetimes:
         self._model.delete_subscription(replica.cluster, name, tombstone)
         self._note(replica.cluster, "", f"{name} is to be deleted, epoch {tombstone}")
         if (replica.cluster, name) in self._waiting:
-            self._waiting.discard((replica.cluster, name))
-            self._awaited.add((replica.cluster, name))
+            self._creates_once_admitted((replica.cluster, name))
+
+    def _creates_once_admitted(self, waiting: tuple[str, str]) -> None:
+        """Record that a waiting consumer may create the subscription, which was deleted meanwhile."""
+        self._waiting.discard(waiting)
+        self._awaited.add(waiting)
 
     def deletion_came(self, replica: Replica, name: str, tombstone: Epoch) -> None:
         """Record that a deletion of another cluster arrives."""

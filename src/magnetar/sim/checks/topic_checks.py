@@ -96,6 +96,7 @@ class TopicChecks:
 
     def lose(self, replica: Replica) -> None:
         """Record that a cluster just lost the topic; its log was read right before."""
+        self._lifetimes.look_at(replica)  # others may know a subscription that was created since the last look
         self.lost_at[replica.cluster] = replica.site.clock.monotonic()
         self.model.lose(replica.cluster)
         self.checker.lose(replica.cluster)
