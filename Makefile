@@ -13,7 +13,7 @@ PROTO := src/magnetar/wire/proto
 PROCESSES ?= $(if $(ARGS),0,2)
 PARALLEL = --numprocesses $(PROCESSES) --dist loadscope --no-loadscope-reorder
 
-.PHONY: help setup demo test check unit format proto test-long test-memory test-chaos test-hostile interop sim transcripts docs bench reference python java
+.PHONY: help setup demo test check unit format proto test-long test-memory test-chaos test-hostile interop sim transcripts docs bench reference python java types style
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/\1|\2/' | column -t -s '|'
@@ -69,9 +69,14 @@ transcripts: java setup ## record the golden transcripts of Apache Pulsar again 
 	$(if $(ARGS),,@$(BIN)/python -m tests.golden.record_markers)
 
 check: setup ## style, types and import contracts; one minute
+	@$(MAKE) --no-print-directory --jobs 2 types style
+
+types: setup
+	@$(BIN)/mypy
+
+style: setup
 	@$(BIN)/ruff check
 	@$(BIN)/ruff format --check
-	@$(BIN)/mypy
 	@$(BIN)/lint-imports
 
 unit: setup ## the unit tests, which make test includes; 3 minutes
