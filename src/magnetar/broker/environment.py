@@ -165,12 +165,13 @@ class Environment:
         return sorted(set(policies.replication_clusters) - {self.cluster})
 
     def targets_of_topic(self, topic: TopicName) -> list[str]:
-        """Return the other clusters that a topic is replicated to: those of its namespace that its policy contains."""
-        targets = self.targets_of(topic.namespace_name)
+        """Return the other clusters that a topic is replicated to: those of its own policy, or of its namespace."""
         own = self.resources.topic_policies.get(topic)
         if own is None or not own.replicationClusters:
-            return targets
-        return [target for target in targets if target in own.replicationClusters]
+            return self.targets_of(topic.namespace_name)
+        if self.cluster not in own.replicationClusters or not self.resources.namespaces.exists(topic.namespace_name):
+            return []
+        return sorted(set(own.replicationClusters) - {self.cluster})
 
     async def durable(self) -> None:
         """Return when everything written until now is durable; raises StorageError if a write failed."""

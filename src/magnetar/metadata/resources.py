@@ -162,6 +162,11 @@ class TopicPoliciesOf(Documents[TopicName, TopicPolicies]):
             return self.update(key, lambda found: found.model_copy(update=fields))
         return self.create(key, TopicPolicies().model_copy(update=fields))
 
+    def of_namespace(self, namespace: NamespaceName) -> Iterator[TopicName]:
+        """Yield the persistent topics of ``namespace`` that have policies, in no particular order."""
+        for name in self._store.each_child(f"{TOPIC_POLICIES}/{namespace}/{PERSISTENT}"):
+            yield TopicName(PERSISTENT, namespace.tenant, namespace.namespace, unquote_plus(name))
+
     async def forget(self, key: TopicName) -> None:
         """Delete the policies of a topic, if it has any; does nothing for a partition."""
         if key == key.partitioned_topic and self.exists(key):

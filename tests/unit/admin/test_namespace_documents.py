@@ -106,7 +106,9 @@ def test_a_bundle_is_divided_between_its_topics(http: httpx.Client) -> None:
     assert refused(http.put(split))[0] == 412
 
 
-def test_a_topic_may_be_replicated_to_fewer_clusters(http: httpx.Client, service: FakeAdminService) -> None:
+def test_a_topic_may_be_replicated_to_other_clusters_than_its_namespace(
+    http: httpx.Client, service: FakeAdminService
+) -> None:
     assert http.get(f"{T}/replication").status_code == 204
     assert http.get(f"{T}/replication?applied=true").json() == ["A", "B"]
     assert http.post(f"{T}/replication", json=["A"]).status_code == 204
@@ -114,7 +116,10 @@ def test_a_topic_may_be_replicated_to_fewer_clusters(http: httpx.Client, service
     assert refused(http.post(f"{T}/replication", json=["A", "C"])) == (403, "Invalid cluster id: C")
     http.put("clusters/C", json={"serviceUrl": "http://c", "brokerServiceUrl": "pulsar://c"})
     status, reason = refused(http.post(f"{T}/replication", json=["A", "C"]))
-    assert (status, reason.startswith("Cluster [C] is not in the list of allowed clusters")) == (403, True)
+    assert (status, reason) == (403, "Cluster [C] is not in the list of allowed clusters list for tenant [nyc]")
+    http.post("tenants/nyc", json={"adminRoles": [], "allowedClusters": ["A", "B", "C"]})
+    assert http.post(f"{T}/replication", json=["A", "C"]).status_code == 204
+    assert http.get(f"{T}/replication?applied=true").json() == ["A", "C"]
     http.post(f"{T}/maxProducers", json=5)
     assert http.delete(f"{T}/policies").status_code == 204
     assert http.get(f"{T}/replication").status_code == 204

@@ -12,9 +12,12 @@ from starlette.responses import Response
 from magnetar.admin.exchange import AdminRoute, Context, body, entity_name, route
 from magnetar.admin.openapi.description import EMPTY
 from magnetar.base.errors import AdminError, NotFoundError
+from magnetar.base.names import is_named_entity
 from magnetar.metadata.policies import ClusterData
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from starlette.requests import Request
 
 _URL_SCHEMES = {
@@ -108,6 +111,19 @@ def _checked(data: ClusterData) -> ClusterData:
         if not _is_url(url, scheme):
             raise AdminError(HTTPStatus.BAD_REQUEST, f"Illegal {field} {url}: expected {scheme}://host:port")
     return data
+
+
+def check_clusters(context: Context, tenant: str, clusters: Iterable[str]) -> None:
+    """Refuse with 403 clusters of a namespace or a topic that do not exist, or that its tenant does not allow."""
+    allowed = context.tenant(tenant).allowedClusters
+    for cluster in clusters:
+        if not is_named_entity(cluster) or not context.resources.clusters.exists(cluster):
+            raise AdminError(HTTPStatus.FORBIDDEN, f"Invalid cluster id: {cluster}")
+        if cluster not in allowed:
+            raise AdminError(
+                HTTPStatus.FORBIDDEN,
+                f"Cluster [{cluster}] is not in the list of allowed clusters list for tenant [{tenant}]",
+            )
 
 
 def _is_url(url: str, scheme: str) -> bool:

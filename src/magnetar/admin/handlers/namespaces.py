@@ -19,9 +19,9 @@ from magnetar.admin.exchange import (
     route,
 )
 from magnetar.admin.handlers import policies, policy_checks
+from magnetar.admin.handlers.clusters import check_clusters
 from magnetar.admin.handlers.last_edits import remove_last_edit, with_last_edit
 from magnetar.base.errors import AdminError
-from magnetar.base.names import NamespaceName, is_named_entity
 from magnetar.metadata.policies import (
     DEFAULT_NUMBER_OF_NAMESPACE_BUNDLES,
     HASH_MAX,
@@ -36,6 +36,8 @@ if TYPE_CHECKING:
 
     from starlette.requests import Request
     from starlette.responses import Response
+
+    from magnetar.base.names import NamespaceName
 
 _ACTED_ON = policies.ACTED_ON | {"replication_clusters", "bundles", "auth_policies", "properties", "allowed_clusters"}
 _OTHER_POLICIES = frozenset({"allowed_topic_property_keys_for_metrics", "resource_group_name"})
@@ -86,7 +88,7 @@ class _Namespaces:
         _check_acted_on(wanted)
         bundles = checked_bundles(wanted.bundles)
         clusters = wanted.replication_clusters or [self._context.service.cluster_name]
-        self._check_clusters(namespace, clusters)
+        check_clusters(self._context, namespace.tenant, clusters)
         policy_checks.check(wanted)
         if self._namespaces.exists(namespace):
             raise AdminError(HTTPStatus.CONFLICT, "Namespace already exists")
@@ -139,7 +141,7 @@ class _Namespaces:
         policies = self._policies(request)
         wanted = await body(request, _CLUSTERS)
         clusters = list(dict.fromkeys(wanted))
-        self._check_clusters(namespace, clusters)
+        check_clusters(self._context, namespace.tenant, clusters)
         for cluster in policies.replication_clusters:
             if cluster not in clusters:
                 message = f"Allowed clusters do not contain the replication cluster {cluster}. Please remove the "
@@ -157,7 +159,7 @@ class _Namespaces:
         clusters = list(dict.fromkeys(wanted))
         if not clusters:
             raise AdminError(HTTPStatus.PRECONDITION_FAILED, "ClusterIds should not be null or empty")
-        self._check_clusters(namespace, clusters)
+        check_clusters(self._context, namespace.tenant, clusters)
         allowed = self._policies(request).allowed_clusters
         for cluster in clusters:
             if allowed and cluster not in allowed:
@@ -170,17 +172,6 @@ class _Namespaces:
 
     async def _update(self, namespace: NamespaceName, **fields: object) -> None:
         await self._namespaces.update(namespace, lambda policies: policies.model_copy(update=fields))
-
-    def _check_clusters(self, namespace: NamespaceName, clusters: list[str]) -> None:
-        allowed = self._context.tenant(namespace.tenant).allowedClusters
-        for cluster in clusters:
-            if not is_named_entity(cluster) or not self._context.resources.clusters.exists(cluster):
-                raise AdminError(HTTPStatus.FORBIDDEN, f"Invalid cluster id: {cluster}")
-            if cluster not in allowed:
-                raise AdminError(
-                    HTTPStatus.FORBIDDEN,
-                    f"Cluster [{cluster}] is not in the list of allowed clusters list for tenant [{namespace.tenant}]",
-                )
 
 
 def _check_acted_on(policies: Policies) -> None:

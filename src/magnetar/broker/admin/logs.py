@@ -194,7 +194,7 @@ class LogOperations:
 
         A terminated topic could not take the entries of other clusters, whose links would wait for ever.
         """
-        termination, targets = topic.log.termination, self._environment.targets_of(topic.name.namespace_name)
+        termination, targets = topic.log.termination, self._environment.targets_of_topic(topic.name)
         if targets and not termination.is_over:
             message = f"{topic.name} is replicated with {', '.join(targets)}: a replicated topic cannot be terminated"
             raise RequestError(ServerError.NotAllowedError, message)

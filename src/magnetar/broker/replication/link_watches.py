@@ -18,7 +18,7 @@ from magnetar.wire import commands
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator
 
-    from magnetar.base.names import NamespaceName
+    from magnetar.base.names import NamespaceName, TopicName
     from magnetar.broker.environment import Environment
     from magnetar.broker.replication.reports import Client
 
@@ -135,7 +135,7 @@ class LinkWatches:
         resources = self._environment.resources
         for tenant in resources.tenants.names():
             for namespace in resources.namespaces.of_tenant(tenant):
-                watch.note(namespace, is_replicated=watch.target in self._targets_of(namespace))
+                watch.note(namespace, is_replicated=self._is_replicated(namespace, watch.target))
                 yield
 
     def _observe(self) -> None:
@@ -144,6 +144,7 @@ class LinkWatches:
             self._ends = [
                 resources.namespaces.watch(self._namespace_changed),
                 resources.topics.watch(self._came_or_went),
+                resources.topic_policies.watch(self._topic_changed),
             ]
 
     def _disregard(self) -> None:
@@ -152,20 +153,26 @@ class LinkWatches:
         self._ends = []
 
     def _namespace_changed(self, namespace: NamespaceName) -> None:
-        targets = self._targets_of(namespace)
         for watch, news in self._watches.values():
-            if watch.note(namespace, is_replicated=watch.target in targets):
+            if watch.note(namespace, is_replicated=self._is_replicated(namespace, watch.target)):
                 news.set()
+
+    def _topic_changed(self, topic: TopicName) -> None:
+        self._namespace_changed(topic.namespace_name)
 
     def _came_or_went(self, namespace: NamespaceName) -> None:
         for watch, news in self._watches.values():
             if watch.topics_changed(namespace):
                 news.set()
 
-    def _targets_of(self, namespace: NamespaceName) -> list[str]:
-        """Return the clusters that a namespace is replicated to; none if its policies are unreadable."""
+    def _is_replicated(self, namespace: NamespaceName, target: str) -> bool:
+        """Return whether a namespace, or one of its topics, is replicated; it is not if its policies are unreadable."""
+        environment = self._environment
         try:
-            return self._environment.targets_of(namespace)
+            return target in environment.targets_of(namespace) or any(
+                target in environment.targets_of_topic(topic)
+                for topic in environment.resources.topic_policies.of_namespace(namespace)
+            )
         except StorageError as error:
             log.warning("namespace_not_replicated", namespace=str(namespace), error=str(error))
-            return []
+            return False

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from contextlib import contextmanager
 from itertools import islice
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Protocol, TypeVar
 
 import structlog
 
@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     from magnetar.metadata.policies import Policies
 
 log = structlog.get_logger(__name__)
+
+Owner = TypeVar("Owner", "NamespaceName", "TopicName")
 
 DELETION_GRACE_S = 60.0
 """Seconds after a deletion in which no link creates the topic again, so that it can be deleted in all clusters."""
@@ -109,8 +111,31 @@ class LinkedTopics:
 
     def is_replicated(self, namespace: NamespaceName) -> bool:
         """Return whether a namespace is replicated from here; unreadable policies affect only this namespace."""
+        return self._has_targets(namespace, self._environment.targets_of, namespace)
+
+    def is_linked(self, name: TopicName) -> bool:
+        """Return whether a topic is replicated from here, by its own policy or by that of its namespace."""
+        return self._has_targets(name.namespace_name, self._environment.targets_of_topic, name)
+
+    def names(self, namespace: NamespaceName) -> Iterator[TopicName]:
+        """Yield the topics of a namespace that exist and are replicated from here."""
+        resources = self._environment.resources
+        if self.is_replicated(namespace):
+            yield from resources.topics.of_namespace(namespace)
+            return
+        for name in resources.topic_policies.of_namespace(namespace):
+            if self.is_linked(name):
+                yield from self.parts(name)
+
+    def parts(self, name: TopicName) -> Iterator[TopicName]:
+        """Yield a topic without partitions, or the partitions of a topic, that exist."""
+        parts = range(self._topics.partitions_of(name) or 0)
+        yield from filter(self._topics.exists, map(name.partition, parts) if parts else [name])
+
+    def _has_targets(self, namespace: NamespaceName, targets_of: Callable[[Owner], list[str]], owner: Owner) -> bool:
+        """Return whether there are other clusters; none if the policies are unreadable."""
         try:
-            return bool(self._environment.targets_of(namespace))
+            return bool(targets_of(owner))
         except StorageError as error:
             log.exception("namespace_not_loaded", namespace=str(namespace), error=str(error))
             return False
@@ -124,9 +149,7 @@ class LinkedTopics:
         """
         resources = self._environment.resources
         namespaces = [each for tenant in resources.tenants.names() for each in resources.namespaces.of_tenant(tenant)]
-        linked = [
-            name for each in namespaces if self.is_replicated(each) for name in resources.topics.of_namespace(each)
-        ]
+        linked = [name for each in namespaces for name in self.names(each)]
         for done in range(0, len(linked), LOADED_TOGETHER):
             progress(done, len(linked))
             some = linked[done : done + LOADED_TOGETHER]
@@ -143,7 +166,7 @@ class LinkedTopics:
 
     def load_again(self, name: TopicName) -> None:
         """Load a topic that was unloaded, or could not be loaded, if it is replicated and still exists."""
-        if self.is_replicated(name.namespace_name) and self._topics.exists(name):
+        if self.is_linked(name) and self._topics.exists(name):
             self.load(name)
 
     def load(self, name: TopicName) -> None:

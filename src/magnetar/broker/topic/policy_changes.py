@@ -97,13 +97,20 @@ class PolicyChanges:
 
     def _topic_changed(self, changed: TopicName) -> None:
         begins = changed.local_name
+        is_linked = self._topics.linked.is_linked(changed)
 
         def follow(name: TopicName) -> None:
             topic = self._topics.loaded.get(name)
             if topic is not None:
                 self._apply(topic)
+            elif is_linked:
+                self._topics.linked.load(name)
 
-        names = self._loaded(lambda name: name.local_name.startswith(begins) and name.partitioned_topic == changed)
+        names = (
+            self._topics.linked.parts(changed)
+            if is_linked
+            else self._loaded(lambda name: name.local_name.startswith(begins) and name.partitioned_topic == changed)
+        )
         self._follow(changed, names, follow)
 
     def _loaded(self, is_meant: Callable[[TopicName], bool]) -> Iterator[TopicName | None]:

@@ -14,6 +14,7 @@ from magnetar.sim.cluster import NAMESPACE, Client, Cluster
 from magnetar.wire import commands
 from magnetar.wire.proto import pulsar_api_pb2 as pb
 from tests.kit.stored import delete, put
+from tests.unit.broker.policies import set_in_topic
 
 if TYPE_CHECKING:
     import pytest
@@ -62,6 +63,20 @@ def test_the_first_report_has_all_namespaces_that_are_replicated_to_the_cluster(
     assert reports(watching(cluster)) == [([str(NAMESPACE)], [], [])]
     assert reports(watching(cluster, "lga")) == [([str(ORDERS)], [], [])]
     assert reports(watching(cluster, "sfo")) == [([], [], [])]
+
+
+def test_a_namespace_is_reported_if_one_of_its_topics_is_replicated_to_the_cluster() -> None:
+    cluster = Cluster(targets=[])
+    topic = TopicName("persistent", NAMESPACE.tenant, NAMESPACE.namespace, "orders")
+    client = watching(cluster)
+    assert reports(client) == [([], [], [])]
+    later(cluster)
+    set_in_topic(cluster, topic, replicationClusters=["ewr", "jfk"])
+    assert reports(client) == [([str(NAMESPACE)], [], [])]
+    assert reports(watching(cluster)) == [([str(NAMESPACE)], [], [])]
+    later(cluster)
+    set_in_topic(cluster, topic, replicationClusters=None)
+    assert reports(client) == [([], [str(NAMESPACE)], [])]
 
 
 def test_a_change_of_policies_is_reported_at_once() -> None:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from pydantic import TypeAdapter
 
 from magnetar.admin.exchange import AdminRoute, Context, body, flag, path_text, route
+from magnetar.admin.handlers.clusters import check_clusters
 from magnetar.admin.handlers.policy_owners import PolicyOwners
 from magnetar.base.errors import AdminError
 from magnetar.metadata.policy.values import DispatchRate, SubscriptionPolicies
@@ -52,7 +53,7 @@ class _TopicDocuments:
         return own or inherited
 
     async def set_replication(self, request: Request) -> None:
-        """Set clusters among those of the namespace, since the pipeline carries topics between these."""
+        """Set the clusters of a topic, which need not be among those of its namespace, as in Apache Pulsar."""
         topic = self._owners.to_change(request)
         clusters = list(dict.fromkeys(await body(request, _CLUSTERS) or ()))
         if not clusters:
@@ -60,14 +61,7 @@ class _TopicDocuments:
         if self._owners.cluster not in clusters:
             message = "Can not remove local cluster from the local topic-level replication clusters policy"
             raise AdminError(HTTPStatus.PRECONDITION_FAILED, message)
-        allowed = self._owners.of_namespace(topic).replication_clusters
-        for cluster in clusters:
-            if not self._context.resources.clusters.exists(cluster):
-                raise AdminError(HTTPStatus.FORBIDDEN, f"Invalid cluster id: {cluster}")
-            if cluster not in allowed:
-                name = topic.namespace_name
-                message = f"Cluster [{cluster}] is not in the list of allowed clusters list for namespace [{name}]"
-                raise AdminError(HTTPStatus.FORBIDDEN, message)
+        check_clusters(self._context, topic.tenant, clusters)
         await self._owners.set_topic(topic, replicationClusters=clusters)
 
     async def remove_replication(self, request: Request) -> None:
