@@ -69,6 +69,6 @@ def cleanup(
 def _effects(pair: Pair, found: Leftovers) -> Iterator[str]:
     yield f"{found.topics:,} topics and partitions are deleted there, with {found.storage_bytes:,} bytes"
     yield f"the links between {pair.source_name} and {pair.target_name} end for {', '.join(found.places)}"
-    if not pair.scope.namespaces:
+    if not pair.scope.parts:
         yield f"the tenant no longer allows {pair.source_name}"
     yield "a rollback is not possible any more"

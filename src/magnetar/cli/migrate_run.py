@@ -17,7 +17,7 @@ from magnetar.base.real import SystemClock, SystemFiles
 from magnetar.cli.failures import ExitCode, FailedError, Failure
 from magnetar.cli.global_options import OutputForm
 from magnetar.cli.metadata_diff import admin_of
-from magnetar.cli.migrate_names import From, Namespaces, Tenant, To, failure, options_of
+from magnetar.cli.migrate_names import From, Namespaces, Tenant, To, Topics, failure, options_of
 from magnetar.cli.output import UNKNOWN, Output, say, say_json, show_fields, show_json
 from magnetar.cli.spark_options import stop_of_signals
 from magnetar.migration.machine.journal import Journal, read_journal
@@ -29,14 +29,14 @@ from magnetar.migration.pulsar.run_source import PulsarRunSource
 from magnetar.migration.running.pair import Pair
 from magnetar.migration.running.runner import Runner, Standing
 from magnetar.migration.running.source import MagnetarSource
-from magnetar.migration.scope import scope_of
+from magnetar.migration.scope import scope_named, scope_of
 from magnetar.migration.sides import UnansweredError, source_of, target_of
 
 if TYPE_CHECKING:
     import threading
     from collections.abc import Iterator, Mapping, Sequence
 
-    from magnetar.base.names import NamespaceName
+    from magnetar.base.names import NamespaceName, TopicName
     from magnetar.migration.machine.migration import Migration
     from magnetar.migration.machine.records import Begun
     from magnetar.migration.running.source import Source
@@ -61,6 +61,7 @@ def run(
     source: From,
     target: To,
     namespace: Namespaces = None,
+    topic: Topics = None,
     state: State = None,
     output: OutputForm = Output.TEXT,
 ) -> None:
@@ -69,8 +70,9 @@ def run(
     Clients stay where they are. The command ends when the target has everything; links and progress go on. It can be
     interrupted at any time: the same command continues. Run it again to find new topics and subscriptions. The
     source may be Apache Pulsar 4.0: its acknowledgements are brought as they are now, and again by the switch.
+    With --namespace or --topic, only these move; the commands after this one need not repeat them.
     """
-    with opened(tenant, source, target, namespace or (), state) as (pair, journal):
+    with opened(tenant, source, target, namespace or (), state, topic or ()) as (pair, journal):
         runner = _runner(pair, journal, output)
         if journal.migration.begun is None:
             _require_possible(pair)
@@ -131,9 +133,13 @@ def opened(
     target: str,
     namespaces: Sequence[NamespaceName],
     state: Path | None,
+    topics: Sequence[TopicName] = (),
 ) -> Iterator[tuple[Pair, Journal]]:
-    """Open the clusters and the journal of a migration, for one process at a time."""
-    scope, directory = scope_of(tenant, namespaces), directory_of(tenant, state)
+    """Open the clusters and the journal of a migration, for one process at a time.
+
+    Without namespaces and topics, the scope is that of the migration that has begun, or the whole tenant.
+    """
+    scope, directory = scope_of(tenant, namespaces, topics), directory_of(tenant, state)
     with ExitStack() as stack:
         here = source_of(stack.enter_context(admin_of(source)), options_of(source))
         there = target_of(stack.enter_context(admin_of(target)), options_of(target))
@@ -150,6 +156,9 @@ def opened(
             stack.enter_context(DirectoryLock(directory))
             journal = Journal(SystemFiles(), directory, SystemClock())
             stack.callback(journal.close)
+            begun = journal.migration.begun
+            if begun is not None and not scope.parts:
+                scope = scope_named(tenant, begun.scope)
             yield Pair(scope, here, there, names[0], names[1], from_pulsar), journal
         except UnansweredError as error:
             raise failure(error) from error

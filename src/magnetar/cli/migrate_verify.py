@@ -58,6 +58,7 @@ def verify(
         urls = ",".join(f"{name}={url_of(cluster, name, confs)}" for name, cluster in sides.items())
         report = compared(
             addresses_of(urls, confs),
+            topics=list(map(str, pair.scope.topics)),
             namespaces=[place for place in journal.migration.places if "://" not in place],
             state=directory_of(tenant, state) / "audit",
             findings=findings,

@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import httpx
 
-from magnetar.base.names import NamespaceName
+from magnetar.base.names import NamespaceName, TopicName
 from tests.unit.admin.fake_clusters import MagnetarTransport
 from tests.unit.admin.fake_service import FakeAdminService, FakeSubscription
-
-if TYPE_CHECKING:
-    from magnetar.base.names import TopicName
 
 
 def carried(answer: httpx.Response, target: str, backlog: int = 0) -> httpx.Response:
@@ -47,7 +44,8 @@ class Source(MagnetarTransport):
         waiting = next((left for topic, left in self.left.items() if f"/{topic.local_name}/" in request.url.path), [])
         link = {"replicationBacklog": waiting.pop(0) if waiting else 0, "replicationDelayInSeconds": 60}
         clusters = self.service.resources.namespaces.get(NamespaceName("shop", "orders"))
-        is_linked = clusters is not None and "B" in clusters.replication_clusters
+        own = self.service.resources.topic_policies.get(TopicName.parse("persistent://shop/orders/eu"))
+        is_linked = (clusters is not None and "B" in clusters.replication_clusters) or own is not None
         stats["replication"] = {"B": link | {"connected": True}} if is_linked else {}
         found = stats["subscriptions"].values()
         age = (

@@ -4,7 +4,7 @@ import pytest
 
 from magnetar.base.errors import ConfigurationError
 from magnetar.base.names import NamespaceName, TopicName
-from magnetar.migration.scope import Scope, scope_of
+from magnetar.migration.scope import Scope, scope_named, scope_of
 
 ORDERS, RETURNS = NamespaceName("shop", "orders"), NamespaceName("shop", "returns")
 EU, US = (TopicName.parse(f"persistent://shop/orders/{name}") for name in ("eu", "us"))
@@ -18,6 +18,30 @@ def test_a_tenant_is_moved_as_a_whole_or_in_parts() -> None:
 
 def test_a_topic_of_a_moved_namespace_is_no_part_of_its_own() -> None:
     assert scope_of("shop", [ORDERS], [EU]) == Scope("shop", (ORDERS,))
+
+
+@pytest.mark.parametrize(
+    "scope",
+    [
+        Scope("shop"),
+        Scope("shop", (ORDERS,)),
+        Scope("shop", (RETURNS,), (EU, US)),
+        Scope("shop", (), (TopicName.parse("persistent://shop/orders/a, b"), US)),
+    ],
+    ids=str,
+)
+def test_a_scope_is_found_by_its_name(scope: Scope) -> None:
+    assert scope_named("shop", str(scope)) == scope
+
+
+def test_a_scope_includes_the_partitions_of_its_topics() -> None:
+    other = TopicName.parse("persistent://shop/returns/eu")
+    for scope, included in (
+        (Scope("shop"), [True, True, True]),
+        (Scope("shop", (ORDERS,)), [True, True, False]),
+        (Scope("shop", (RETURNS,), (EU,)), [True, False, True]),
+    ):
+        assert [scope.includes(topic) for topic in (EU.partition(1), US, other)] == included
 
 
 @pytest.mark.parametrize(

@@ -47,6 +47,7 @@ def plan(scope: Scope, source: Side, target: Side, tell: Tell = lambda *_: None)
     there, of_target = _read(target, scope, tell)
     found = Report(source=here.cluster, target=there.cluster, scope=str(scope), connections=Counter())
     found.findings.add(_missing(scope, here))
+    found.findings.add(_bound(scope, here))
     found.findings.add(cluster_findings(of_source, of_target))
     if here.cluster == there.cluster:
         return found
@@ -98,6 +99,13 @@ def _missing(scope: Scope, source: ClusterMetadata) -> Iterator[Finding]:
         yield Finding(
             Severity.BLOCKER, Area.NAMES, name, "the source does not have it", f"list what it has: magnetar {command}"
         )
+
+
+def _bound(scope: Scope, source: ClusterMetadata) -> Iterator[Finding]:
+    """Yield the topics that move with their namespaces only: pipelines read whole namespaces of Apache Pulsar."""
+    for topic in () if source.is_magnetar else scope.topics:
+        reason = "a topic of Apache Pulsar moves with its namespace only"
+        yield Finding(Severity.BLOCKER, Area.NAMES, str(topic), reason, f"use --namespace {topic.namespace_name}")
 
 
 def _add_topics(

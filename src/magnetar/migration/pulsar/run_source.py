@@ -39,8 +39,7 @@ class PulsarRunSource:
 
     def unlink(self, place: str, before: Sequence[str]) -> None:
         """End the replication in the target."""
-        del before
-        links.unlink_target(self._pair, place)
+        links.unlink_target(self._pair, place, before)
 
     def link_state(self, topic: str) -> LinkState:
         """Return the state of the subscription by which the pipeline reads a topic."""

@@ -152,7 +152,7 @@ class Cleanup:
         for place in self._migration.places:
             if "://" not in place and not pair.from_pulsar:
                 set_clusters(pair.source, place, self._without_source(place))
-        if pair.scope.namespaces:
+        if pair.scope.parts:
             return
         for side in (pair.target,) if pair.from_pulsar else (pair.target, pair.source):
             with side.answers():

@@ -35,7 +35,7 @@ def clusters_of(pair: Pair, name: str) -> list[str]:
 
 
 def link(pair: Pair, name: str, before: Sequence[str]) -> None:
-    """Replicate a place between both clusters, besides the clusters ``before`` of the source."""
+    """Replicate a place between both clusters, besides the clusters ``before`` of the source, if it sets some."""
     place = place_of(name)
     link_target(pair, name)
     with pair.source.answers():
@@ -51,20 +51,20 @@ def link_target(pair: Pair, name: str) -> None:
 def unlink(pair: Pair, name: str, before: Sequence[str]) -> None:
     """Give a place of the source the clusters that it had before the migration, and end the links of the target to it.
 
-    What the links have carried stays in the target.
+    What the links have carried stays in the target. A topic that had no clusters of its own has none again.
     """
     if pair.target_name not in before:
-        unlink_target(pair, name)
+        unlink_target(pair, name, before)
     with pair.source.answers():
         _set(pair.source.client, place_of(name), before)
 
 
-def unlink_target(pair: Pair, name: str) -> None:
-    """End the links of a place of the target to the source."""
+def unlink_target(pair: Pair, name: str, before: Sequence[str]) -> None:
+    """End the links of a place of the target to the source; ``before`` as for ``unlink``."""
     place = place_of(name)
     with pair.target.answers():
         rest = [each for each in _clusters(pair.target.client, place) if each != pair.source_name]
-        _set(pair.target.client, place, rest)
+        _set(pair.target.client, place, rest if before else ())
 
 
 def set_clusters(side: Side, name: str, clusters: Sequence[str]) -> None:
@@ -103,14 +103,18 @@ def _clusters(client: AdminClient, place: Place) -> list[str]:
 
 def _add(client: AdminClient, place: Place, wanted: Sequence[str]) -> None:
     known = _clusters(client, place)
+    if not known and isinstance(place, TopicName):
+        known = client.namespaces.clusters(place.namespace_name)
     _set(client, place, list(dict.fromkeys([*known, *wanted])))
 
 
 def _set(client: AdminClient, place: Place, clusters: Sequence[str]) -> None:
-    """Set the clusters of a place, where they differ."""
+    """Set the clusters of a place, where they differ; for a topic, none means those of its namespace."""
     if sorted(_clusters(client, place)) == sorted(clusters):
         return
-    if isinstance(place, TopicName):
+    if isinstance(place, TopicName) and not clusters:
+        client.topic_documents.remove_clusters(place)
+    elif isinstance(place, TopicName):
         client.topic_documents.set_clusters(place, clusters)
     else:
         client.namespaces.set_clusters(place, clusters)

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from magnetar.admin.metadata_import.apply import Refusal
     from magnetar.admin.metadata_import.changes import Plan
     from magnetar.migration.running.pair import Pair
+    from magnetar.migration.scope import Scope
 
 ATTEMPTS = 3
 """Comparisons before a refusal is an error: the metadata synchronizer can create the same resources meanwhile."""
@@ -32,7 +33,7 @@ class Listing(NamedTuple):
 
     topics: list[str]
     places: list[str]
-    """Namespaces, then topics with their own clusters."""
+    """Namespaces, then topics that move alone, or have clusters of their own."""
 
 
 def copy_metadata(pair: Pair, known: Container[str] = ()) -> Listing:
@@ -47,7 +48,7 @@ def copy_metadata(pair: Pair, known: Container[str] = ()) -> Listing:
         if not pair.from_pulsar:
             _allow_target(pair)
         source = read_metadata(pair.source.client, selection)
-    listing = _listing(source)
+    listing = _listing(pair.scope, source)
     if any(topic not in known for topic in listing.topics):
         with pair.target.answers():
             pair.target.client.brokers.raise_ledger_ids()
@@ -74,7 +75,9 @@ def _copy(pair: Pair, source: ClusterMetadata, target: ClusterMetadata) -> list[
     tenants = [each for each in plan.changes if each.kind == ResourceType.TENANTS.value]
     refused = apply(client, tenants)
     _serve_namespaces(pair, source, target)
-    return refused + apply(client, [each for each in plan.changes if each not in tenants])
+    refused += apply(client, [each for each in plan.changes if each not in tenants])
+    _serve_alone(pair, target)
+    return refused
 
 
 def _serve_namespaces(pair: Pair, source: ClusterMetadata, target: ClusterMetadata) -> None:
@@ -87,6 +90,14 @@ def _serve_namespaces(pair: Pair, source: ClusterMetadata, target: ClusterMetada
         clusters = known[name].get("replication_clusters") or [] if name in known else [pair.target_name]
         if pair.target_name not in clusters:
             pair.target.client.namespaces.set_clusters(NamespaceName.parse(name), [*clusters, pair.target_name])
+
+
+def _serve_alone(pair: Pair, before: ClusterMetadata) -> None:
+    """Let only the target have namespaces that it did not have, and of which only some topics move."""
+    known = documents_in(before, ResourceType.NAMESPACES)
+    for namespace in pair.scope.namespaces_of_topics:
+        if pair.target_name not in (known.get(str(namespace), {}).get("replication_clusters") or []):
+            pair.target.client.namespaces.set_clusters(namespace, [pair.target_name])
 
 
 def create_topic(pair: Pair, name: str) -> None:
@@ -118,11 +129,12 @@ def _require_no_conflict(plan: Plan) -> None:
         raise MigrationError(message)
 
 
-def _listing(source: ClusterMetadata) -> Listing:
+def _listing(scope: Scope, source: ClusterMetadata) -> Listing:
+    whole = documents_in(source, ResourceType.NAMESPACES).keys() - set(map(str, scope.namespaces_of_topics))
     own = [
         name
         for name, document in documents_in(source, ResourceType.TOPIC_POLICIES).items()
         if document.get("replicationClusters")
     ]
-    places = [*sorted(documents_in(source, ResourceType.NAMESPACES)), *sorted(own)]
+    places = [*sorted(whole), *sorted({*own, *map(str, scope.topics)})]
     return Listing(sorted(map(str, parts_in(source))), places)

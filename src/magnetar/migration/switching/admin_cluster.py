@@ -88,9 +88,11 @@ class AdminCluster:
 
     def topics(self) -> Sequence[str]:
         """Return the topics and partitions of the migration."""
+        found = set[str]()
         with self._side.answers():
-            namespaces = self._scope.namespaces or self._client.namespaces.of_tenant(self._scope.tenant)
-            found = {str(topic) for namespace in namespaces for topic in self._topics_of(namespace)}
+            namespaces = {*self._scope.namespaces, *self._scope.namespaces_of_topics}
+            for namespace in sorted(namespaces) or self._client.namespaces.of_tenant(self._scope.tenant):
+                found.update(map(str, filter(self._scope.includes, self._topics_of(namespace))))
         return sorted(found)
 
     def create_as_in(self, topic: str, other: Cluster) -> None:
@@ -150,7 +152,7 @@ class AdminCluster:
         found = [topic for topic in client.of_namespace(namespace) if topic.is_persistent]
         for whole in client.partitioned_of_namespace(namespace):
             found += map(whole.partition, range(client.partitions(whole)))
-        if found and str(namespace) not in self._known:
+        if found and str(namespace) not in self._known and namespace not in self._scope.namespaces_of_topics:
             message = f"{namespace} has topics in {self.name}, and was created after the last magnetar migrate run\n"
             message += "hint: delete its topics; or magnetar migrate rollback, then run, verify and switch"
             raise MigrationError(message)

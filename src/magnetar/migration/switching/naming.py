@@ -22,5 +22,5 @@ def fence_name(begun: Begun) -> str:
 
 
 def route_scopes(scope: Scope) -> list[str]:
-    """Return the tenant, or the namespaces, that get one route each at the end of a switch."""
-    return list(map(str, scope.namespaces)) or [scope.tenant]
+    """Return the tenant, or its parts, that get one route each at the end of a switch."""
+    return scope.parts or [scope.tenant]

@@ -66,7 +66,7 @@ class Switch:
         *,
         only: Collection[str] = (),
     ) -> None:
-        """Move what ``scopes`` name: tenants or namespaces, which get one route each.
+        """Move what ``scopes`` name: tenants, namespaces or topics, which get one route each.
 
         With ``only``, move these topics, without partitions, and leave the others for another time.
         """

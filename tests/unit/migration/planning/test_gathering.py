@@ -107,6 +107,15 @@ def test_one_topic_is_planned_alone_and_what_is_missing_is_a_blocker(
     assert [each[2] for each in findings(report, "blocker")] == [["shop/lacking"], [str(lacking)]]
 
 
+def test_a_topic_of_apache_pulsar_moves_with_its_namespace_only(
+    source: FakeAdminService, target: FakeAdminService
+) -> None:
+    report = planned(source, target, Scope("shop", topics=(EU,)), is_pulsar=True)
+    assert findings(report, "blocker") == [
+        ("names", "a topic of Apache Pulsar moves with its namespace only", [str(EU)])
+    ]
+
+
 def test_a_cluster_and_itself_are_not_compared(source: FakeAdminService) -> None:
     report = planned(source, source)
     assert [each[2] for each in findings(report, "blocker")] == [["legacy"]]

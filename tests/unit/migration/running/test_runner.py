@@ -28,6 +28,7 @@ from tests.unit.migration.still_clock import StillClock
 
 ORDERS, RETURNS = NamespaceName("shop", "orders"), NamespaceName("shop", "returns")
 EU, US = (TopicName.parse(f"persistent://shop/orders/{name}") for name in ("eu", "us"))
+SHOP = Scope("shop")
 DIRECTORY = Path("/migration")
 
 
@@ -63,9 +64,10 @@ class Clusters:
     there: AdminClient
     disk: FaultyDisk = field(default_factory=FaultyDisk)
     told: list[Standing] = field(default_factory=list)
+    scope: Scope = SHOP
 
     def pair(self) -> Pair:
-        return Pair(Scope("shop"), source_of(self.here), target_of(self.there), "A", "B")
+        return Pair(self.scope, source_of(self.here), target_of(self.there), "A", "B")
 
     def runner(self, world: World | None = None) -> Runner:
         self.told.clear()
@@ -223,6 +225,22 @@ def test_an_abandoned_migration_leaves_the_source_as_it_was(clusters: Clusters) 
     assert EU in clusters.target.topics.held, "what the target has stays"
     with pytest.raises(MigrationStateError, match="'abandoned'"):
         clusters.journal().append(StageMoved(StageEvent.LOOK_AGAIN))
+
+
+def test_a_topic_moves_without_the_others_of_its_namespace(clusters: Clusters) -> None:
+    clusters.scope = Scope("shop", topics=(EU,))
+    clusters.run()
+    migration = clusters.journal().migration
+    assert migration.stage is Stage.READY
+    assert (migration.clusters_before, list(migration.topics)) == ({str(EU): ()}, [str(EU)])
+    here, there = clusters.here, clusters.there
+    assert here.topic_documents.clusters(EU) == ["A", "B"]
+    assert sorted(there.topic_documents.clusters(EU)) == ["A", "B"]
+    assert (here.namespaces.clusters(ORDERS), there.namespaces.clusters(ORDERS)) == (["A"], ["B"])
+    assert US not in clusters.target.topics.held
+    clusters.runner().abandon()
+    assert [each.topic_documents.clusters(EU) for each in (here, there)] == [[], []]
+    assert (here.namespaces.clusters(ORDERS), there.namespaces.clusters(ORDERS)) == (["A"], ["B"])
 
 
 def test_a_directory_belongs_to_one_migration(clusters: Clusters) -> None:

@@ -1,0 +1,96 @@
+"""One topic of a namespace is moved to another cluster while stock clients use it, and the other topic stays."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.kit.clusters import LocalClusters
+from tests.kit.lookup import Instance
+from tests.kit.migration import Migrator
+from tests.kit.traffic import Traffic
+from tests.kit.wait import wait_until
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+pytestmark = [pytest.mark.long, pytest.mark.timeout(900)]
+
+NAMESPACE = "shop/orders"
+EU, US = (f"persistent://{NAMESPACE}/{name}" for name in ("eu", "us"))
+"""The first one moves; it has two partitions."""
+
+
+@pytest.fixture
+def clusters(tmp_path: Path) -> Iterator[LocalClusters]:
+    """Two clusters with a pipeline; the tenant exists in ewr only, and clients use it there."""
+    with LocalClusters(tmp_path, ("ewr", "jfk")) as running:
+        running.make_local_namespace("ewr", NAMESPACE)
+        running.make_local_namespace("jfk", "other/namespace")  # registers ewr
+        running.rest("ewr").put(f"persistent/{NAMESPACE}/eu/partitions", 2)
+        running.rest("ewr").put(f"persistent/{NAMESPACE}/us")
+        running.start_pipeline()
+        running.wait_for_pipeline()
+        yield running
+
+
+@pytest.fixture
+def service_url(clusters: LocalClusters) -> Iterator[str]:
+    urls = [member.admin_url for member in clusters.members.values()]
+    lookup = Instance(clusters.directory / "lookup", urls).start()
+    yield lookup.service_url
+    lookup.kill()
+
+
+def test_a_topic_moves_alone(clusters: LocalClusters, service_url: str) -> None:
+    migrator = Migrator("shop", clusters.brokers["ewr"], clusters.brokers["jfk"], clusters.directory / "migration")
+    traffic = Traffic(service_url, (EU, US))
+    try:
+        time.sleep(2)
+        assert migrator.run("run", "--topic", EU)["step"] == "ready"
+        assert topics(clusters, "jfk") == {f"{EU}-partition-0", f"{EU}-partition-1"}
+        assert migrator.run("verify")["verdict"] == "equal"
+        moves = [migrator.run("switch")]
+        go_on(traffic, "jfk")
+        assert publishers(clusters, "jfk", "eu-partition-0") == 1
+        assert (publishers(clusters, "ewr", "eu-partition-0"), publishers(clusters, "ewr", "us")) == (0, 1)
+        moves.append(migrator.run("rollback"))
+        go_on(traffic, "ewr")
+        assert publishers(clusters, "ewr", "eu-partition-0") == 1
+        assert migrator.run("verify")["verdict"] == "equal"
+        moves.append(migrator.run("switch"))
+        assert migrator.run("cleanup", "--force")["step"] == "done"
+        go_on(traffic, "jfk after the clean-up")
+    finally:
+        traffic.stop()
+    assert [each["topics"] for each in moves] == [1, 1, 1]
+    assert traffic.failures == []
+    assert traffic.out_of_order == []
+    redelivered = sum(each["redelivered_unacknowledged"] or 0 for each in moves)
+    for subscription, received in traffic.received.items():
+        assert len(received) == traffic.published, f"{subscription} has lost messages"
+        assert traffic.repeated(subscription) <= redelivered
+    assert topics(clusters, "ewr") == {US}
+    for name in clusters.members:
+        assert clusters.rest(name).get(f"namespaces/{NAMESPACE}/replication") == [name]
+        assert clusters.rest(name).get("tenants/shop")["allowedClusters"] == ["ewr", "jfk"]
+    assert clusters.rest("jfk").get(f"persistent/{NAMESPACE}/eu/replication?applied=true") == ["jfk"]
+
+
+def topics(clusters: LocalClusters, cluster: str) -> set[str]:
+    """Return the topics and partitions of the namespace in a cluster."""
+    return set(clusters.rest(cluster).get(f"persistent/{NAMESPACE}"))
+
+
+def publishers(clusters: LocalClusters, cluster: str, topic: str) -> int:
+    """Return the number of connected producers of clients."""
+    return len(clusters.rest(cluster).get(f"persistent/{NAMESPACE}/{topic}/stats")["publishers"])
+
+
+def go_on(traffic: Traffic, where: str) -> None:
+    """Wait for more traffic."""
+    before = traffic.published
+    wait_until(lambda: traffic.failures or traffic.published > before + 100, 60, what=f"traffic in {where}")
