@@ -59,7 +59,7 @@ def make_archive(path: Path, program: str = TRAINING) -> int:
     Raises ConfigurationError if Spark or Java does not do its part, and OSError.
     """
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-    temporary = path.with_name(f"{path.name}.{os.getpid()}.new")
+    temporary = path.with_name(f"{path.name}.new")
     try:
         _train(program, temporary)
         with temporary.open("rb") as file:

@@ -41,12 +41,15 @@ class LinkWatch:
     def __init__(self, target: str) -> None:
         """Begin without namespaces."""
         self.target = target
+        self._linked_topics: dict[NamespaceName, set[TopicName]] = {}
+        """The topics whose own policies replicate them to the cluster."""
         self._present: dict[NamespaceName, None] = {}
         self._reported: dict[NamespaceName, None] = {}
         self._changed: dict[NamespaceName, None] = {}
 
     def note(self, namespace: NamespaceName, *, is_replicated: bool) -> bool:
-        """Note whether a namespace is replicated to the cluster; return whether that is new."""
+        """Note whether a namespace, or one of its topics, is replicated to the cluster; return whether that is new."""
+        is_replicated = is_replicated or namespace in self._linked_topics
         if is_replicated == (namespace in self._present):
             return False
         if is_replicated:
@@ -55,6 +58,16 @@ class LinkWatch:
             del self._present[namespace]
         self._changed[namespace] = None
         return True
+
+    def note_topic(self, topic: TopicName, *, is_linked: bool) -> None:
+        """Note whether the own policy of a topic replicates it to the cluster; ``note`` must follow."""
+        topics = self._linked_topics.setdefault(topic.namespace_name, set())
+        if is_linked:
+            topics.add(topic)
+        else:
+            topics.discard(topic)
+        if not topics:
+            del self._linked_topics[topic.namespace_name]
 
     def topics_changed(self, namespace: NamespaceName) -> bool:
         """Note that topics of a namespace may have come or gone; return whether it is replicated to the cluster."""
@@ -135,7 +148,10 @@ class LinkWatches:
         resources = self._environment.resources
         for tenant in resources.tenants.names():
             for namespace in resources.namespaces.of_tenant(tenant):
-                watch.note(namespace, is_replicated=self._is_replicated(namespace, watch.target))
+                for topic in resources.topic_policies.of_namespace(namespace):
+                    watch.note_topic(topic, is_linked=watch.target in self._own_targets_of(topic))
+                    yield
+                watch.note(namespace, is_replicated=watch.target in self._targets_of(namespace))
                 yield
 
     def _observe(self) -> None:
@@ -153,11 +169,15 @@ class LinkWatches:
         self._ends = []
 
     def _namespace_changed(self, namespace: NamespaceName) -> None:
+        targets = self._targets_of(namespace)
         for watch, news in self._watches.values():
-            if watch.note(namespace, is_replicated=self._is_replicated(namespace, watch.target)):
+            if watch.note(namespace, is_replicated=watch.target in targets):
                 news.set()
 
     def _topic_changed(self, topic: TopicName) -> None:
+        targets = self._own_targets_of(topic)
+        for watch, _ in self._watches.values():
+            watch.note_topic(topic, is_linked=watch.target in targets)
         self._namespace_changed(topic.namespace_name)
 
     def _came_or_went(self, namespace: NamespaceName) -> None:
@@ -165,14 +185,19 @@ class LinkWatches:
             if watch.topics_changed(namespace):
                 news.set()
 
-    def _is_replicated(self, namespace: NamespaceName, target: str) -> bool:
-        """Return whether a namespace, or one of its topics, is replicated; it is not if its policies are unreadable."""
-        environment = self._environment
+    def _targets_of(self, namespace: NamespaceName) -> list[str]:
+        """Return the clusters that a namespace is replicated to; none if its policies are unreadable."""
         try:
-            return target in environment.targets_of(namespace) or any(
-                target in environment.targets_of_topic(topic)
-                for topic in environment.resources.topic_policies.of_namespace(namespace)
-            )
+            return self._environment.targets_of(namespace)
         except StorageError as error:
             log.warning("namespace_not_replicated", namespace=str(namespace), error=str(error))
-            return False
+            return []
+
+    def _own_targets_of(self, topic: TopicName) -> list[str]:
+        """Return the clusters in the policy of a topic; none if it sets none, or is unreadable."""
+        try:
+            own = self._environment.resources.topic_policies.get(topic)
+        except StorageError as error:
+            log.warning("topic_not_replicated", topic=str(topic), error=str(error))
+            return []
+        return [] if own is None else own.replicationClusters
