@@ -10,7 +10,7 @@ SUITABLE_PYTHON = for p in python3 python3.13 python3.12 python3.11; do \
 	"$$p" -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && { echo "$$p"; break; }; done
 PYTHON ?= $(shell $(SUITABLE_PYTHON))
 PROTO := src/magnetar/wire/proto
-PROCESSES ?= $(if $(ARGS),0,2)
+PROCESSES ?= $(if $(ARGS),0,3)
 PARALLEL = --numprocesses $(PROCESSES) --dist loadscope --no-loadscope-reorder
 
 .PHONY: help setup demo test check unit format proto test-long test-memory test-chaos test-hostile interop sim transcripts docs bench reference python java types style
@@ -41,7 +41,7 @@ $(CLASSES): $(INSTALLED) | java
 demo: java setup ## three clusters, real flights, a planned switch and a kill (ARGS="--flights 20000"); ARGS=migrate: a tenant moves
 	@$(BIN)/magnetar demo $(ARGS)
 
-test: java setup $(CLASSES) ## all tests except the long suites, in two processes; 20 to 28 minutes (ARGS="-k name": in one)
+test: java setup $(CLASSES) ## all tests except the long suites, in three processes; 17 to 25 minutes (ARGS="-k name": in one)
 	@$(BIN)/python -m pytest tests $(PARALLEL) $(ARGS)
 
 test-long: java setup ## full-sized forms of tests that make test runs smaller, the built packages, and the Helm chart; some minutes
