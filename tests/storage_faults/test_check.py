@@ -19,7 +19,6 @@ from magnetar.broker.delayed.store import DELAYED, DelayedStore, Request
 from magnetar.broker.delayed.window import Delayed
 from magnetar.broker.publish.sequence_ids import SequenceIds
 from magnetar.broker.settings.data_directory import LEDGERS, METADATA
-from magnetar.broker.subscription.names import DEDUPLICATION_CURSOR
 from magnetar.cli.main import main
 from magnetar.cursor.store import CursorStore
 from magnetar.ledger.local import LocalLedgerStore, LocalStoreOptions
@@ -29,6 +28,7 @@ from magnetar.ledger.shared_log.notes import UNSYNCED_NAME
 from magnetar.metadata.local import LocalMetadataStore
 from magnetar.metadata.resources import managed_ledger_path
 from magnetar.offline.check import Loss, check
+from magnetar.wire.links import DEDUPLICATION_CURSOR
 from tests.kit.stored import put
 from tests.storage_faults.data_directory import ENTRIES, TOPIC, change_metadata, metadata_at
 from tests.unit.ledger.support import barrier

@@ -77,6 +77,14 @@ class LogOperations(Protocol):
         """Return where the entry at ``position`` was published."""
         ...
 
+    async def sequence_ids(self, topic: TopicName) -> Mapping[str, int] | None:
+        """Return the highest durable sequence id of each producer; None if deduplication is off."""
+        ...
+
+    async def add_sequence_ids(self, topic: TopicName, sequence_ids: Mapping[str, int]) -> None:
+        """Note the sequence ids of messages that another cluster has; refuses with 412 if deduplication is off."""
+        ...
+
     async def former_cluster(self, topic: TopicName) -> FormerCluster | None:
         """Return the cluster whose message ids are translated; None without one."""
         ...

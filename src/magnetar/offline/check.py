@@ -19,7 +19,6 @@ from magnetar.broker.delayed.store import DELAYED, DelayedStore
 from magnetar.broker.log.origin_summaries import summaries_path
 from magnetar.broker.publish.sequence_ids import SequenceIds
 from magnetar.broker.settings.data_directory import LEDGERS, METADATA
-from magnetar.broker.subscription.names import DEDUPLICATION_CURSOR
 from magnetar.cursor.cursor import Cursor
 from magnetar.cursor.info import CursorHome
 from magnetar.geo.origins.summary import OriginSummary, decode_summary
@@ -36,6 +35,7 @@ from magnetar.metadata.local import LocalMetadataStore
 from magnetar.metadata.resources import Topics, managed_ledger_path
 from magnetar.offline.delayed_check import problems_of
 from magnetar.offline.repair import Repair, carry_out, plan_repairs, values_before
+from magnetar.wire.links import DEDUPLICATION_CURSOR
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

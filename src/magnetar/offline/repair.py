@@ -18,7 +18,6 @@ from magnetar.base.position import EARLIEST, Position
 from magnetar.base.real import SystemClock
 from magnetar.broker.loop.slices import at_once
 from magnetar.broker.publish.sequence_ids import SequenceIds
-from magnetar.broker.subscription.names import DEDUPLICATION_CURSOR
 from magnetar.cursor.cursor import Cursor
 from magnetar.cursor.info import CursorHome
 from magnetar.cursor.store import NO_LEDGER, cursor_ledgers
@@ -31,6 +30,7 @@ from magnetar.ledger.rollover import ManagedLedgerConfig
 from magnetar.metadata.resources import Topics, managed_ledger_path
 from magnetar.metadata.starting import commit_at_start
 from magnetar.metadata.store import Put
+from magnetar.wire.links import DEDUPLICATION_CURSOR
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence

@@ -10,6 +10,9 @@ from magnetar.base.position import EARLIEST, Position
 REPLICATOR_PREFIX: Final = "pulsar.repl."
 """Prefix of the names of links: of a subscription, before the target, and of a producer, before the source."""
 
+DEDUPLICATION_CURSOR: Final = "pulsar.dedup"
+"""Name of the cursor with the snapshots of deduplication."""
+
 PROGRESS_PREFIX: Final = "magnetar.progress."
 """Prefix of the name of a progress link's producer, before the sending cluster."""
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from dataclasses import dataclass, field
 from functools import lru_cache
+from http import HTTPStatus
 from typing import TYPE_CHECKING, TypeVar
 
 import httpx
@@ -30,7 +31,7 @@ from magnetar.admin.service import (
     topic_not_found,
 )
 from magnetar.admin.topic_service import message_id_not_found, message_not_found
-from magnetar.base.errors import AuthenticationFailure, StorageError
+from magnetar.base.errors import AdminError, AuthenticationFailure, StorageError
 from magnetar.base.histogram import Histogram, RecentDurations
 from magnetar.base.limits import NAME_LENGTH_MAX
 from magnetar.base.memory_share import Share
@@ -94,6 +95,7 @@ class FakeTopic:
     locations: dict[tuple[str, Position], Position] = field(default_factory=dict)
     """Positions of entries by their origins."""
     former: FormerCluster | None = None
+    sequence_ids: dict[str, int] | None = None
     fence: SetFence | None = None
 
 
@@ -422,6 +424,15 @@ class FakeLogOperations:
 
     async def raise_ledger_ids(self) -> int:
         return 1_700_000_000_000
+
+    async def sequence_ids(self, topic: TopicName) -> Mapping[str, int] | None:
+        return self._topics.of(topic).sequence_ids
+
+    async def add_sequence_ids(self, topic: TopicName, sequence_ids: Mapping[str, int]) -> None:
+        known = self._topics.of(topic).sequence_ids
+        if known is None:
+            raise AdminError(HTTPStatus.PRECONDITION_FAILED, f"deduplication of {topic} is off")
+        known.update(sequence_ids)
 
     async def former_cluster(self, topic: TopicName) -> FormerCluster | None:
         return self._topics.of(topic).former

@@ -9,6 +9,7 @@ from magnetar.admin.nouns.noun import Noun
 from magnetar.admin.paths import topic_path
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
     from typing import Any
 
     from magnetar.base.names import TopicName
@@ -25,6 +26,15 @@ class Messages(Noun):
     def location(self, topic: TopicName, cluster: str, position: Position) -> dict[str, Any]:
         """Return the MessageLocation, in this cluster, of the entry that ``cluster`` published at a position."""
         return dict(self._http.get(f"{topic_path(topic)}/origin/{quote(cluster, safe='')}/{_place(position)}"))
+
+    def sequence_ids(self, topic: TopicName) -> dict[str, int] | None:
+        """Return the highest durable sequence id of each producer; None if deduplication is off."""
+        found = self._http.get(f"{topic_path(topic)}/sequenceIds")
+        return None if found is None else dict(found)
+
+    def add_sequence_ids(self, topic: TopicName, sequence_ids: Mapping[str, int]) -> None:
+        """Note the sequence ids of messages that another cluster has; refused with 412 if deduplication is off."""
+        self._http.put(f"{topic_path(topic)}/sequenceIds", dict(sequence_ids))
 
     def former_cluster(self, topic: TopicName) -> dict[str, Any] | None:
         """Return the FormerCluster, whose message ids are translated; None without one."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import partial
+from http import HTTPStatus
 from typing import TYPE_CHECKING
 
 from magnetar.admin.log_service import no_entries
@@ -18,7 +19,7 @@ from magnetar.admin.models.logs import (
 )
 from magnetar.admin.models.model import iso_time
 from magnetar.admin.models.topics import MessageId
-from magnetar.base.errors import DamagedEntriesError, RemoteProtocolError, RequestError, ServerError
+from magnetar.base.errors import AdminError, DamagedEntriesError, RemoteProtocolError, RequestError, ServerError
 from magnetar.base.life import first_ledger_id
 from magnetar.base.position import Position
 from magnetar.broker.admin.finding import Finder, refusals
@@ -100,6 +101,31 @@ class LogOperations:
     async def origin(self, topic: TopicName, position: Position) -> MessageOrigin:
         """Return where the entry at ``position`` was published."""
         return _origin(await self._found.topic(topic), position)
+
+    # -- deduplication ------------------------------------------------------------------------------------------
+
+    async def sequence_ids(self, topic: TopicName) -> Mapping[str, int] | None:
+        """Return the highest durable sequence id of each producer; None if deduplication is off."""
+        deduplication = (await self._found.topic(topic)).deduplication
+        with refusals(topic):
+            await deduplication.recovered()
+        return None if deduplication.sequence_ids is None else deduplication.sequence_ids.all()
+
+    async def add_sequence_ids(self, topic: TopicName, sequence_ids: Mapping[str, int]) -> None:
+        """Note the sequence ids of messages that another cluster has."""
+        deduplication = (await self._found.topic(topic)).deduplication
+        with refusals(topic):
+            await deduplication.recovered()
+        ids, cursor = deduplication.sequence_ids, deduplication.cursor
+        if ids is None or cursor is None:
+            raise AdminError(HTTPStatus.PRECONDITION_FAILED, f"deduplication of {topic} is off")
+        now = self._environment.clock.monotonic()
+        for name, highest in sequence_ids.items():
+            ids.replay(name, highest, now)
+        deduplication.snapshot()
+        stored: Future[None] = self._environment.loop.create_future()
+        cursor.flush(partial(settle, stored))
+        await stored
 
     # -- the former cluster -------------------------------------------------------------------------------------
 

@@ -27,8 +27,8 @@ from magnetar.broker.publish.entry_sequence_ids import completed_by, highest_in
 from magnetar.broker.publish.judged_run import JudgedRun, answer_run, judge_run
 from magnetar.broker.publish.producer import answer_failed, answer_stored
 from magnetar.broker.publish.sequence_ids import NO_SEQUENCE_ID, SEQUENCE_ID_MAX, UNKNOWN_PRODUCER, SequenceIds, Verdict
-from magnetar.broker.subscription.names import DEDUPLICATION_CURSOR
 from magnetar.wire.entries.entry import is_compressed
+from magnetar.wire.links import DEDUPLICATION_CURSOR
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

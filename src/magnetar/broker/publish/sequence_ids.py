@@ -101,6 +101,10 @@ class SequenceIds:
         """Return the number of known producers."""
         return len(self._persisted)
 
+    def all(self) -> dict[str, int]:
+        """Return the highest durable sequence id of each known producer."""
+        return dict(self._persisted)
+
     # --- publishing ------------------------------------------------------------------------------------------------
 
     def pushed(self, name: str) -> int:

@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 from magnetar.base.errors import RequestError, ServerError
-from magnetar.wire.links import REPLICATOR_PREFIX
-
-DEDUPLICATION_CURSOR = "pulsar.dedup"
-"""Name of the cursor with the snapshots of deduplication."""
+from magnetar.wire.links import DEDUPLICATION_CURSOR, REPLICATOR_PREFIX
 
 UNUSED_SINCE = "pulsar.subscription.unused-since"
 """Cursor property: milliseconds since the epoch at which a subscription was first found without consumers."""

@@ -6,7 +6,7 @@ from collections import Counter
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
-from magnetar.wire.links import BOOKMARK_PREFIX, FOREIGN_LINK_PREFIX, REPLICATOR_PREFIX
+from magnetar.wire.links import BOOKMARK_PREFIX, DEDUPLICATION_CURSOR, FOREIGN_LINK_PREFIX, REPLICATOR_PREFIX
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -76,7 +76,7 @@ class TopicFacts:
 
 
 _INTERNAL: Final = (
-    *("__compaction", "pulsar.dedup"),
+    *("__compaction", DEDUPLICATION_CURSOR),
     *(REPLICATOR_PREFIX, FOREIGN_LINK_PREFIX, BOOKMARK_PREFIX),
 )
 """Beginnings of the names of cursors that Apache Pulsar and the pipeline use there, and that do not move."""

@@ -33,6 +33,7 @@ from magnetar.migration.pulsar.requests import internal_stats, stats_if_any
 from magnetar.migration.pulsar.statistics import clients_in, durable_in, held_in, link_backlog
 from magnetar.migration.pulsar.topic_log import TopicLog
 from magnetar.migration.switching.fence import Phase, Subscription, TopicState
+from magnetar.wire.links import DEDUPLICATION_CURSOR
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
@@ -219,6 +220,15 @@ class PulsarSource:
 
     def replicate(self, topic: str, subscription: str) -> None:
         """Do nothing: the acknowledgements of all subscriptions are sent."""
+
+    def sequence_ids(self, topic: str) -> Mapping[str, int] | None:
+        """Return those of the last snapshot; the link brings the entries after it, which are still there."""
+        stats = internal_stats(self._side, topic)
+        cursor = None if stats is None else stats["cursors"].get(DEDUPLICATION_CURSOR)
+        return None if cursor is None else {name: int(each) for name, each in cursor.get("properties", {}).items()}
+
+    def add_sequence_ids(self, topic: str, sequence_ids: Mapping[str, int]) -> None:
+        """Do nothing: Apache Pulsar takes none."""
 
     def set_former(self, topic: str, cluster: str) -> str:
         """Refuse: ids of another cluster mean nothing here."""

@@ -15,7 +15,7 @@ from magnetar.migration.switching.topic_move import LEASE_S
 from magnetar.wire.links import NOTHING_PUBLISHED
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from magnetar.admin.client import AdminClient
     from magnetar.migration.scope import Scope
@@ -85,6 +85,20 @@ class AdminCluster:
                     raise
                 return "" if NOTHING_PUBLISHED in str(error) else str(error)
         return ""
+
+    def sequence_ids(self, topic: str) -> Mapping[str, int] | None:
+        """Return the highest sequence id of each producer."""
+        with self._side.answers():
+            return if_present(self._client.messages.sequence_ids, TopicName.parse(topic))
+
+    def add_sequence_ids(self, topic: str, sequence_ids: Mapping[str, int]) -> None:
+        """Note the sequence ids of messages that the other cluster has."""
+        with self._side.answers():
+            try:
+                if_present(self._client.messages.add_sequence_ids, TopicName.parse(topic), sequence_ids)
+            except AdminError as error:
+                if error.status is not HTTPStatus.PRECONDITION_FAILED:
+                    raise
 
     def topics(self) -> Sequence[str]:
         """Return the topics and partitions of the migration."""

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Protocol
 from magnetar.base.errors import MigrationError
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from magnetar.base.names import TopicName
     from magnetar.migration.switching.fence import Phase, TopicState
@@ -46,6 +46,14 @@ class Cluster(Protocol):
 
     def set_former(self, topic: str, cluster: str) -> str:
         """Translate message ids of a cluster; return why this is not possible, empty: it is."""
+        ...
+
+    def sequence_ids(self, topic: str) -> Mapping[str, int] | None:
+        """Return the highest sequence id of each producer; None if deduplication is off, or there is no topic."""
+        ...
+
+    def add_sequence_ids(self, topic: str, sequence_ids: Mapping[str, int]) -> None:
+        """Note the sequence ids of messages that the other cluster has; nothing happens if deduplication is off."""
         ...
 
     def routes(self) -> dict[str, str]:

@@ -175,9 +175,14 @@ class TopicMove:
     def _hand_over(self, topics: Sequence[str]) -> float:
         """Let the target translate ids of the source. The source does not translate those of the target (ADR 39).
 
-        The fence is not renewed from now on: a renewal could hide that it has ended since the last look.
+        The entered cluster gets the sequence ids of producers whose messages are trimmed, which no link brings. The
+        fence is not renewed from now on: a renewal could hide that it has ended since the last look.
         """
         leaving, entered = self._clusters(topics)
+        for topic in topics:
+            sequence_ids = leaving.sequence_ids(topic)
+            if sequence_ids:
+                entered.add_sequence_ids(topic, sequence_ids)
         if self._way(topics) is FORWARD:
             for topic in topics:
                 reason = entered.set_former(topic, leaving.name)

@@ -7,13 +7,12 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from magnetar.base.errors import DiskFullError, StorageError
+from magnetar.base.errors import AdminError, DiskFullError, StorageError
 from magnetar.base.position import EARLIEST
 from magnetar.broker.admin.administration import Administration
 from magnetar.broker.publish import overlap
 from magnetar.broker.publish.deduplication import Status
 from magnetar.broker.session.receiving import receive
-from magnetar.broker.subscription.names import DEDUPLICATION_CURSOR
 from magnetar.ledger.rollover import ManagedLedgerConfig
 from magnetar.ledger.store import StoreState
 from magnetar.sim.cluster import TOPIC, Cluster, entry
@@ -23,6 +22,7 @@ from magnetar.wire import commands
 from magnetar.wire.entries.batch import BatchedMessage, compress, decode_batch, encode_batch
 from magnetar.wire.entries.entry import build_entry, parse_metadata, payload_of
 from magnetar.wire.frame import encode_command
+from magnetar.wire.links import DEDUPLICATION_CURSOR
 from magnetar.wire.proto import pulsar_api_pb2 as pb
 
 if TYPE_CHECKING:
@@ -638,6 +638,41 @@ def test_a_message_is_here_when_its_last_chunk_is() -> None:
     assert stored(cluster) == ["p0", "p7-0", "p7-0", "p7-1"]
     publisher = restarted(cluster)
     assert publisher.last_sequence_id() == 7
+
+
+# --- messages that another cluster has -------------------------------------------------------------------------------
+
+
+def stored_elsewhere(cluster: Cluster, **sequence_ids: int) -> None:
+    """Note sequence ids as a migration does, durably."""
+    administration = Administration(cluster.environment, cluster.domains, "http://here")
+    adding = cluster.do(lambda: cluster.loop.create_task(administration.logs.add_sequence_ids(TOPIC, sequence_ids)))
+    adding.result()
+
+
+def test_messages_that_another_cluster_has_are_duplicates_also_after_a_crash() -> None:
+    cluster = Cluster(settings=ON)
+    publisher = Publisher(cluster)
+    publisher.send(0, 1)
+    stored_elsewhere(cluster, p=7, q=3, r=-2)
+    publisher.send(2, 7, 8)
+    assert publisher.receipts() == [(0, True), (1, True), (2, False), (7, False), (8, True)]
+    stored_elsewhere(cluster, p=5)  # a repeated request
+    cluster.crash()
+    administration = Administration(cluster.environment, cluster.domains, "http://here")
+    known = cluster.loop.run_until_complete(administration.logs.sequence_ids(TOPIC))
+    assert known == {"p": 8, "q": 3, "r": -2}
+    assert Publisher(cluster, "q").last_sequence_id() == 3
+
+
+def test_without_deduplication_sequence_ids_are_refused() -> None:
+    cluster = Cluster()
+    Publisher(cluster)
+    administration = Administration(cluster.environment, cluster.domains, "http://here")
+    assert cluster.loop.run_until_complete(administration.logs.sequence_ids(TOPIC)) is None
+    with pytest.raises(AdminError, match="is off") as raised:
+        stored_elsewhere(cluster, p=7)
+    assert raised.value.status == 412
 
 
 # --- the cursor ------------------------------------------------------------------------------------------------------

@@ -52,6 +52,8 @@ class Pulsar(httpx.BaseTransport):
     has_policies: bool = True
     """Whether topics can have policies."""
     unloads: int = 0
+    sequence_ids: dict[str, int] | None = None
+    """Those of the last snapshot of deduplication."""
     stays: bool = False
     """Whether clients come back after an unload."""
 
@@ -67,9 +69,11 @@ class Pulsar(httpx.BaseTransport):
         if end == "internalStats":
             mark = self.marks.pop(0) if len(self.marks) > 1 else self.marks[0]
             cursors = {"billing": mark, "magnetar.repl.A": self.carried}
-            found = {
+            found: dict[str, dict[str, Any]] = {
                 n: {"markDeletePosition": each, "individuallyDeletedMessages": "[]"} for n, each in cursors.items()
             }
+            if self.sequence_ids is not None:
+                found["pulsar.dedup"] = {"markDeletePosition": self.end, "properties": self.sequence_ids}
             return _answer({"lastConfirmedEntry": self.end, "cursors": found})
         link = {"msgBacklog": self.backlog, "isDurable": True, "consumers": [PIPELINE]}
         link |= {"earliestMsgPublishTimeInBacklog": self.published_ms}

@@ -95,6 +95,14 @@ def test_clients_stay_until_the_fence_is_closed(move: Move) -> None:
     move.source.fence(str(EU), 1, Phase.FINAL)
 
 
+def test_sequence_ids_are_those_of_the_last_snapshot(move: Move) -> None:
+    assert move.source.sequence_ids(str(EU)) is None
+    move.pulsar.sequence_ids = {"p": 7}
+    assert move.source.sequence_ids(str(EU)) == {"p": 7}
+    move.source.add_sequence_ids(str(EU), {"p": 9})
+    assert move.source.sequence_ids(str(EU)) == {"p": 7}, "Apache Pulsar takes none"
+
+
 def test_consumers_acknowledge_what_they_hold_before_they_are_sent_away(move: Move) -> None:
     move.pulsar.consumers, move.pulsar.held = [CLIENT], 4
     assert move.source.fence(str(EU), 1, Phase.SETTLING).unacknowledged is None, "the rate has no effect yet"

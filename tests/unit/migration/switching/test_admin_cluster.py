@@ -86,6 +86,17 @@ def test_a_refused_fence_and_a_failed_request_are_different(here: Side) -> None:
         here.cluster.fence(str(EU), 3, Phase.CLOSED)
 
 
+def test_sequence_ids_are_for_clusters_with_deduplication(here: Side) -> None:
+    assert here.cluster.sequence_ids(str(EU)) is None, "there is no topic"
+    here.cluster.add_sequence_ids(str(EU), {"p": 7})
+    here.client.topics.create(EU)
+    assert here.cluster.sequence_ids(str(EU)) is None
+    here.cluster.add_sequence_ids(str(EU), {"p": 7})
+    here.service.topics.held[EU].sequence_ids = {"q": 1}
+    here.cluster.add_sequence_ids(str(EU), {"p": 7})
+    assert here.cluster.sequence_ids(str(EU)) == {"p": 7, "q": 1}
+
+
 def test_ids_of_the_former_cluster(here: Side) -> None:
     here.client.topics.create(EU)
     for reason, expected in ((NOTHING_PUBLISHED, ""), ("its ledger ids are too low", "its ledger ids are too low")):

@@ -117,6 +117,17 @@ def test_a_switch_and_a_rollback_are_measured(world: StillWorld) -> None:
     assert {name: served_by(world, name) for name in TOPICS} == {name: ["ewr"] for name in TOPICS}
 
 
+def test_sequence_ids_of_producers_move_with_their_topics(world: StillWorld) -> None:
+    ewr, jfk = world.brokers.values()
+    ewr.sequence_ids[EU] = {"p": 9, "q": 4}
+    jfk.sequence_ids[EU] = {"r": 1}
+    Run(world).switch.switch()
+    assert jfk.sequence_ids[EU] == {"p": 9, "q": 4, "r": 1}
+    jfk.sequence_ids[EU]["p"] = 12
+    Run(world).switch.roll_back()
+    assert ewr.sequence_ids[EU] == {"p": 12, "q": 4, "r": 1}
+
+
 def test_messages_that_nobody_acknowledges_in_time_are_counted(world: StillWorld) -> None:
     ewr = world.brokers["ewr"]
     for number in (1, 2, 3):

@@ -16,7 +16,7 @@ from magnetar.migration.switching.topic_move import LEASE_S
 
 if TYPE_CHECKING:
     import random
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from magnetar.base.names import TopicName
     from magnetar.migration.switching.cluster import Cluster
@@ -80,6 +80,8 @@ class Broker:
     world: World
     name: str
     topics: dict[str, Topic] = field(default_factory=dict)
+    sequence_ids: dict[str, dict[str, int]] = field(default_factory=dict)
+    """By topic: the highest sequence id of each producer."""
     route: dict[str, tuple[str | None, int]] = field(default_factory=dict)
     """Cluster and epoch by scope; no cluster: deleted."""
 
@@ -331,6 +333,15 @@ class Remote:
 
     def replicate(self, topic: str, subscription: str) -> None:
         raise AssertionError(topic, subscription)
+
+    def sequence_ids(self, topic: str) -> Mapping[str, int] | None:
+        if topic in self.broker.sequence_ids:
+            self.broker.world.fail(lambda: None)
+        return self.broker.sequence_ids.get(topic)
+
+    def add_sequence_ids(self, topic: str, sequence_ids: Mapping[str, int]) -> None:
+        known = self.broker.sequence_ids.setdefault(topic, {})
+        self.broker.world.fail(lambda: known.update(sequence_ids))
 
     def set_former(self, topic: str, cluster: str) -> str:
         self.broker.world.fail(lambda: None)

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from http import HTTPStatus
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
-from pydantic import TypeAdapter
+from pydantic import Field, TypeAdapter
 from starlette.responses import Response
 
 from magnetar.admin.exchange import AdminRoute, Context, body, number, path_text, query_text, route
@@ -26,6 +26,9 @@ if TYPE_CHECKING:
     from magnetar.base.names import TopicName
     from magnetar.metadata.policies import PartitionedTopicMetadata
 
+_SEQUENCE_IDS: TypeAdapter[Mapping[str, int]] = TypeAdapter(
+    dict[str, Annotated[int, Field(ge=-LONG_MAX - 1, le=LONG_MAX)]]
+)
 _PROPERTIES: TypeAdapter[dict[str, str] | None] = TypeAdapter(dict[str, str] | None)
 
 _PROPERTIES_SHOWN = Raw("The properties as a JSON object; nothing for a partitioned topic without properties", "")
@@ -66,6 +69,8 @@ def routes(context: Context) -> list[AdminRoute]:
             gives=MessageLocation,
             refuses=[405],
         ),
+        route("GET", f"{one}/sequenceIds", handlers.sequence_ids, gives=dict[str, int] | None, refuses=[405]),
+        route("PUT", f"{one}/sequenceIds", handlers.add_sequence_ids, takes=_SEQUENCE_IDS, refuses=[405]),
         route("GET", f"{one}/formerCluster", handlers.former_cluster, gives=FormerCluster | None, refuses=[405]),
         route("PUT", f"{one}/formerCluster/{{cluster}}", handlers.set_former_cluster, refuses=[405]),
         route("DELETE", f"{one}/formerCluster", handlers.remove_former_cluster, refuses=[405]),
@@ -145,6 +150,14 @@ class _Logs:
     async def location(self, request: Request) -> MessageLocation:
         topic = self._context.single(request, _NOT_PARTITIONED)
         return await self._logs.location(topic, path_text(request, "cluster"), _position(request))
+
+    async def sequence_ids(self, request: Request) -> Response | None:
+        found = await self._logs.sequence_ids(self._context.single(request, _NOT_PARTITIONED))
+        return None if found is None else await self._context.answer(found)
+
+    async def add_sequence_ids(self, request: Request) -> None:
+        topic = self._context.single(request, _NOT_PARTITIONED)
+        await self._logs.add_sequence_ids(topic, await body(request, _SEQUENCE_IDS))
 
     async def former_cluster(self, request: Request) -> FormerCluster | None:
         return await self._logs.former_cluster(self._context.single(request, _NOT_PARTITIONED))
