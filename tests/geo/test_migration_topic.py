@@ -9,6 +9,7 @@ import pytest
 
 from tests.kit.clusters import LocalClusters
 from tests.kit.lookup import Instance
+from tests.kit.messages import connect
 from tests.kit.migration import Migrator
 from tests.kit.traffic import Traffic
 from tests.kit.wait import wait_until
@@ -20,8 +21,10 @@ if TYPE_CHECKING:
 pytestmark = [pytest.mark.long, pytest.mark.timeout(900)]
 
 NAMESPACE = "shop/orders"
-EU, US = (f"persistent://{NAMESPACE}/{name}" for name in ("eu", "us"))
-"""The first one moves; it has two partitions."""
+EU, US, LOADS = (f"persistent://{NAMESPACE}/{name}" for name in ("eu", "us", "loads"))
+"""The first one and the last one move. The first one has two partitions; the messages of the last one are trimmed."""
+
+LOADED, LOADER = 10, "loader"
 
 
 @pytest.fixture
@@ -32,6 +35,8 @@ def clusters(tmp_path: Path) -> Iterator[LocalClusters]:
         running.make_local_namespace("jfk", "other/namespace")  # registers ewr
         running.rest("ewr").put(f"persistent/{NAMESPACE}/eu/partitions", 2)
         running.rest("ewr").put(f"persistent/{NAMESPACE}/us")
+        running.rest("ewr").post(f"namespaces/{NAMESPACE}/deduplication", True)
+        load_and_trim(running)
         running.start_pipeline()
         running.wait_for_pipeline()
         yield running
@@ -50,10 +55,11 @@ def test_a_topic_moves_alone(clusters: LocalClusters, service_url: str) -> None:
     traffic = Traffic(service_url, (EU, US))
     try:
         time.sleep(2)
-        assert migrator.run("run", "--topic", EU)["step"] == "ready"
-        assert topics(clusters, "jfk") == {f"{EU}-partition-0", f"{EU}-partition-1"}
+        assert migrator.run("run", "--topic", EU, "--topic", LOADS)["step"] == "ready"
+        assert topics(clusters, "jfk") == {f"{EU}-partition-0", f"{EU}-partition-1", LOADS}
         assert migrator.run("verify")["verdict"] == "equal"
         moves = [migrator.run("switch")]
+        assert last_sequence_id(service_url) == LOADED - 1
         go_on(traffic, "jfk")
         assert publishers(clusters, "jfk", "eu-partition-0") == 1
         assert (publishers(clusters, "ewr", "eu-partition-0"), publishers(clusters, "ewr", "us")) == (0, 1)
@@ -66,7 +72,7 @@ def test_a_topic_moves_alone(clusters: LocalClusters, service_url: str) -> None:
         go_on(traffic, "jfk after the clean-up")
     finally:
         traffic.stop()
-    assert [each["topics"] for each in moves] == [1, 1, 1]
+    assert [each["topics"] for each in moves] == [2, 2, 2]
     assert traffic.failures == []
     assert traffic.out_of_order == []
     redelivered = sum(each["redelivered_unacknowledged"] or 0 for each in moves)
@@ -78,6 +84,26 @@ def test_a_topic_moves_alone(clusters: LocalClusters, service_url: str) -> None:
         assert clusters.rest(name).get(f"namespaces/{NAMESPACE}/replication") == [name]
         assert clusters.rest(name).get("tenants/shop")["allowedClusters"] == ["ewr", "jfk"]
     assert clusters.rest("jfk").get(f"persistent/{NAMESPACE}/eu/replication?applied=true") == ["jfk"]
+
+
+def load_and_trim(clusters: LocalClusters) -> None:
+    """Publish messages that no subscription keeps, and trim them."""
+    producer = clusters.client("ewr").create_producer(LOADS, producer_name=LOADER)
+    for number in range(LOADED):
+        producer.send(b"%d" % number, sequence_id=number)
+    producer.close()
+    rest, topic = clusters.rest("ewr"), LOADS.replace("://", "/")
+    rest.put(f"{topic}/unload")
+    rest.post(f"{topic}/trim")
+    wait_until(lambda: rest.get(f"{topic}/internalStats")["numberOfEntries"] == 0, what="an empty log")
+
+
+def last_sequence_id(service_url: str) -> int:
+    """Return what the producer of the trimmed messages is told when it connects again."""
+    client = connect(service_url)
+    found = int(client.create_producer(LOADS, producer_name=LOADER).last_sequence_id())
+    client.close()
+    return found
 
 
 def topics(clusters: LocalClusters, cluster: str) -> set[str]:
