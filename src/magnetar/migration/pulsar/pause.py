@@ -1,7 +1,8 @@
 """Pauses the dispatch of subscriptions in Apache Pulsar, so that consumers can acknowledge what they hold.
 
 Each subscription gets a dispatch rate that is as good as none, unless it has one. Apache Pulsar keeps policies of
-topics in a topic of its own, and returns a rate when its broker has read it from there.
+topics in a topic of its own, and returns a rate when its broker has read it from there. Partitions have the policies of
+their topic: Apache Pulsar refuses policies of a partition.
 """
 
 from __future__ import annotations
@@ -59,34 +60,47 @@ class DispatchPause:
         self._side = side
         self._policies = side.client.topic_documents
         self._world = world
-        self._begun_at: dict[str, float | None] = {}
-        """By topic: when the broker knew all rates; None if it did not know them in time."""
+        self._begun_at: dict[TopicName, float | None] = {}
+        """By topic without partitions: when the broker knew all rates; None if it did not know them in time."""
+        self._paused: dict[TopicName, set[str]] = {}
+        """The partitions whose pause has begun, and not ended."""
+        self._names: dict[TopicName, set[str]] = {}
+        """The subscriptions that were paused."""
 
     def begin(self, topic: str, subscriptions: Iterable[str]) -> None:
         """Pause subscriptions, once, and wait until the broker knows it. One that cannot be paused goes on."""
-        if topic in self._begun_at:
+        name, now = TopicName.parse(topic).partitioned_topic, self._world.monotonic()
+        self._paused.setdefault(name, set()).add(topic)
+        known = self._names.setdefault(name, set())
+        new = [each for each in subscriptions if each not in known]
+        if name in self._begun_at and not new:
             return
-        name, now = TopicName.parse(topic), self._world.monotonic()
-        left = [each for each in subscriptions if self._set(name, each)]
+        known.update(new)
+        left = [each for each in new if self._set(name, each)]
         if not left:
-            self._begun_at[topic] = now - TAKES_S
+            self._begun_at.setdefault(name, now - TAKES_S)
             return
         deadline = now + CONFIRMED_S
         while True:
             left = [each for each in left if not self._is_set(name, each)]
             if not left or self._world.monotonic() >= deadline or self._world.wait(POLL_S):
                 break
-        self._begun_at[topic] = None if left else self._world.monotonic()
+        self._begun_at[name] = None if left else self._world.monotonic()
 
     def is_effective(self, topic: str) -> bool:
         """Return whether consumers hold all messages that were dispatched to them."""
-        begun_at = self._begun_at.get(topic)
+        begun_at = self._begun_at.get(TopicName.parse(topic).partitioned_topic)
         return begun_at is not None and self._world.monotonic() - begun_at >= TAKES_S
 
     def end(self, topic: str, subscriptions: Iterable[str]) -> None:
-        """Remove the rates that ``begin`` has set, also in an earlier process."""
-        self._begun_at.pop(topic, None)
-        name = TopicName.parse(topic)
+        """Remove the rates that ``begin`` has set, also in an earlier process; with the last one of some partitions."""
+        name = TopicName.parse(topic).partitioned_topic
+        others = self._paused.pop(name, set()) - {topic}
+        if others:
+            self._paused[name] = others
+            return
+        self._begun_at.pop(name, None)
+        self._names.pop(name, None)
         for each in subscriptions:
             if self._is_set(name, each):
                 with self._side.answers(), suppress(AdminError):

@@ -87,6 +87,8 @@ class Pulsar(httpx.BaseTransport):
 
     def _rate(self, request: httpx.Request) -> httpx.Response:
         assert "/billing/" in request.url.path
+        if "-partition-" in request.url.path:
+            return httpx.Response(412, json={"reason": "Not allowed to set/get topic policy for a partition"})
         if not self.has_policies:
             return httpx.Response(405, json={"reason": "Topic level policies is disabled"})
         if request.method == "GET" and self.rate and self.rate_is_known_after:

@@ -9,7 +9,7 @@ import pytest
 from magnetar.admin.client import AdminClient
 from magnetar.base.names import NamespaceName
 from magnetar.base.position import EARLIEST, Position
-from magnetar.migration.pulsar.pause import CONFIRMED_S, PAUSED, TAKES_S
+from magnetar.migration.pulsar.pause import CONFIRMED_S, PAUSED, TAKES_S, DispatchPause
 from magnetar.migration.pulsar.source import PulsarSource, Wires
 from magnetar.migration.scope import Scope
 from magnetar.migration.sides import source_of, target_of
@@ -114,6 +114,22 @@ def test_consumers_acknowledge_what_they_hold_before_they_are_sent_away(move: Mo
     assert move.missing().startswith("1 clients are connected")
     assert move.missing() == ""
     assert move.pulsar.rate is None, "as before"
+
+
+def test_partitions_are_paused_with_their_topic_until_the_last_one_ends(move: Move) -> None:
+    pause = DispatchPause(source_of(AdminClient("http://legacy:8080", transport=move.pulsar)), move.clock)
+    partitions = [str(EU.partition(index)) for index in range(2)]
+    for each in partitions:
+        pause.begin(each, ["billing"])
+        assert move.pulsar.rate == PAUSED
+        assert not pause.is_effective(each)
+    move.clock.seconds += TAKES_S
+    assert all(map(pause.is_effective, partitions))
+    for _ in range(2):  # a step that is repeated
+        pause.end(partitions[0], ["billing"])
+        assert move.pulsar.rate == PAUSED
+    pause.end(partitions[1], ["billing"])
+    assert move.pulsar.rate is None
 
 
 @pytest.mark.parametrize("is_set", [True, False], ids=["another rate", "no policies"])
