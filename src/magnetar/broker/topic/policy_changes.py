@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import chain
 from typing import TYPE_CHECKING, Protocol
 
 import structlog
@@ -106,12 +107,10 @@ class PolicyChanges:
             elif is_linked:
                 self._topics.linked.load(name)
 
-        names = (
-            self._topics.linked.parts(changed)
-            if is_linked
-            else self._loaded(lambda name: name.local_name.startswith(begins) and name.partitioned_topic == changed)
-        )
-        self._follow(changed, names, follow)
+        # Links may have brought partitions of a topic that is not registered as partitioned here.
+        names = self._loaded(lambda name: name.local_name.startswith(begins) and name.partitioned_topic == changed)
+        missing = (name for name in self._topics.linked.parts(changed) if name not in self._topics.loaded)
+        self._follow(changed, chain(names, missing) if is_linked else names, follow)
 
     def _loaded(self, is_meant: Callable[[TopicName], bool]) -> Iterator[TopicName | None]:
         """Yield the topics that are loaded now and ``is_meant`` selects, and None every SKIPPED_MAX other topics."""

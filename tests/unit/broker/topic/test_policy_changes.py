@@ -13,7 +13,8 @@ from magnetar.broker.topic.topic import Topic
 from magnetar.metadata.policies import Policies
 from magnetar.metadata.resources import managed_ledger_path
 from magnetar.metadata.store import Delete
-from magnetar.sim.cluster import NAMESPACE, Cluster
+from magnetar.sim.cluster import NAMESPACE, TOPIC, Cluster
+from tests.unit.broker.policies import set_in_topic
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -70,6 +71,14 @@ def test_policies_that_change_again_hold_for_all_topics(cluster: Cluster, monkey
     assert 0 < seen[0].count(60) < TOPICS
     assert ttls(cluster) == [7] * TOPICS
     assert len(applied) == TOPICS + seen[0].count(60), "the rest of the first change is not applied any more"
+
+
+def test_a_partition_of_a_topic_that_is_not_registered_follows_the_policies_of_the_topic() -> None:
+    cluster = Cluster(targets=["jfk"])
+    partition = TOPIC.partition(3)
+    cluster.topic(partition)  # a link has brought it
+    set_in_topic(cluster, messageTTLInSeconds=60)
+    assert cluster.topics.loaded[partition].policies.message_ttl_s == 60
 
 
 def test_a_cluster_that_is_added_again_keeps_the_topics_that_were_not_unloaded_yet(cluster: Cluster) -> None:
