@@ -4,11 +4,17 @@ from __future__ import annotations
 
 from typing import Final
 
-from magnetar.wire.links import BOOKMARK_PREFIX, FOREIGN_LINK_PREFIX, PROGRESS_PREFIX, REPLICATOR_PREFIX
+from magnetar.wire.links import (
+    BOOKMARK_PREFIX,
+    DEDUPLICATION_CURSOR,
+    FOREIGN_LINK_PREFIX,
+    PROGRESS_PREFIX,
+    REPLICATOR_PREFIX,
+)
 
 _NAMING_A_CLUSTER: Final = (REPLICATOR_PREFIX, PROGRESS_PREFIX, FOREIGN_LINK_PREFIX, BOOKMARK_PREFIX)
 
-_OTHERS: Final = ("magnetar.", "pulsar.dedup")
+_OTHERS: Final = ("magnetar.", DEDUPLICATION_CURSOR)
 
 
 def cluster_of(name: str) -> str | None:

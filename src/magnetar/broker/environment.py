@@ -166,9 +166,14 @@ class Environment:
 
     def targets_of_topic(self, topic: TopicName) -> list[str]:
         """Return the other clusters that a topic is replicated to: those of its own policy, or of its namespace."""
+        own = self.own_targets_of(topic)
+        return self.targets_of(topic.namespace_name) if own is None else own
+
+    def own_targets_of(self, topic: TopicName) -> list[str] | None:
+        """Return the other clusters in the policy of a topic; None if it names none, so that its namespace decides."""
         own = self.resources.topic_policies.get(topic)
         if own is None or not own.replicationClusters:
-            return self.targets_of(topic.namespace_name)
+            return None
         if self.cluster not in own.replicationClusters or not self.resources.namespaces.exists(topic.namespace_name):
             return []
         return sorted(set(own.replicationClusters) - {self.cluster})

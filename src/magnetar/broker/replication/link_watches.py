@@ -194,10 +194,9 @@ class LinkWatches:
             return []
 
     def _own_targets_of(self, topic: TopicName) -> list[str]:
-        """Return the clusters in the policy of a topic; none if it sets none, or is unreadable."""
+        """Return the clusters that the policy of a topic replicates it to; none if it names none, or is unreadable."""
         try:
-            own = self._environment.resources.topic_policies.get(topic)
+            return self._environment.own_targets_of(topic) or []
         except StorageError as error:
             log.warning("topic_not_replicated", topic=str(topic), error=str(error))
             return []
-        return [] if own is None else own.replicationClusters
