@@ -8,6 +8,7 @@ their topic: Apache Pulsar refuses policies of a partition.
 from __future__ import annotations
 
 from contextlib import suppress
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, Protocol
 
 from magnetar.base.errors import AdminError
@@ -52,6 +53,18 @@ class World(Protocol):
         ...
 
 
+@dataclass(slots=True)
+class _Pause:
+    """The pause of a topic with all its partitions."""
+
+    begun_at: float | None
+    """When the broker knew all rates; None if it did not know them in time."""
+    parts: set[str] = field(default_factory=set)
+    """Its partitions, or the topic itself, as long as their pauses have not ended."""
+    subscriptions: set[str] = field(default_factory=set)
+    """The subscriptions that were paused."""
+
+
 class DispatchPause:
     """The pauses of the topics of one cluster. Used by several threads."""
 
@@ -60,47 +73,41 @@ class DispatchPause:
         self._side = side
         self._policies = side.client.topic_documents
         self._world = world
-        self._begun_at: dict[TopicName, float | None] = {}
-        """By topic without partitions: when the broker knew all rates; None if it did not know them in time."""
-        self._paused: dict[TopicName, set[str]] = {}
-        """The partitions whose pause has begun, and not ended."""
-        self._names: dict[TopicName, set[str]] = {}
-        """The subscriptions that were paused."""
+        self._pauses: dict[TopicName, _Pause] = {}
+        """By topic without partitions."""
 
     def begin(self, topic: str, subscriptions: Iterable[str]) -> None:
         """Pause subscriptions, once, and wait until the broker knows it. One that cannot be paused goes on."""
         name, now = TopicName.parse(topic).partitioned_topic, self._world.monotonic()
-        self._paused.setdefault(name, set()).add(topic)
-        known = self._names.setdefault(name, set())
-        new = [each for each in subscriptions if each not in known]
-        if name in self._begun_at and not new:
-            return
-        known.update(new)
+        pause = self._pauses.setdefault(name, _Pause(now - TAKES_S))
+        pause.parts.add(topic)
+        new = [each for each in subscriptions if each not in pause.subscriptions]
+        pause.subscriptions.update(new)
         left = [each for each in new if self._set(name, each)]
         if not left:
-            self._begun_at.setdefault(name, now - TAKES_S)
             return
         deadline = now + CONFIRMED_S
         while True:
             left = [each for each in left if not self._is_set(name, each)]
             if not left or self._world.monotonic() >= deadline or self._world.wait(POLL_S):
                 break
-        self._begun_at[name] = None if left else self._world.monotonic()
+        pause.begun_at = None if left else self._world.monotonic()
 
     def is_effective(self, topic: str) -> bool:
         """Return whether consumers hold all messages that were dispatched to them."""
-        begun_at = self._begun_at.get(TopicName.parse(topic).partitioned_topic)
+        pause = self._pauses.get(TopicName.parse(topic).partitioned_topic)
+        begun_at = None if pause is None else pause.begun_at
         return begun_at is not None and self._world.monotonic() - begun_at >= TAKES_S
 
     def end(self, topic: str, subscriptions: Iterable[str]) -> None:
         """Remove the rates that ``begin`` has set, also in an earlier process; with the last one of some partitions."""
         name = TopicName.parse(topic).partitioned_topic
-        others = self._paused.pop(name, set()) - {topic}
-        if others:
-            self._paused[name] = others
-            return
-        self._begun_at.pop(name, None)
-        self._names.pop(name, None)
+        pause = self._pauses.get(name)
+        if pause is not None:
+            pause.parts.discard(topic)
+            if pause.parts:
+                return
+            del self._pauses[name]
         for each in subscriptions:
             if self._is_set(name, each):
                 with self._side.answers(), suppress(AdminError):

@@ -106,7 +106,7 @@ class AdminCluster:
         with self._side.answers():
             namespaces = {*self._scope.namespaces, *self._scope.namespaces_of_topics}
             for namespace in sorted(namespaces) or self._client.namespaces.of_tenant(self._scope.tenant):
-                found.update(map(str, filter(self._scope.includes, self._topics_of(namespace))))
+                found.update(map(str, self._topics_of(namespace)))
         return sorted(found)
 
     def create_as_in(self, topic: str, other: Cluster) -> None:
@@ -163,8 +163,9 @@ class AdminCluster:
 
     def _topics_of(self, namespace: NamespaceName) -> list[TopicName]:
         client = self._client.topics
-        found = [topic for topic in client.of_namespace(namespace) if topic.is_persistent]
-        for whole in client.partitioned_of_namespace(namespace):
+        moves = self._scope.includes
+        found = [topic for topic in client.of_namespace(namespace) if topic.is_persistent and moves(topic)]
+        for whole in filter(moves, client.partitioned_of_namespace(namespace)):
             found += map(whole.partition, range(client.partitions(whole)))
         if found and str(namespace) not in self._known and namespace not in self._scope.namespaces_of_topics:
             message = f"{namespace} has topics in {self.name}, and was created after the last magnetar migrate run\n"
