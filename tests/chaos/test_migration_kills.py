@@ -16,9 +16,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.chaos.mesh import RECOVERY_TIMEOUT_S, SEED, say
-from tests.kit.clusters import LocalClusters
 from tests.kit.lookup import Instance
-from tests.kit.migration import Migrator
+from tests.kit.migration import Migrator, before_a_move
 from tests.kit.traffic import Traffic
 from tests.kit.wait import wait_until
 
@@ -27,6 +26,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from tests.kit.child import ChildProcess
+    from tests.kit.clusters import LocalClusters
 
 KILLS = int(os.environ.get("MAGNETAR_CHAOS_KILLS", "30"))
 NAMESPACE = "shop/orders"
@@ -51,15 +51,14 @@ pytestmark = [pytest.mark.chaos, pytest.mark.timeout((KILLS + 5) * RECOVERY_TIME
 @pytest.fixture
 def clusters(tmp_path: Path) -> Iterator[LocalClusters]:
     """Two clusters with a pipeline; the tenant exists in ewr only, and its producers are deduplicated."""
-    with LocalClusters(tmp_path, ("ewr", "jfk")) as running:
-        running.make_local_namespace("ewr", NAMESPACE)
-        running.rest("ewr").post(f"namespaces/{NAMESPACE}/deduplication", True)
-        running.make_local_namespace("jfk", "other/namespace")  # registers ewr
-        for topic, partitions in PARTITIONS.items():
-            running.rest("ewr").put(f"{topic.replace('://', '/')}/partitions", partitions)
-        running.start_pipeline()
-        running.wait_for_pipeline()
+    with before_a_move(tmp_path, NAMESPACE, make_topics) as running:
         yield running
+
+
+def make_topics(clusters: LocalClusters) -> None:
+    clusters.rest("ewr").post(f"namespaces/{NAMESPACE}/deduplication", True)
+    for topic, partitions in PARTITIONS.items():
+        clusters.rest("ewr").put(f"{topic.replace('://', '/')}/partitions", partitions)
 
 
 @pytest.fixture

@@ -10,13 +10,14 @@ from typing import TYPE_CHECKING
 import pulsar
 import pytest
 
-from tests.kit.clusters import LocalClusters
 from tests.kit.messages import connect, numbered, publish, receive_until_quiet
-from tests.kit.migration import Migrator
+from tests.kit.migration import Migrator, before_a_move
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
+
+    from tests.kit.clusters import LocalClusters
 
 pytestmark = [pytest.mark.long, pytest.mark.timeout(900)]
 
@@ -30,15 +31,15 @@ KILLS = 5
 @pytest.fixture
 def clusters(tmp_path: Path) -> Iterator[LocalClusters]:
     """Two clusters with a pipeline; the tenant exists in ewr only."""
-    with LocalClusters(tmp_path, ("ewr", "jfk")) as running:
-        running.make_local_namespace("ewr", NAMESPACE)
-        running.make_local_namespace("jfk", "other/namespace")  # registers ewr
-        running.rest("ewr").put(f"persistent/{NAMESPACE}/us/partitions", 2)
-        running.rest("ewr").put(f"persistent/{NAMESPACE}/empty")
-        running.rest("ewr").post(f"namespaces/{NAMESPACE}/messageTTL", 86_400)
-        running.start_pipeline()
-        running.wait_for_pipeline()
+    with before_a_move(tmp_path, NAMESPACE, make_topics) as running:
         yield running
+
+
+def make_topics(clusters: LocalClusters) -> None:
+    rest = clusters.rest("ewr")
+    rest.put(f"persistent/{NAMESPACE}/us/partitions", 2)
+    rest.put(f"persistent/{NAMESPACE}/empty")
+    rest.post(f"namespaces/{NAMESPACE}/messageTTL", 86_400)
 
 
 def acknowledge_some(client: pulsar.Client, chance: random.Random) -> set[bytes]:

@@ -7,15 +7,14 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.kit.clusters import LocalClusters
-from tests.kit.lookup import Instance
-from tests.kit.migration import Migrator
+from tests.kit.migration import Migrator, before_a_move, lookup_service
 from tests.kit.traffic import AUDIT, BILLING, Traffic
-from tests.kit.wait import wait_until
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
+
+    from tests.kit.clusters import LocalClusters
 
 pytestmark = [pytest.mark.long, pytest.mark.timeout(900)]
 
@@ -26,22 +25,19 @@ EU, US = (f"persistent://{NAMESPACE}/{name}" for name in ("eu", "us"))
 @pytest.fixture
 def clusters(tmp_path: Path) -> Iterator[LocalClusters]:
     """Two clusters with a pipeline; the tenant exists in ewr only, and clients use it there."""
-    with LocalClusters(tmp_path, ("ewr", "jfk")) as running:
-        running.make_local_namespace("ewr", NAMESPACE)
-        running.make_local_namespace("jfk", "other/namespace")  # registers ewr
-        running.rest("ewr").put(f"persistent/{NAMESPACE}/us/partitions", 2)
-        running.rest("ewr").put(f"persistent/{NAMESPACE}/eu")
-        running.start_pipeline()
-        running.wait_for_pipeline()
+    with before_a_move(tmp_path, NAMESPACE, make_topics) as running:
         yield running
+
+
+def make_topics(clusters: LocalClusters) -> None:
+    clusters.rest("ewr").put(f"persistent/{NAMESPACE}/us/partitions", 2)
+    clusters.rest("ewr").put(f"persistent/{NAMESPACE}/eu")
 
 
 @pytest.fixture
 def service_url(clusters: LocalClusters) -> Iterator[str]:
-    urls = [member.admin_url for member in clusters.members.values()]
-    lookup = Instance(clusters.directory / "lookup", urls).start()
-    yield lookup.service_url
-    lookup.kill()
+    with lookup_service(clusters) as url:
+        yield url
 
 
 def test_clients_follow_a_switch_and_a_rollback_without_noticing(clusters: LocalClusters, service_url: str) -> None:
@@ -52,23 +48,20 @@ def test_clients_follow_a_switch_and_a_rollback_without_noticing(clusters: Local
         assert migrator.run("run")["step"] == "ready"
         assert migrator.run("verify")["verdict"] == "equal"
         there = migrator.run("switch")
-        before = traffic.published
         assert (there["step"], there["topics"], there["released"]) == ("switched", 2, [])
-        wait_until(lambda: traffic.failures or traffic.published > before + 100, 60, what="traffic in jfk")
+        traffic.go_on("jfk")
         assert_served_by(clusters, "jfk")
         for records in (4, 4):
             migrator.kill_after("rollback", records)
         back = migrator.run("rollback")
-        before = traffic.published
         assert (back["step"], back["released"]) == ("ready", [])
-        wait_until(lambda: traffic.failures or traffic.published > before + 100, 60, what="traffic in ewr")
+        traffic.go_on("ewr")
         assert_served_by(clusters, "ewr")
         assert migrator.run("verify")["verdict"] == "equal"
         again = migrator.run("switch")
         assert (again["step"], again["released"]) == ("switched", [])
         assert migrator.run("cleanup", "--force")["step"] == "done"
-        before = traffic.published
-        wait_until(lambda: traffic.failures or traffic.published > before + 100, 60, what="traffic after the clean-up")
+        traffic.go_on("jfk after the clean-up")
         assert_nothing_is_left(clusters)
     finally:
         traffic.stop()

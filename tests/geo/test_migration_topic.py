@@ -7,16 +7,16 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.kit.clusters import LocalClusters
-from tests.kit.lookup import Instance
 from tests.kit.messages import connect
-from tests.kit.migration import Migrator
+from tests.kit.migration import Migrator, before_a_move, lookup_service
 from tests.kit.traffic import Traffic
 from tests.kit.wait import wait_until
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
+
+    from tests.kit.clusters import LocalClusters
 
 pytestmark = [pytest.mark.long, pytest.mark.timeout(900)]
 
@@ -30,24 +30,22 @@ LOADED, LOADER = 10, "loader"
 @pytest.fixture
 def clusters(tmp_path: Path) -> Iterator[LocalClusters]:
     """Two clusters with a pipeline; the tenant exists in ewr only, and clients use it there."""
-    with LocalClusters(tmp_path, ("ewr", "jfk")) as running:
-        running.make_local_namespace("ewr", NAMESPACE)
-        running.make_local_namespace("jfk", "other/namespace")  # registers ewr
-        running.rest("ewr").put(f"persistent/{NAMESPACE}/eu/partitions", 2)
-        running.rest("ewr").put(f"persistent/{NAMESPACE}/us")
-        running.rest("ewr").post(f"namespaces/{NAMESPACE}/deduplication", True)
-        load_and_trim(running)
-        running.start_pipeline()
-        running.wait_for_pipeline()
+    with before_a_move(tmp_path, NAMESPACE, make_topics) as running:
         yield running
+
+
+def make_topics(clusters: LocalClusters) -> None:
+    rest = clusters.rest("ewr")
+    rest.put(f"persistent/{NAMESPACE}/eu/partitions", 2)
+    rest.put(f"persistent/{NAMESPACE}/us")
+    rest.post(f"namespaces/{NAMESPACE}/deduplication", True)
+    load_and_trim(clusters)
 
 
 @pytest.fixture
 def service_url(clusters: LocalClusters) -> Iterator[str]:
-    urls = [member.admin_url for member in clusters.members.values()]
-    lookup = Instance(clusters.directory / "lookup", urls).start()
-    yield lookup.service_url
-    lookup.kill()
+    with lookup_service(clusters) as url:
+        yield url
 
 
 def test_a_topic_moves_alone(clusters: LocalClusters, service_url: str) -> None:
@@ -60,16 +58,16 @@ def test_a_topic_moves_alone(clusters: LocalClusters, service_url: str) -> None:
         assert migrator.run("verify")["verdict"] == "equal"
         moves = [migrator.run("switch")]
         assert last_sequence_id(service_url) == LOADED - 1
-        go_on(traffic, "jfk")
+        traffic.go_on("jfk")
         assert publishers(clusters, "jfk", "eu-partition-0") == 1
         assert (publishers(clusters, "ewr", "eu-partition-0"), publishers(clusters, "ewr", "us")) == (0, 1)
         moves.append(migrator.run("rollback"))
-        go_on(traffic, "ewr")
+        traffic.go_on("ewr")
         assert publishers(clusters, "ewr", "eu-partition-0") == 1
         assert migrator.run("verify")["verdict"] == "equal"
         moves.append(migrator.run("switch"))
         assert migrator.run("cleanup", "--force")["step"] == "done"
-        go_on(traffic, "jfk after the clean-up")
+        traffic.go_on("jfk after the clean-up")
     finally:
         traffic.stop()
     assert [each["topics"] for each in moves] == [2, 2, 2]
@@ -114,9 +112,3 @@ def topics(clusters: LocalClusters, cluster: str) -> set[str]:
 def publishers(clusters: LocalClusters, cluster: str, topic: str) -> int:
     """Return the number of connected producers of clients."""
     return len(clusters.rest(cluster).get(f"persistent/{NAMESPACE}/{topic}/stats")["publishers"])
-
-
-def go_on(traffic: Traffic, where: str) -> None:
-    """Wait for more traffic."""
-    before = traffic.published
-    wait_until(lambda: traffic.failures or traffic.published > before + 100, 60, what=f"traffic in {where}")

@@ -20,16 +20,15 @@ import pulsar
 import pytest
 
 from tests.interop.java_traffic import JavaTraffic
-from tests.kit.clusters import LocalClusters
-from tests.kit.lookup import Instance
 from tests.kit.messages import connect, numbered, receive, receive_until_quiet
-from tests.kit.migration import Migrator
+from tests.kit.migration import Migrator, before_a_move, lookup_service
 from tests.kit.traffic import KEYS, Traffic
-from tests.kit.wait import wait_until
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
+
+    from tests.kit.clusters import LocalClusters
 
 TIMEOUT_S = 3600
 pytestmark = [pytest.mark.interop, pytest.mark.timeout(2 * TIMEOUT_S)]
@@ -62,21 +61,14 @@ Left = dict[str, list[bytes]]
 @pytest.fixture
 def clusters(tmp_path: Path) -> Iterator[LocalClusters]:
     """Three clusters with a pipeline; the tenant exists in the first one only."""
-    with LocalClusters(tmp_path) as running:
-        running.make_local_namespace("ewr", NAMESPACE)
-        for name in ("jfk", "lga"):
-            running.make_local_namespace(name, "other/namespace")  # registers the others
-        running.start_pipeline()
-        running.wait_for_pipeline()
+    with before_a_move(tmp_path, NAMESPACE, lambda _: None, ("ewr", "jfk", "lga")) as running:
         yield running
 
 
 @pytest.fixture
 def service_url(clusters: LocalClusters) -> Iterator[str]:
-    urls = [member.admin_url for member in clusters.members.values()]
-    lookup = Instance(clusters.directory / "lookup", urls).start()
-    yield lookup.service_url
-    lookup.kill()
+    with lookup_service(clusters) as url:
+        yield url
 
 
 def test_clients_move_three_times_without_loss(clusters: LocalClusters, service_url: str) -> None:
@@ -137,8 +129,7 @@ def migrator_of(clusters: LocalClusters, source: str, target: str) -> Migrator:
 
 def go_on(traffic: Traffic, java: JavaTraffic, where: str) -> None:
     """Wait for more traffic."""
-    before = traffic.published
-    wait_until(lambda: traffic.failures or traffic.published > before + 100, 60, what=f"traffic {where}")
+    traffic.go_on(where)
     java.go_on(where)
 
 

@@ -18,7 +18,6 @@ from tests.kit.messages import connect, nothing_comes, numbered, receive, receiv
 from tests.kit.migration import Migrator
 from tests.kit.pulsar import MixedClusters
 from tests.kit.traffic import Traffic
-from tests.kit.wait import wait_until
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -78,20 +77,20 @@ def test_clients_move_without_loss(clusters: MixedClusters, service_url: str, mi
         assert migrator.run("run")["step"] == "ready"
         assert migrator.run("verify")["verdict"] == "equal"
         moves = [migrator.run("switch")]
-        go_on(traffic, "ewr")
+        traffic.go_on("ewr")
         java.go_on("ewr")
         assert_served_by(clusters, "ewr")
         left[RESTING[0]] = work_in("ewr", clusters, RESTING[0], left[RESTING[0]])
         left[RESTING[1]] = seek_back(clusters, RESTING[1])
         moves.append(migrator.run("rollback"))
-        go_on(traffic, "legacy")
+        traffic.go_on("legacy")
         java.go_on("legacy")
         assert_served_by(clusters, "legacy")
         left[RESTING[0]] = work_in("legacy", clusters, RESTING[0], left[RESTING[0]])
         assert migrator.run("run")["step"] == "ready"
         assert migrator.run("verify")["verdict"] == "equal"
         moves.append(migrator.run("switch"))
-        go_on(traffic, "ewr again")
+        traffic.go_on("ewr again")
         assert [(each["step"], each["released"]) for each in moves] == [
             ("switched", []),
             ("ready", []),
@@ -101,7 +100,7 @@ def test_clients_move_without_loss(clusters: MixedClusters, service_url: str, mi
         assert migrator.run("cleanup", "--force")["step"] == "done"
         assert clusters.rest("legacy").get(f"persistent/{NAMESPACE}") == []
         assert clusters.rest("ewr").get(f"namespaces/{NAMESPACE}/replication") == ["ewr"]
-        go_on(traffic, "ewr after the clean-up")
+        traffic.go_on("ewr after the clean-up")
         java.go_on("ewr after the clean-up")
     finally:
         traffic.stop()
@@ -169,12 +168,6 @@ def seek_back(clusters: MixedClusters, topic: str) -> list[bytes]:
     consumer.seek(pulsar.MessageId.earliest)
     client.close()
     return sorted(numbered(COUNT))
-
-
-def go_on(traffic: Traffic, where: str) -> None:
-    """Wait for more traffic."""
-    before = traffic.published
-    wait_until(lambda: traffic.failures or traffic.published > before + 100, 60, what=f"traffic in {where}")
 
 
 def assert_served_by(clusters: MixedClusters, cluster: str) -> None:

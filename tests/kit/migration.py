@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import json
 import subprocess
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from tests.kit.child import ChildProcess
-from tests.kit.clusters import MAGNETAR, UP_TIMEOUT_S
+from tests.kit.clusters import MAGNETAR, UP_TIMEOUT_S, LocalClusters
+from tests.kit.lookup import Instance
 from tests.kit.processes import is_alive
 from tests.kit.wait import wait_until
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
     from pathlib import Path
 
     from tests.kit.clusters import Cluster
@@ -19,6 +22,33 @@ if TYPE_CHECKING:
 COMMAND_TIMEOUT_S = 600.0
 _STATELESS, _LOCAL = ("plan",), ("status",)
 """Commands without ``--state``, and without clusters."""
+
+
+@contextmanager
+def before_a_move(
+    directory: Path, namespace: str, prepare: Callable[[LocalClusters], None], names: Sequence[str] = ("ewr", "jfk")
+) -> Iterator[LocalClusters]:
+    """Run clusters with a pipeline. The first one alone has the namespace, in which ``prepare`` creates topics."""
+    with LocalClusters(directory, names) as running:
+        first, *others = names
+        running.make_local_namespace(first, namespace)
+        for name in others:
+            running.make_local_namespace(name, "other/namespace")  # registers the others
+        prepare(running)
+        running.start_pipeline()
+        running.wait_for_pipeline()
+        yield running
+
+
+@contextmanager
+def lookup_service(clusters: LocalClusters) -> Iterator[str]:
+    """Run a lookup service of all clusters; return its service URL."""
+    urls = [member.admin_url for member in clusters.members.values()]
+    lookup = Instance(clusters.directory / "lookup", urls).start()
+    try:
+        yield lookup.service_url
+    finally:
+        lookup.kill()
 
 
 class Migrator:

@@ -52,6 +52,11 @@ class Traffic:
     def published(self) -> int:
         return sum(self.sent.values())
 
+    def go_on(self, where: str) -> None:
+        """Wait for more traffic, or a failure."""
+        before = self.published
+        wait_until(lambda: self.failures or self.published > before + 100, 60, what=f"traffic in {where}")
+
     def stop(self) -> None:
         """Stop publishing, and wait until everything is delivered."""
         self._stop.set()
