@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING
 
+import pulsar
 import pytest
 
 from tests.kit.messages import connect
@@ -25,6 +26,8 @@ EU, US, LOADS = (f"persistent://{NAMESPACE}/{name}" for name in ("eu", "us", "lo
 """The first one and the last one move. The first one has two partitions; the messages of the last one are trimmed."""
 
 LOADED, LOADER = 10, "loader"
+EPOCH = 1
+"""Epoch of the second exclusive producer."""
 
 
 @pytest.fixture
@@ -58,6 +61,7 @@ def test_a_topic_moves_alone(clusters: LocalClusters, service_url: str) -> None:
         assert migrator.run("verify")["verdict"] == "equal"
         moves = [migrator.run("switch")]
         assert last_sequence_id(service_url) == LOADED - 1
+        assert clusters.rest("jfk").get(f"{LOADS.replace('://', '/')}/stats")["topicEpoch"] == EPOCH
         traffic.go_on("jfk")
         assert publishers(clusters, "jfk", "eu-partition-0") == 1
         assert (publishers(clusters, "ewr", "eu-partition-0"), publishers(clusters, "ewr", "us")) == (0, 1)
@@ -85,7 +89,9 @@ def test_a_topic_moves_alone(clusters: LocalClusters, service_url: str) -> None:
 
 
 def load_and_trim(clusters: LocalClusters) -> None:
-    """Publish messages that no subscription keeps, and trim them."""
+    """Publish messages that no subscription keeps, and trim them. Exclusive producers were connected before."""
+    for _ in range(EPOCH + 1):
+        clusters.client("ewr").create_producer(LOADS, access_mode=pulsar.ProducerAccessMode.Exclusive).close()
     producer = clusters.client("ewr").create_producer(LOADS, producer_name=LOADER)
     for number in range(LOADED):
         producer.send(b"%d" % number, sequence_id=number)

@@ -6,7 +6,7 @@ import os
 import random
 import time
 from datetime import timedelta
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pulsar
 import pytest
@@ -36,6 +36,9 @@ ACKNOWLEDGED_S = 0.5
 
 DELAYED = 5
 """Messages in each of these topics that are due in an hour."""
+
+EPOCH = 1
+"""Epoch of the second exclusive producer of the first of these topics."""
 
 HELD = "held/out of order"
 """A name that Apache Pulsar encodes in its internal stats."""
@@ -69,6 +72,7 @@ def migrator(clusters: MixedClusters) -> Migrator:
 def test_clients_move_without_loss(clusters: MixedClusters, service_url: str, migrator: Migrator) -> None:
     client = connect(clusters.members["legacy"].service_url)
     left = {topic: acknowledge_out_of_order(client, topic) for topic in RESTING}
+    exclude(client, RESTING[0])
     client.close()
     traffic = Traffic(service_url, (EU, US))
     java = JavaTraffic(service_url, [JP], clusters.directory)
@@ -80,6 +84,7 @@ def test_clients_move_without_loss(clusters: MixedClusters, service_url: str, mi
         traffic.go_on("ewr")
         java.go_on("ewr")
         assert_served_by(clusters, "ewr")
+        assert stats_in_ewr(clusters, RESTING[0])["topicEpoch"] == EPOCH
         left[RESTING[0]] = work_in("ewr", clusters, RESTING[0], left[RESTING[0]])
         left[RESTING[1]] = seek_back(clusters, RESTING[1])
         moves.append(migrator.run("rollback"))
@@ -118,12 +123,7 @@ def test_clients_move_without_loss(clusters: MixedClusters, service_url: str, mi
         held = sum(each["redelivered_unacknowledged"] or 0 for each in moves)
         assert traffic.repeated(subscription) + received_by_java["repeated"] <= held
     for topic, unacknowledged in left.items():
-        consumer = clusters.client("ewr").subscribe(topic, HELD, consumer_type=pulsar.ConsumerType.Shared)
-        assert sorted(receive_data(consumer, len(unacknowledged), acknowledge=True)) == unacknowledged
-        assert nothing_comes(consumer)
-        consumer.close()
-        stats = clusters.rest("ewr").get(f"{topic.replace('://', '/')}/stats")
-        assert stats["subscriptions"][HELD]["msgBacklog"] == DELAYED
+        assert_left(clusters, topic, unacknowledged)
 
 
 def acknowledge_out_of_order(client: pulsar.Client, topic: str) -> list[bytes]:
@@ -143,6 +143,12 @@ def acknowledge_out_of_order(client: pulsar.Client, topic: str) -> list[bytes]:
     time.sleep(ACKNOWLEDGED_S)
     consumer.close()
     return sorted(left)
+
+
+def exclude(client: pulsar.Client, topic: str) -> None:
+    """Let several exclusive producers connect."""
+    for _ in range(EPOCH + 1):
+        client.create_producer(topic, access_mode=pulsar.ProducerAccessMode.Exclusive).close()
 
 
 def work_in(name: str, clusters: MixedClusters, topic: str, left: list[bytes]) -> list[bytes]:
@@ -168,6 +174,19 @@ def seek_back(clusters: MixedClusters, topic: str) -> list[bytes]:
     consumer.seek(pulsar.MessageId.earliest)
     client.close()
     return sorted(numbered(COUNT))
+
+
+def assert_left(clusters: MixedClusters, topic: str, unacknowledged: list[bytes]) -> None:
+    """Check that ewr delivers exactly these messages, and keeps those that are delayed."""
+    consumer = clusters.client("ewr").subscribe(topic, HELD, consumer_type=pulsar.ConsumerType.Shared)
+    assert sorted(receive_data(consumer, len(unacknowledged), acknowledge=True)) == unacknowledged
+    assert nothing_comes(consumer)
+    consumer.close()
+    assert stats_in_ewr(clusters, topic)["subscriptions"][HELD]["msgBacklog"] == DELAYED
+
+
+def stats_in_ewr(clusters: MixedClusters, topic: str) -> dict[str, Any]:
+    return dict(clusters.rest("ewr").get(f"{topic.replace('://', '/')}/stats"))
 
 
 def assert_served_by(clusters: MixedClusters, cluster: str) -> None:

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
         ManagedLedgerInfo,
         MessageLocation,
         MessageOrigin,
+        ProducerState,
     )
     from magnetar.admin.models.topics import MessageId
     from magnetar.base.names import TopicName
@@ -77,12 +78,15 @@ class LogOperations(Protocol):
         """Return where the entry at ``position`` was published."""
         ...
 
-    async def sequence_ids(self, topic: TopicName) -> Mapping[str, int] | None:
-        """Return the highest durable sequence id of each producer; None if deduplication is off."""
+    async def producer_state(self, topic: TopicName) -> ProducerState:
+        """Return what the next producers continue, as far as it is durable."""
         ...
 
-    async def add_sequence_ids(self, topic: TopicName, sequence_ids: Mapping[str, int]) -> None:
-        """Note the sequence ids of messages that another cluster has; refuses with 412 if deduplication is off."""
+    async def add_producer_state(self, topic: TopicName, state: ProducerState) -> None:
+        """Raise the epoch and sequence ids to those of another cluster, durably; lower ones change nothing.
+
+        Refuses sequence ids with 412 if deduplication is off.
+        """
         ...
 
     async def former_cluster(self, topic: TopicName) -> FormerCluster | None:

@@ -181,8 +181,8 @@ def _of_topics(domain: str) -> Iterator[tuple[str, str, Need]]:
     yield "POST", f"{topic}/replicatedSubscriptionSnapshot", TENANT_ADMIN
     yield "POST", f"{topic}/replication/{{cluster}}/skipEntries", TENANT_ADMIN
     yield "GET", f"{topic}/subscriptionProtection", on_topic("GET_STATS")
-    yield "GET", f"{topic}/sequenceIds", SUPERUSER
-    yield "PUT", f"{topic}/sequenceIds", SUPERUSER
+    yield "GET", f"{topic}/producerState", SUPERUSER
+    yield "PUT", f"{topic}/producerState", SUPERUSER
     yield "GET", f"{topic}/formerCluster", on_topic("GET_METADATA")
     yield "PUT", f"{topic}/formerCluster/{{cluster}}", TENANT_ADMIN
     yield "DELETE", f"{topic}/formerCluster", TENANT_ADMIN

@@ -17,7 +17,14 @@ from magnetar.admin.metrics.options import MetricsOptions
 from magnetar.admin.models.acknowledgements import AcknowledgementState, FencedSubscription, FencedTopic, SetFence
 from magnetar.admin.models.clients import ConsumerStats, PublisherStats
 from magnetar.admin.models.internal import CursorStats, LedgerInfo, PersistentTopicInternalStats
-from magnetar.admin.models.logs import AnalyzedBacklog, FormerCluster, ManagedLedgerInfo, MessageLocation, MessageOrigin
+from magnetar.admin.models.logs import (
+    AnalyzedBacklog,
+    FormerCluster,
+    ManagedLedgerInfo,
+    MessageLocation,
+    MessageOrigin,
+    ProducerState,
+)
 from magnetar.admin.models.protection import ClusterProtection, SubscriptionProtection
 from magnetar.admin.models.subscriptions import AckHole, SubscriptionStats
 from magnetar.admin.models.topics import MessageId, ReplicatorStats, SnapshotStats, TopicStats
@@ -95,6 +102,7 @@ class FakeTopic:
     locations: dict[tuple[str, Position], Position] = field(default_factory=dict)
     """Positions of entries by their origins."""
     former: FormerCluster | None = None
+    topic_epoch: int | None = None
     sequence_ids: dict[str, int] | None = None
     fence: SetFence | None = None
 
@@ -425,14 +433,17 @@ class FakeLogOperations:
     async def raise_ledger_ids(self) -> int:
         return 1_700_000_000_000
 
-    async def sequence_ids(self, topic: TopicName) -> Mapping[str, int] | None:
-        return self._topics.of(topic).sequence_ids
+    async def producer_state(self, topic: TopicName) -> ProducerState:
+        found = self._topics.of(topic)
+        return ProducerState(topic_epoch=found.topic_epoch, sequence_ids=found.sequence_ids)
 
-    async def add_sequence_ids(self, topic: TopicName, sequence_ids: Mapping[str, int]) -> None:
-        known = self._topics.of(topic).sequence_ids
-        if known is None:
-            raise AdminError(HTTPStatus.PRECONDITION_FAILED, f"deduplication of {topic} is off")
-        known.update(sequence_ids)
+    async def add_producer_state(self, topic: TopicName, state: ProducerState) -> None:
+        found = self._topics.of(topic)
+        if state.sequence_ids:
+            if found.sequence_ids is None:
+                raise AdminError(HTTPStatus.PRECONDITION_FAILED, f"deduplication of {topic} is off")
+            found.sequence_ids.update(state.sequence_ids)
+        found.topic_epoch = state.topic_epoch
 
     async def former_cluster(self, topic: TopicName) -> FormerCluster | None:
         return self._topics.of(topic).former

@@ -72,6 +72,16 @@ class MessageOrigin(Model):
 
 
 @dataclass(slots=True, kw_only=True)
+class ProducerState(Model):
+    """Ours. What the next producers of a topic continue; it outlives their messages."""
+
+    topic_epoch: int | None = None
+    """Epoch of the last exclusive producer; absent before the first one."""
+    sequence_ids: dict[str, int] | None = None
+    """Highest durable sequence id of each producer; absent if deduplication is off."""
+
+
+@dataclass(slots=True, kw_only=True)
 class FormerCluster(Model):
     """Ours. The cluster from which the clients of a topic came with message ids, which are translated."""
 

@@ -27,14 +27,16 @@ class Messages(Noun):
         """Return the MessageLocation, in this cluster, of the entry that ``cluster`` published at a position."""
         return dict(self._http.get(f"{topic_path(topic)}/origin/{quote(cluster, safe='')}/{_place(position)}"))
 
-    def sequence_ids(self, topic: TopicName) -> dict[str, int] | None:
-        """Return the highest durable sequence id of each producer; None if deduplication is off."""
-        found = self._http.get(f"{topic_path(topic)}/sequenceIds")
-        return None if found is None else dict(found)
+    def producer_state(self, topic: TopicName) -> dict[str, Any]:
+        """Return the ProducerState, which the next producers continue."""
+        return dict(self._http.get(f"{topic_path(topic)}/producerState"))
 
-    def add_sequence_ids(self, topic: TopicName, sequence_ids: Mapping[str, int]) -> None:
-        """Note the sequence ids of messages that another cluster has; refused with 412 if deduplication is off."""
-        self._http.put(f"{topic_path(topic)}/sequenceIds", dict(sequence_ids))
+    def add_producer_state(self, topic: TopicName, state: Mapping[str, Any]) -> None:
+        """Raise the epoch and sequence ids to those of another cluster.
+
+        Sequence ids are refused with 412 if deduplication is off; nothing is changed then.
+        """
+        self._http.put(f"{topic_path(topic)}/producerState", dict(state))
 
     def former_cluster(self, topic: TopicName) -> dict[str, Any] | None:
         """Return the FormerCluster, whose message ids are translated; None without one."""

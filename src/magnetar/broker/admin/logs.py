@@ -15,6 +15,7 @@ from magnetar.admin.models.logs import (
     ManagedLedgerInfo,
     MessageLocation,
     MessageOrigin,
+    ProducerState,
     position_json,
 )
 from magnetar.admin.models.model import iso_time
@@ -102,23 +103,35 @@ class LogOperations:
         """Return where the entry at ``position`` was published."""
         return _origin(await self._found.topic(topic), position)
 
-    # -- deduplication ------------------------------------------------------------------------------------------
+    # -- producers ----------------------------------------------------------------------------------------------
 
-    async def sequence_ids(self, topic: TopicName) -> Mapping[str, int] | None:
-        """Return the highest durable sequence id of each producer; None if deduplication is off."""
-        deduplication = (await self._found.topic(topic)).deduplication
+    async def producer_state(self, topic: TopicName) -> ProducerState:
+        """Return what the next producers continue."""
+        found = await self._found.topic(topic)
         with refusals(topic):
-            await deduplication.recovered()
-        return None if deduplication.sequence_ids is None else deduplication.sequence_ids.all()
+            await found.deduplication.recovered()
+        await self._environment.recorded()
+        ids = found.deduplication.sequence_ids
+        return ProducerState(
+            topic_epoch=found.producers.access.topic_epoch, sequence_ids=None if ids is None else dict(ids.all())
+        )
 
-    async def add_sequence_ids(self, topic: TopicName, sequence_ids: Mapping[str, int]) -> None:
-        """Note the sequence ids of messages that another cluster has."""
-        deduplication = (await self._found.topic(topic)).deduplication
-        with refusals(topic):
+    async def add_producer_state(self, topic: TopicName, state: ProducerState) -> None:
+        """Raise the epoch and sequence ids to those of another cluster."""
+        found = await self._found.topic(topic)
+        if state.sequence_ids:
+            await self._add_sequence_ids(found, state.sequence_ids)
+        if state.topic_epoch is not None:
+            found.producers.access.raise_epoch(state.topic_epoch)
+            await self._environment.recorded()
+
+    async def _add_sequence_ids(self, topic: Topic, sequence_ids: Mapping[str, int]) -> None:
+        deduplication = topic.deduplication
+        with refusals(topic.name):
             await deduplication.recovered()
         ids, cursor = deduplication.sequence_ids, deduplication.cursor
         if ids is None or cursor is None:
-            raise AdminError(HTTPStatus.PRECONDITION_FAILED, f"deduplication of {topic} is off")
+            raise AdminError(HTTPStatus.PRECONDITION_FAILED, f"deduplication of {topic.name} is off")
         now = self._environment.clock.monotonic()
         for name, highest in sequence_ids.items():
             ids.replay(name, highest, now)

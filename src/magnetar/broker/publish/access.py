@@ -80,6 +80,12 @@ class ProducerAccess:
         self._waiting[producer] = lambda _: None
         return Admission(ready=False)
 
+    def raise_epoch(self, topic_epoch: int) -> None:
+        """Refuse the exclusive producers of earlier epochs, which have connected in another cluster."""
+        if self.topic_epoch is None or topic_epoch > self.topic_epoch:
+            self._remember(topic_epoch)
+            self.topic_epoch = topic_epoch
+
     def leave(self, producer: Producer) -> None:
         """Remove a producer; ``succeed`` follows."""
         self._waiting.pop(producer, None)
@@ -106,7 +112,5 @@ class ProducerAccess:
     def _take(self, producer: Producer, topic_epoch: int | None) -> None:
         if topic_epoch is None:
             topic_epoch = 0 if self.topic_epoch is None else self.topic_epoch + 1
-        if topic_epoch != self.topic_epoch:
-            self._remember(topic_epoch)
-        self.topic_epoch = topic_epoch
+        self.raise_epoch(topic_epoch)
         self._exclusive = producer

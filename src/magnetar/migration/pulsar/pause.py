@@ -76,6 +76,13 @@ class DispatchPause:
         self._pauses: dict[TopicName, _Pause] = {}
         """By topic without partitions."""
 
+    def prepare(self, topic: str, subscriptions: Iterable[str]) -> None:
+        """Let the broker read the policies of the namespace, which takes a second, while clients are still served."""
+        name = TopicName.parse(topic).partitioned_topic
+        first = next(iter(subscriptions), None)
+        if first is not None:
+            self._is_set(name, first)
+
     def begin(self, topic: str, subscriptions: Iterable[str]) -> None:
         """Pause subscriptions, once, and wait until the broker knows it. One that cannot be paused goes on."""
         name, now = TopicName.parse(topic).partitioned_topic, self._world.monotonic()

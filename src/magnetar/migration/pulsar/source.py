@@ -32,6 +32,7 @@ from magnetar.migration.pulsar.pause import DispatchPause
 from magnetar.migration.pulsar.requests import internal_stats, stats_if_any
 from magnetar.migration.pulsar.statistics import clients_in, durable_in, held_in, link_backlog
 from magnetar.migration.pulsar.topic_log import TopicLog
+from magnetar.migration.switching.cluster import ProducerState
 from magnetar.migration.switching.fence import Phase, Subscription, TopicState
 from magnetar.wire.links import DEDUPLICATION_CURSOR
 
@@ -143,13 +144,14 @@ class PulsarSource:
     # --- handover ----------------------------------------------------------------------------------------------------
 
     def prepare(self, topic: str, entered: Cluster) -> None:
-        """Read the log, which takes a second for about 20,000 unacknowledged entries."""
+        """Read the policies, and the log, which takes a second for about 20,000 unacknowledged entries."""
         del entered
         found = internal_stats(self._side, topic)
-        if found is not None:
-            self._log_of(
-                topic, found, durable_in(stats_if_any(self._side, topic))
-            )  # an error returns when the topic is closed
+        if found is None:
+            return
+        names = durable_in(stats_if_any(self._side, topic))
+        self._pause.prepare(topic, names)
+        self._log_of(topic, found, names)  # an error returns when the topic is closed
 
     def missing(self, topic: str, entered: Cluster, look: Look) -> str:
         """Send the acknowledgements when no client is left and the link has carried everything."""
@@ -221,13 +223,16 @@ class PulsarSource:
     def replicate(self, topic: str, subscription: str) -> None:
         """Do nothing: the acknowledgements of all subscriptions are sent."""
 
-    def sequence_ids(self, topic: str) -> Mapping[str, int] | None:
-        """Return those of the last snapshot; the link brings the entries after it, which are still there."""
+    def producer_state(self, topic: str) -> ProducerState:
+        """Return the epoch, and the sequence ids of the last snapshot; the link brings the entries after it."""
         stats = internal_stats(self._side, topic)
-        cursor = None if stats is None else stats["cursors"].get(DEDUPLICATION_CURSOR)
-        return None if cursor is None else {name: int(each) for name, each in cursor.get("properties", {}).items()}
+        if stats is None:
+            return ProducerState()
+        found = stats["cursors"].get(DEDUPLICATION_CURSOR, {}).get("properties", {})
+        epoch = stats_if_any(self._side, topic).get("topicEpoch")
+        return ProducerState(epoch, {name: int(each) for name, each in found.items()})
 
-    def add_sequence_ids(self, topic: str, sequence_ids: Mapping[str, int]) -> None:
+    def add_producer_state(self, topic: str, state: ProducerState) -> None:
         """Do nothing: Apache Pulsar takes none."""
 
     def set_former(self, topic: str, cluster: str) -> str:

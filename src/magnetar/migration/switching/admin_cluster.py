@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING, Any, Final
 from magnetar.admin.cluster_metadata.reading import if_present
 from magnetar.base.errors import AdminError, MigrationError
 from magnetar.base.names import NamespaceName, TopicName
-from magnetar.migration.switching.cluster import FenceRefusedError
+from magnetar.migration.switching.cluster import FenceRefusedError, ProducerState
 from magnetar.migration.switching.fence import Phase, TopicState, topic_state
 from magnetar.migration.switching.topic_move import LEASE_S
 from magnetar.wire.links import NOTHING_PUBLISHED
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Sequence
 
     from magnetar.admin.client import AdminClient
     from magnetar.migration.scope import Scope
@@ -86,19 +86,23 @@ class AdminCluster:
                 return "" if NOTHING_PUBLISHED in str(error) else str(error)
         return ""
 
-    def sequence_ids(self, topic: str) -> Mapping[str, int] | None:
-        """Return the highest sequence id of each producer."""
+    def producer_state(self, topic: str) -> ProducerState:
+        """Return what the next producers of a topic continue."""
         with self._side.answers():
-            return if_present(self._client.messages.sequence_ids, TopicName.parse(topic))
+            found = if_present(self._client.messages.producer_state, TopicName.parse(topic)) or {}
+        return ProducerState(found.get("topicEpoch"), found.get("sequenceIds", {}))
 
-    def add_sequence_ids(self, topic: str, sequence_ids: Mapping[str, int]) -> None:
-        """Note the sequence ids of messages that the other cluster has."""
+    def add_producer_state(self, topic: str, state: ProducerState) -> None:
+        """Raise the epoch and sequence ids to those of the other cluster."""
+        wanted = {"topicEpoch": state.topic_epoch, "sequenceIds": dict(state.sequence_ids)}
+        add = partial(self._client.messages.add_producer_state, TopicName.parse(topic))
         with self._side.answers():
             try:
-                if_present(self._client.messages.add_sequence_ids, TopicName.parse(topic), sequence_ids)
+                if_present(add, wanted)
             except AdminError as error:
                 if error.status is not HTTPStatus.PRECONDITION_FAILED:
                     raise
+                if_present(add, {**wanted, "sequenceIds": {}})  # without deduplication
 
     def topics(self) -> Sequence[str]:
         """Return the topics and partitions of the migration."""

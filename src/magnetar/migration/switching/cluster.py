@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Protocol
+from types import MappingProxyType
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from magnetar.base.errors import MigrationError
 
@@ -15,6 +16,15 @@ if TYPE_CHECKING:
 
 class FenceRefusedError(MigrationError):
     """The broker refuses a phase of a fence: it has ended meanwhile, or another migration has one."""
+
+
+class ProducerState(NamedTuple):
+    """What the next producers of a topic continue, although all messages may be trimmed."""
+
+    topic_epoch: int | None = None
+    """Epoch of the last exclusive producer; None before the first one."""
+    sequence_ids: Mapping[str, int] = MappingProxyType({})
+    """Highest sequence id of each producer; none without deduplication."""
 
 
 class Cluster(Protocol):
@@ -48,12 +58,12 @@ class Cluster(Protocol):
         """Translate message ids of a cluster; return why this is not possible, empty: it is."""
         ...
 
-    def sequence_ids(self, topic: str) -> Mapping[str, int] | None:
-        """Return the highest sequence id of each producer; None if deduplication is off, or there is no topic."""
+    def producer_state(self, topic: str) -> ProducerState:
+        """Return what the next producers of a topic continue."""
         ...
 
-    def add_sequence_ids(self, topic: str, sequence_ids: Mapping[str, int]) -> None:
-        """Note the sequence ids of messages that the other cluster has; nothing happens if deduplication is off."""
+    def add_producer_state(self, topic: str, state: ProducerState) -> None:
+        """Raise the epoch and sequence ids to those of the other cluster; the latter with deduplication only."""
         ...
 
     def routes(self) -> dict[str, str]:

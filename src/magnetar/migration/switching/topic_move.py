@@ -14,7 +14,7 @@ from magnetar.migration.machine.records import TopicsClosed, TopicsFenced, Topic
 from magnetar.migration.machine.tables import BACK, FORWARD, TopicEvent
 from magnetar.migration.sides import UnansweredError
 from magnetar.migration.switching.budget import Budget
-from magnetar.migration.switching.cluster import FenceRefusedError
+from magnetar.migration.switching.cluster import FenceRefusedError, ProducerState
 from magnetar.migration.switching.fence import Phase
 from magnetar.migration.switching.figures import Figures
 from magnetar.migration.switching.handover import ByLinks
@@ -175,14 +175,15 @@ class TopicMove:
     def _hand_over(self, topics: Sequence[str]) -> float:
         """Let the target translate ids of the source. The source does not translate those of the target (ADR 39).
 
-        The entered cluster gets the sequence ids of producers whose messages are trimmed, which no link brings. The
-        fence is not renewed from now on: a renewal could hide that it has ended since the last look.
+        The entered cluster gets what producers continue, and no link brings: the epoch of exclusive ones, and sequence
+        ids whose messages are trimmed. The fence is not renewed from now on: a renewal could hide that it has ended
+        since the last look.
         """
         leaving, entered = self._clusters(topics)
         for topic in topics:
-            sequence_ids = leaving.sequence_ids(topic)
-            if sequence_ids:
-                entered.add_sequence_ids(topic, sequence_ids)
+            state = leaving.producer_state(topic)
+            if state != ProducerState():
+                entered.add_producer_state(topic, state)
         if self._way(topics) is FORWARD:
             for topic in topics:
                 reason = entered.set_former(topic, leaving.name)

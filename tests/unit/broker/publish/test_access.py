@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import pytest
 
+from magnetar.admin.models.logs import ProducerState
 from magnetar.base.errors import RemoteProtocolError, ServerError
+from magnetar.broker.admin.administration import Administration
 from magnetar.sim.cluster import TOPIC, Client, Cluster
 from magnetar.wire import commands
 from magnetar.wire.proto import pulsar_api_pb2 as pb
@@ -80,6 +84,22 @@ def test_a_fenced_producer_stays_fenced_after_a_reload() -> None:
     assert refusals(connected(cluster, "a", ONLY, topic_epoch=0)) == [ServerError.ProducerFenced]
     (success,) = connected(cluster, "c", ONLY).take("PRODUCER_SUCCESS")
     assert success.topic_epoch == 2
+
+
+def test_a_producer_that_another_cluster_has_fenced_stays_fenced() -> None:
+    cluster = Cluster()
+    connected(cluster, "a", ONLY).leave()
+    administration = Administration(cluster.environment, cluster.domains, "http://here")
+    for epoch in (3, 2):
+        state = ProducerState(topic_epoch=epoch)
+        cluster.do(partial(cluster.loop.create_task, administration.logs.add_producer_state(TOPIC, state))).result()
+    cluster.crash()
+    assert refusals(connected(cluster, "a", ONLY, topic_epoch=0)) == [ServerError.ProducerFenced]
+    administration = Administration(cluster.environment, cluster.domains, "http://here")
+    known = cluster.loop.run_until_complete(administration.logs.producer_state(TOPIC))
+    assert known == ProducerState(topic_epoch=3)
+    (success,) = connected(cluster, "b", ONLY).take("PRODUCER_SUCCESS")
+    assert success.topic_epoch == 4
 
 
 def test_every_producer_is_told_the_epoch_once_there_is_one() -> None:

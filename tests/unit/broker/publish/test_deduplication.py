@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from magnetar.admin.models.logs import ProducerState
 from magnetar.base.errors import AdminError, DiskFullError, StorageError
 from magnetar.base.position import EARLIEST
 from magnetar.broker.admin.administration import Administration
@@ -646,7 +647,8 @@ def test_a_message_is_here_when_its_last_chunk_is() -> None:
 def stored_elsewhere(cluster: Cluster, **sequence_ids: int) -> None:
     """Note sequence ids as a migration does, durably."""
     administration = Administration(cluster.environment, cluster.domains, "http://here")
-    adding = cluster.do(lambda: cluster.loop.create_task(administration.logs.add_sequence_ids(TOPIC, sequence_ids)))
+    state = ProducerState(sequence_ids=sequence_ids)
+    adding = cluster.do(lambda: cluster.loop.create_task(administration.logs.add_producer_state(TOPIC, state)))
     adding.result()
 
 
@@ -660,8 +662,8 @@ def test_messages_that_another_cluster_has_are_duplicates_also_after_a_crash() -
     stored_elsewhere(cluster, p=5)  # a repeated request
     cluster.crash()
     administration = Administration(cluster.environment, cluster.domains, "http://here")
-    known = cluster.loop.run_until_complete(administration.logs.sequence_ids(TOPIC))
-    assert known == {"p": 8, "q": 3, "r": -2}
+    known = cluster.loop.run_until_complete(administration.logs.producer_state(TOPIC))
+    assert known == ProducerState(sequence_ids={"p": 8, "q": 3, "r": -2})
     assert Publisher(cluster, "q").last_sequence_id() == 3
 
 
@@ -669,7 +671,7 @@ def test_without_deduplication_sequence_ids_are_refused() -> None:
     cluster = Cluster()
     Publisher(cluster)
     administration = Administration(cluster.environment, cluster.domains, "http://here")
-    assert cluster.loop.run_until_complete(administration.logs.sequence_ids(TOPIC)) is None
+    assert cluster.loop.run_until_complete(administration.logs.producer_state(TOPIC)) == ProducerState()
     with pytest.raises(AdminError, match="is off") as raised:
         stored_elsewhere(cluster, p=7)
     assert raised.value.status == 412

@@ -54,6 +54,7 @@ class Pulsar(httpx.BaseTransport):
     unloads: int = 0
     sequence_ids: dict[str, int] | None = None
     """Those of the last snapshot of deduplication."""
+    topic_epoch: int | None = None
     stays: bool = False
     """Whether clients come back after an unload."""
 
@@ -83,7 +84,8 @@ class Pulsar(httpx.BaseTransport):
         subscriptions = {"magnetar.repl.A": link, "billing": billing, "reader-1": reader}
         of_link = {"producerName": "pulsar.repl.A-->legacy", **PIPELINE}
         publishers = [of_link, *self.publishers]
-        return _answer({"publishers": publishers, "subscriptions": subscriptions, "replication": {}})
+        stats = {"publishers": publishers, "subscriptions": subscriptions, "replication": {}}
+        return _answer(stats if self.topic_epoch is None else {**stats, "topicEpoch": self.topic_epoch})
 
     def _rate(self, request: httpx.Request) -> httpx.Response:
         assert "/billing/" in request.url.path

@@ -14,6 +14,7 @@ from magnetar.migration.pulsar.source import PulsarSource, Wires
 from magnetar.migration.scope import Scope
 from magnetar.migration.sides import source_of, target_of
 from magnetar.migration.switching.admin_cluster import AdminCluster
+from magnetar.migration.switching.cluster import ProducerState
 from magnetar.migration.switching.fence import Phase, TopicState
 from tests.unit.admin.fake_clusters import MagnetarTransport
 from tests.unit.admin.fake_service import FakeAdminService, FakeSubscription, new_service
@@ -96,11 +97,11 @@ def test_clients_stay_until_the_fence_is_closed(move: Move) -> None:
 
 
 def test_sequence_ids_are_those_of_the_last_snapshot(move: Move) -> None:
-    assert move.source.sequence_ids(str(EU)) is None
-    move.pulsar.sequence_ids = {"p": 7}
-    assert move.source.sequence_ids(str(EU)) == {"p": 7}
-    move.source.add_sequence_ids(str(EU), {"p": 9})
-    assert move.source.sequence_ids(str(EU)) == {"p": 7}, "Apache Pulsar takes none"
+    assert move.source.producer_state(str(EU)) == ProducerState()
+    move.pulsar.sequence_ids, move.pulsar.topic_epoch = {"p": 7}, 2
+    assert move.source.producer_state(str(EU)) == ProducerState(2, {"p": 7})
+    move.source.add_producer_state(str(EU), ProducerState(3, {"p": 9}))
+    assert move.source.producer_state(str(EU)) == ProducerState(2, {"p": 7}), "Apache Pulsar takes none"
 
 
 def test_consumers_acknowledge_what_they_hold_before_they_are_sent_away(move: Move) -> None:

@@ -14,7 +14,7 @@ from magnetar.base.position import EARLIEST
 from magnetar.migration.scope import Scope
 from magnetar.migration.sides import UnansweredError, source_of
 from magnetar.migration.switching.admin_cluster import AdminCluster
-from magnetar.migration.switching.cluster import FenceRefusedError
+from magnetar.migration.switching.cluster import FenceRefusedError, ProducerState
 from magnetar.migration.switching.fence import Fence, Phase
 from magnetar.wire.links import NOTHING_PUBLISHED
 from tests.unit.admin.fake_clusters import MagnetarTransport
@@ -87,14 +87,16 @@ def test_a_refused_fence_and_a_failed_request_are_different(here: Side) -> None:
 
 
 def test_sequence_ids_are_for_clusters_with_deduplication(here: Side) -> None:
-    assert here.cluster.sequence_ids(str(EU)) is None, "there is no topic"
-    here.cluster.add_sequence_ids(str(EU), {"p": 7})
+    added = ProducerState(3, {"p": 7})
+    assert here.cluster.producer_state(str(EU)) == ProducerState(), "there is no topic"
+    here.cluster.add_producer_state(str(EU), added)
     here.client.topics.create(EU)
-    assert here.cluster.sequence_ids(str(EU)) is None
-    here.cluster.add_sequence_ids(str(EU), {"p": 7})
+    assert here.cluster.producer_state(str(EU)) == ProducerState()
+    here.cluster.add_producer_state(str(EU), added)
+    assert here.cluster.producer_state(str(EU)) == ProducerState(3)
     here.service.topics.held[EU].sequence_ids = {"q": 1}
-    here.cluster.add_sequence_ids(str(EU), {"p": 7})
-    assert here.cluster.sequence_ids(str(EU)) == {"p": 7, "q": 1}
+    here.cluster.add_producer_state(str(EU), added)
+    assert here.cluster.producer_state(str(EU)) == ProducerState(3, {"p": 7, "q": 1})
 
 
 def test_ids_of_the_former_cluster(here: Side) -> None:

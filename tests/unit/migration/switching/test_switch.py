@@ -12,7 +12,7 @@ from magnetar.migration.machine.records import TopicsMoved
 from magnetar.migration.machine.tables import FORWARD, Stage, TopicEvent
 from magnetar.migration.sides import UnansweredError
 from magnetar.migration.switching.budget import Budget
-from magnetar.migration.switching.cluster import FenceRefusedError
+from magnetar.migration.switching.cluster import FenceRefusedError, ProducerState
 from magnetar.migration.switching.fence import Fence, Phase
 from magnetar.migration.switching.recorder import Recorder
 from magnetar.migration.switching.switch import Driver, Progress, Switch, Threads
@@ -117,15 +117,15 @@ def test_a_switch_and_a_rollback_are_measured(world: StillWorld) -> None:
     assert {name: served_by(world, name) for name in TOPICS} == {name: ["ewr"] for name in TOPICS}
 
 
-def test_sequence_ids_of_producers_move_with_their_topics(world: StillWorld) -> None:
+def test_producers_continue_their_epochs_and_sequence_ids(world: StillWorld) -> None:
     ewr, jfk = world.brokers.values()
-    ewr.sequence_ids[EU] = {"p": 9, "q": 4}
-    jfk.sequence_ids[EU] = {"r": 1}
+    ewr.producer_states[EU] = ProducerState(3, {"p": 9, "q": 4})
+    jfk.producer_states[EU] = ProducerState(1, {"r": 1})
     Run(world).switch.switch()
-    assert jfk.sequence_ids[EU] == {"p": 9, "q": 4, "r": 1}
-    jfk.sequence_ids[EU]["p"] = 12
+    assert jfk.producer_states[EU] == ProducerState(3, {"p": 9, "q": 4, "r": 1})
+    jfk.producer_states[EU] = ProducerState(4, {"p": 12})
     Run(world).switch.roll_back()
-    assert ewr.sequence_ids[EU] == {"p": 12, "q": 4, "r": 1}
+    assert ewr.producer_states[EU] == ProducerState(4, {"p": 12, "q": 4})
 
 
 def test_messages_that_nobody_acknowledges_in_time_are_counted(world: StillWorld) -> None:

@@ -10,13 +10,13 @@ from magnetar.admin.client import AdminClient
 from magnetar.migration.machine.migration import Migration
 from magnetar.migration.machine.records import Record, Routed, from_json, to_json
 from magnetar.migration.sides import UnansweredError, source_of
-from magnetar.migration.switching.cluster import FenceRefusedError
+from magnetar.migration.switching.cluster import FenceRefusedError, ProducerState
 from magnetar.migration.switching.fence import Fence, Link, Phase, Subscription, TopicState
 from magnetar.migration.switching.topic_move import LEASE_S
 
 if TYPE_CHECKING:
     import random
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Sequence
 
     from magnetar.base.names import TopicName
     from magnetar.migration.switching.cluster import Cluster
@@ -80,8 +80,7 @@ class Broker:
     world: World
     name: str
     topics: dict[str, Topic] = field(default_factory=dict)
-    sequence_ids: dict[str, dict[str, int]] = field(default_factory=dict)
-    """By topic: the highest sequence id of each producer."""
+    producer_states: dict[str, ProducerState] = field(default_factory=dict)
     route: dict[str, tuple[str | None, int]] = field(default_factory=dict)
     """Cluster and epoch by scope; no cluster: deleted."""
 
@@ -95,6 +94,12 @@ class Broker:
 
     def create(self, name: str) -> None:
         self.topics.setdefault(name, Topic())
+
+    def add_producer_state(self, name: str, added: ProducerState) -> None:
+        known = self.producer_states.get(name, ProducerState())
+        epochs = [each for each in (known.topic_epoch, added.topic_epoch) if each is not None]
+        sequence_ids = {**known.sequence_ids, **added.sequence_ids}
+        self.producer_states[name] = ProducerState(max(epochs, default=None), sequence_ids)
 
     def expire(self) -> None:
         for topic in self.topics.values():
@@ -334,14 +339,14 @@ class Remote:
     def replicate(self, topic: str, subscription: str) -> None:
         raise AssertionError(topic, subscription)
 
-    def sequence_ids(self, topic: str) -> Mapping[str, int] | None:
-        if topic in self.broker.sequence_ids:
+    def producer_state(self, topic: str) -> ProducerState:
+        found = self.broker.producer_states.get(topic)
+        if found is not None:
             self.broker.world.fail(lambda: None)
-        return self.broker.sequence_ids.get(topic)
+        return found or ProducerState()
 
-    def add_sequence_ids(self, topic: str, sequence_ids: Mapping[str, int]) -> None:
-        known = self.broker.sequence_ids.setdefault(topic, {})
-        self.broker.world.fail(lambda: known.update(sequence_ids))
+    def add_producer_state(self, topic: str, state: ProducerState) -> None:
+        self.broker.world.fail(lambda: self.broker.add_producer_state(topic, state))
 
     def set_former(self, topic: str, cluster: str) -> str:
         self.broker.world.fail(lambda: None)

@@ -5,18 +5,25 @@ from __future__ import annotations
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Annotated, Any
 
-from pydantic import Field, TypeAdapter
+from pydantic import ConfigDict, Field, TypeAdapter
 from starlette.responses import Response
 
 from magnetar.admin.exchange import AdminRoute, Context, body, number, path_text, query_text, route
 from magnetar.admin.messages import entry_response
-from magnetar.admin.models.logs import AnalyzedBacklog, FormerCluster, MessageLocation, MessageOrigin
+from magnetar.admin.models.logs import (
+    AnalyzedBacklog,
+    FormerCluster,
+    MessageLocation,
+    MessageOrigin,
+    ProducerState,
+)
 from magnetar.admin.models.positions import MESSAGE_ID, OPTIONAL_MESSAGE_ID
 from magnetar.admin.models.topics import MessageId
 from magnetar.admin.openapi.description import EMPTY, ENTRY, Raw
 from magnetar.admin.topic_service import message_not_found
 from magnetar.base.errors import AdminError
 from magnetar.base.position import LONG_MAX, Position
+from magnetar.metadata.policy.document import Document
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Mapping
@@ -26,9 +33,17 @@ if TYPE_CHECKING:
     from magnetar.base.names import TopicName
     from magnetar.metadata.policies import PartitionedTopicMetadata
 
-_SEQUENCE_IDS: TypeAdapter[Mapping[str, int]] = TypeAdapter(
-    dict[str, Annotated[int, Field(ge=-LONG_MAX - 1, le=LONG_MAX)]]
-)
+
+class NewProducerState(Document):
+    """What the producers of a topic continue that come from another cluster."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    topicEpoch: Annotated[int, Field(ge=0, le=LONG_MAX)] | None = None  # noqa: N815 - the name in JSON
+    sequenceIds: dict[str, Annotated[int, Field(ge=-LONG_MAX - 1, le=LONG_MAX)]] = Field(default_factory=dict)  # noqa: N815 - the name in JSON
+
+
+_PRODUCER_STATE: TypeAdapter[NewProducerState] = TypeAdapter(NewProducerState)
 _PROPERTIES: TypeAdapter[dict[str, str] | None] = TypeAdapter(dict[str, str] | None)
 
 _PROPERTIES_SHOWN = Raw("The properties as a JSON object; nothing for a partitioned topic without properties", "")
@@ -69,8 +84,8 @@ def routes(context: Context) -> list[AdminRoute]:
             gives=MessageLocation,
             refuses=[405],
         ),
-        route("GET", f"{one}/sequenceIds", handlers.sequence_ids, gives=dict[str, int] | None, refuses=[405]),
-        route("PUT", f"{one}/sequenceIds", handlers.add_sequence_ids, takes=_SEQUENCE_IDS, refuses=[405]),
+        route("GET", f"{one}/producerState", handlers.producer_state, gives=ProducerState, refuses=[405]),
+        route("PUT", f"{one}/producerState", handlers.add_producer_state, takes=_PRODUCER_STATE, refuses=[405]),
         route("GET", f"{one}/formerCluster", handlers.former_cluster, gives=FormerCluster | None, refuses=[405]),
         route("PUT", f"{one}/formerCluster/{{cluster}}", handlers.set_former_cluster, refuses=[405]),
         route("DELETE", f"{one}/formerCluster", handlers.remove_former_cluster, refuses=[405]),
@@ -151,13 +166,14 @@ class _Logs:
         topic = self._context.single(request, _NOT_PARTITIONED)
         return await self._logs.location(topic, path_text(request, "cluster"), _position(request))
 
-    async def sequence_ids(self, request: Request) -> Response | None:
-        found = await self._logs.sequence_ids(self._context.single(request, _NOT_PARTITIONED))
-        return None if found is None else await self._context.answer(found)
+    async def producer_state(self, request: Request) -> Response:
+        found = await self._logs.producer_state(self._context.single(request, _NOT_PARTITIONED))
+        return await self._context.answer(found)
 
-    async def add_sequence_ids(self, request: Request) -> None:
-        topic = self._context.single(request, _NOT_PARTITIONED)
-        await self._logs.add_sequence_ids(topic, await body(request, _SEQUENCE_IDS))
+    async def add_producer_state(self, request: Request) -> None:
+        topic, new = self._context.single(request, _NOT_PARTITIONED), await body(request, _PRODUCER_STATE)
+        state = ProducerState(topic_epoch=new.topicEpoch, sequence_ids=new.sequenceIds)
+        await self._logs.add_producer_state(topic, state)
 
     async def former_cluster(self, request: Request) -> FormerCluster | None:
         return await self._logs.former_cluster(self._context.single(request, _NOT_PARTITIONED))
