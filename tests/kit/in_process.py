@@ -55,7 +55,7 @@ class BrokerInProcess:
         self.broker = Broker(self._config, self._files)
         asyncio.run_coroutine_threadsafe(self.broker.start(), self._loop).result(60)
         cluster = self._config.clusterName
-        self.rest.ensure(f"clusters/{cluster}", self.broker.topics.addresses.to_json())
+        self.rest.ensure(f"clusters/{cluster}", self.broker.topics.addresses.internal.to_json())
         self.rest.ensure("tenants/public", {"adminRoles": [], "allowedClusters": [cluster]})
         self.rest.ensure("namespaces/public/default", {})
         return self

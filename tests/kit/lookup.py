@@ -21,7 +21,9 @@ START_TIMEOUT_S = 60.0
 class Instance:
     """An instance on free ports; ``kill`` and ``start`` preserve its ports and data."""
 
-    def __init__(self, directory: Path, admin_urls: Sequence[str], default_cluster: str = "ewr") -> None:
+    def __init__(
+        self, directory: Path, admin_urls: Sequence[str], default_cluster: str = "ewr", options: Sequence[str] = ()
+    ) -> None:
         """Follow the routes of the brokers with these admin URLs."""
         directory.mkdir(exist_ok=True)
         self.directory = directory
@@ -31,7 +33,7 @@ class Instance:
         urls = [argument for url in admin_urls for argument in ("--broker-url", url)]
         ports = ["--host", LOOPBACK, "--port", str(self.port), "--web-port", str(self.web_port)]
         self._command = [sys.executable, "-m", "magnetar.cli.main", "lookup", *urls, *ports]
-        self._command += ["--data", str(directory / "data"), "--default-cluster", default_cluster]
+        self._command += ["--data", str(directory / "data"), "--default-cluster", default_cluster, *options]
         self.process: ChildProcess | None = None
 
     def start(self) -> Self:

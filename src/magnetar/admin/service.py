@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from magnetar.base.names import NamespaceName, TopicName
     from magnetar.base.position import Position
     from magnetar.metadata.effective import EffectivePolicies
-    from magnetar.metadata.policies import ClusterData
+    from magnetar.metadata.policies import Addresses
     from magnetar.metasync.places import Resource
     from magnetar.metasync.timestamps import Timestamp
     from magnetar.security.exposure import Finding
@@ -289,8 +289,8 @@ class AdminService(Protocol):
         ...
 
     @property
-    def addresses(self) -> ClusterData:
-        """URLs of this broker; those of ports that are closed are None."""
+    def addresses(self) -> Addresses:
+        """URLs of this broker."""
         ...
 
     @property

@@ -8,11 +8,15 @@ import structlog
 
 from magnetar.base.errors import ConfigurationError
 from magnetar.broker.resources.process import connections_max, raise_descriptor_limit
+from magnetar.broker.settings.config import TLS_SCHEMES
+from magnetar.broker.settings.listeners import bind_addresses, internal
 from magnetar.broker.tls.handshakes import waiting_max
 from magnetar.broker.tls.service import BINARY, WEB
 from magnetar.broker.web.listening import WebSockets
 from magnetar.metadata.policies import ClusterData
 from magnetar.security.exposure import ListeningPort
+from magnetar.wire.listeners import BINARY as BINARY_SCHEME
+from magnetar.wire.listeners import BINARY_TLS
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -21,6 +25,7 @@ if TYPE_CHECKING:
     from magnetar.broker.settings.config import BrokerConfig
     from magnetar.broker.tls.connection import SecurePort
     from magnetar.broker.tls.service import BrokerTls
+    from magnetar.wire.listeners import Endpoint
 
 log = structlog.get_logger(__name__)
 
@@ -63,20 +68,29 @@ class Ports:
         """
         host, found = self._config.advertisedAddress, dict[str, str]()
         for name, port, secure in self._configured("brokerServicePort", BINARY):
-            number = await self._listen(server, name, port, secure)
+            number = await self._listen(server, name, self._config.bindAddress, port, secure)
             if secure is None:
                 found["brokerServiceUrl"] = f"pulsar://{host}:{number}"
             else:
                 found["brokerServiceUrlTls"] = f"pulsar+ssl://{host}:{number}"
         for name, port, secure in self._configured("webServicePort", WEB):
-            sockets = WebSockets(self._config.bindAddress, port, name, secure)
-            self.web.append(sockets)
-            self._note(name, sockets.port, sockets.addresses, secure)
+            number = self._bind_web(name, self._config.bindAddress, port, secure)
             if secure is None:
-                found["serviceUrl"] = f"http://{host}:{sockets.port}"
+                found["serviceUrl"] = f"http://{host}:{number}"
             else:
-                found["serviceUrlTls"] = f"https://{host}:{sockets.port}"
-        return ClusterData.model_validate(found)
+                found["serviceUrlTls"] = f"https://{host}:{number}"
+        for each in bind_addresses(self._config):
+            await self._bind(server, each)
+        return ClusterData.model_validate({**found, **internal(self._config).model_dump(exclude_none=True)})
+
+    async def _bind(self, server: Server, endpoint: Endpoint) -> None:
+        is_binary, is_secure = endpoint.scheme in (BINARY_SCHEME, BINARY_TLS), endpoint.scheme in TLS_SCHEMES
+        secure = self._tls.port(BINARY if is_binary else WEB) if is_secure and self._tls is not None else None
+        name, host, port = f"bindAddresses ({endpoint.listener})", endpoint.host, endpoint.port
+        if is_binary:
+            await self._listen(server, name, host, port, secure, endpoint.listener)
+        else:
+            self._bind_web(name, host, port, secure)
 
     def close(self) -> None:
         """Close the sockets of the admin API."""
@@ -90,10 +104,17 @@ class Ports:
             if port is not None:
                 yield name, port, None if name == plain or self._tls is None else self._tls.port(name)
 
-    async def _listen(self, server: Server, name: str, port: int, secure: SecurePort | None) -> int:
-        host = self._config.bindAddress
+    def _bind_web(self, name: str, host: str, port: int, secure: SecurePort | None) -> int:
+        sockets = WebSockets(host, port, name, secure)
+        self.web.append(sockets)
+        self._note(name, sockets.port, sockets.addresses, secure)
+        return sockets.port
+
+    async def _listen(
+        self, server: Server, name: str, host: str, port: int, secure: SecurePort | None, listener: str = ""
+    ) -> int:
         try:
-            found = await server.listen(host, port, secure)
+            found = await server.listen(host, port, secure, listener)
         except OSError as error:
             message = f"cannot listen on {name} {port} of {host}: {error}"
             raise ConfigurationError(message) from error

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Final
 import structlog
 
 from magnetar.broker.settings.sections.authorization import names_in
-from magnetar.security.exposure import file_of, reachable, readable_secrets, unauthenticated
+from magnetar.security.exposure import file_of, is_loopback, reachable, readable_secrets, unauthenticated
+from magnetar.wire.listeners import parse_endpoints
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -35,7 +36,8 @@ def log_risks(findings: Sequence[Finding]) -> None:
 
 def _open_ports(config: BrokerConfig, ports: Sequence[ListeningPort]) -> list[Finding]:
     anonymous = config.anonymousUserRole
-    found = reachable(ports, config.advertisedAddress)
+    hosts = [config.advertisedAddress, *(each.host for each in parse_endpoints(config.advertisedListeners))]
+    found = reachable(ports, next((host for host in hosts if not is_loopback(host)), ""))
     if not config.authenticationEnabled:
         return unauthenticated(found, "each client may do everything", _HINT)
     if anonymous and (not config.authorizationEnabled or anonymous in names_in(config.superUserRoles)):

@@ -63,19 +63,21 @@ class RoutedClients:
         cluster = None if name is None else self._domains.routing.elsewhere(name)
         if name is None or cluster is None:
             return
-        addresses = self._domains.routing.addresses(cluster)
+        # The address of a cluster depends on the listener of a client, which its lookup names.
+        has_listeners = bool(self._domains.persistent.addresses.listeners)
+        addresses = None if has_listeners else self._domains.routing.addresses(cluster)
         topic, other = self._domains.persistent.loaded.get(name), self._domains.non_persistent.loaded.get(name)
         if topic is not None:
-            close_one(self._environment.loop, name, "clients", lambda: _let_go(topic, addresses))
+            close_one(self._environment.loop, name, "clients", lambda: _let_go(topic, cluster, addresses))
         elif other is not None and _tell(_producers(other), _consumers(other), addresses):
             self._domains.non_persistent.close(name)
 
 
-def _let_go(topic: Topic, addresses: ClusterData) -> None:
+def _let_go(topic: Topic, cluster: str, addresses: ClusterData | None) -> None:
     topic.log.migration_fence.send_away()
     producers = _producers(topic)
     if _tell(producers, _consumers(topic), addresses):
-        log.info("clients_sent_away", topic=str(topic.name), to=addresses.brokerServiceUrl)
+        log.info("clients_sent_away", topic=str(topic.name), to=cluster)
     if producers:
         topic.producers.dismiss(also_waiting=True)
     for subscription in tuple(topic.subscriptions.values()):
@@ -98,13 +100,13 @@ def _consumers(topic: Topic | NonPersistentTopic) -> list[tuple[Session, int]]:
 
 
 def _tell(
-    producers: Iterable[tuple[Session, int]], consumers: Iterable[tuple[Session, int]], addresses: ClusterData
+    producers: Iterable[tuple[Session, int]], consumers: Iterable[tuple[Session, int]], addresses: ClusterData | None
 ) -> bool:
-    """Send TOPIC_MIGRATED to clients that know it; return whether there are clients."""
+    """Send TOPIC_MIGRATED with ``addresses``, if given, to clients that know it; return whether there are clients."""
     kinds = pb.CommandTopicMigrated
     found = [(*each, kinds.Producer) for each in producers] + [(*each, kinds.Consumer) for each in consumers]
     for session, number, kind in found:
-        if session.connection.peer_protocol_version >= MIGRATION_SINCE_VERSION:
+        if addresses is not None and session.connection.peer_protocol_version >= MIGRATION_SINCE_VERSION:
             body = pb.CommandTopicMigrated(
                 resource_id=number,
                 resource_type=kind,

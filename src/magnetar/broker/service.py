@@ -53,6 +53,7 @@ from magnetar.broker.session.permissions.revocation import Revocation
 from magnetar.broker.session.server import Server
 from magnetar.broker.settings.data_directory import LEDGERS, METADATA
 from magnetar.broker.settings.dynamic import with_values
+from magnetar.broker.settings.listeners import advertised
 from magnetar.broker.settings.peers import own_address, peer_address
 from magnetar.broker.starting import Starting
 from magnetar.broker.tls.handshakes import waiting_max
@@ -64,7 +65,7 @@ from magnetar.ledger.agreement import bring_to_agreement, read_named_ledgers
 from magnetar.ledger.local import LocalLedgerStore
 from magnetar.ledger.medium.space import give_reserve
 from magnetar.metadata.local import LocalMetadataStore
-from magnetar.metadata.policies import ClusterData
+from magnetar.metadata.policies import Addresses, ClusterData
 from magnetar.metadata.resources import Resources
 from magnetar.metadata.sqlite_wal import write_wal_again
 
@@ -194,7 +195,8 @@ class Broker:
         ports = Ports(config, tls)
         opened.callback(ports.close)
         server.start()
-        addresses = self.topics.addresses = await ports.open(server)
+        addresses = await ports.open(server)
+        self.topics.addresses = Addresses(addresses, advertised(config))
         admin_url = addresses.serviceUrl or addresses.serviceUrlTls or ""
         if await register_cluster(environment.resources, config.clusterName, addresses):
             log.info("cluster_registered", cluster=config.clusterName, namespace=str(NAMESPACE))
@@ -253,7 +255,7 @@ class Broker:
         """Start the metadata synchronizer and return it; None if it is off."""
         if self._synchronized is None:
             return None
-        address = own_address(environment.config, self.topics.addresses)
+        address = own_address(environment.config, self.topics.addresses.internal)
         synchronizer = MetadataSync(environment, self._synchronized, address)
         opened.callback(synchronizer.stop)
         await synchronizer.prepare()

@@ -11,13 +11,25 @@ import typer
 from magnetar.base.errors import ConfigurationError
 from magnetar.base.logs.log_limit import LogLimit
 from magnetar.cli.broker_log import configure_log
+from magnetar.wire.listeners import BINARY, BINARY_TLS, parse_endpoints
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from magnetar.lookup.options import LookupOptions
+    from magnetar.wire.listeners import Endpoint
 
 app = typer.Typer()
+
+BindAddress = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--bind-address",
+        metavar="NAME:URL",
+        help="Further address to listen on, with a listener: name:pulsar://host:port, or pulsar+ssl. Clients that "
+        "connect there get the addresses of this listener (advertisedListeners of the brokers). Repeatable.",
+    ),
+]
 
 _URL_SCHEMES = ("http://", "https://")
 
@@ -43,7 +55,8 @@ def lookup(
     tls_port: Annotated[
         int | None, typer.Option(help="Port of the binary protocol with TLS; 0: the system chooses it.")
     ] = None,
-    tls_certificate: Annotated[Path | None, typer.Option(help="Certificate for --tls-port, in PEM.")] = None,
+    bind_address: BindAddress = None,
+    tls_certificate: Annotated[Path | None, typer.Option(help="Certificate for ports with TLS, in PEM.")] = None,
     tls_key: Annotated[Path | None, typer.Option(help="Its private key, in PEM.")] = None,
     client_conf: Annotated[
         str, typer.Option(help="A client.conf with credentials for the brokers, and with trusted certificates.")
@@ -68,7 +81,9 @@ def lookup(
     from magnetar.lookup.options import LookupOptions  # noqa: PLC0415 - needed by this command only
     from magnetar.security.client_conf import credentials_in  # noqa: PLC0415
 
-    _check(broker_url, (tls_port, tls_certificate, tls_key))
+    bound = _bound(bind_address or ())
+    has_tls = tls_port is not None or any(each.scheme == BINARY_TLS for each in bound)
+    _check(broker_url, has_tls=has_tls, certificate=(tls_certificate, tls_key))
     options = LookupOptions(
         broker_urls=tuple(broker_url),
         data_directory=data,
@@ -77,6 +92,7 @@ def lookup(
         port=port,
         web_port=web_port,
         tls_port=tls_port,
+        bind_addresses=bound,
         tls_certificate=tls_certificate,
         tls_key=tls_key,
         connections_max=connections_max,
@@ -90,14 +106,25 @@ def lookup(
     _run(options)
 
 
-def _check(broker_urls: Sequence[str], tls: Sequence[object]) -> None:
+def _bound(texts: Sequence[str]) -> tuple[Endpoint, ...]:
+    """Return the values of --bind-address; raises ConfigurationError for a wrong one."""
+    try:
+        return tuple(each for text in texts for each in parse_endpoints(text, (BINARY, BINARY_TLS), port_min=0))
+    except ValueError as error:
+        message = f"--bind-address {error}"
+        raise ConfigurationError(message) from error
+
+
+def _check(broker_urls: Sequence[str], *, has_tls: bool, certificate: Sequence[Path | None]) -> None:
     """Raise ConfigurationError for a URL that is none, and unless all options for TLS or none of them are given."""
     for url in broker_urls:
         if not url.startswith(_URL_SCHEMES):
             message = f"--broker-url {url} is no admin URL\nhint: it has the form http://host:port"
             raise ConfigurationError(message)
-    if len({each is None for each in tls}) > 1:
-        message = "--tls-port, --tls-certificate and --tls-key must be given together"
+    if any((each is not None) != has_tls for each in certificate):
+        message = (
+            "--tls-certificate and --tls-key must be given together with a port with TLS (--tls-port, --bind-address)"
+        )
         raise ConfigurationError(message)
 
 

@@ -10,6 +10,8 @@ from magnetar.security.credentials import NONE, Credentials
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from magnetar.wire.listeners import Endpoint
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LookupOptions:
@@ -26,10 +28,12 @@ class LookupOptions:
     web_port: int = 8080
     tls_port: int | None = None
     """Port of the binary protocol with TLS; None: none."""
+    bind_addresses: tuple[Endpoint, ...] = ()
+    """Further addresses of the binary protocol. Clients that connect there use its listener, unless they name one."""
     tls_certificate: Path | None = None
-    """Certificate in PEM, with those of the authorities between; given with ``tls_port``."""
+    """Certificate in PEM, with those of the authorities between; for all ports with TLS."""
     tls_key: Path | None = None
-    """Its private key in PEM; given with ``tls_port``."""
+    """Its private key in PEM."""
     connections_max: int = 10_000
     """Connections of clients. A further one is closed at once."""
     questions_max: int = 10_000

@@ -1,14 +1,16 @@
-"""The listening socket of the binary protocol."""
+"""The ports of the binary protocol."""
 
 from __future__ import annotations
 
 import asyncio
 import ssl
+from functools import partial
 from typing import TYPE_CHECKING
 
 from magnetar.base.errors import ConfigurationError
 from magnetar.lookup.session import LookupSession
 from magnetar.security.exposure import ListeningPort
+from magnetar.wire.listeners import BINARY_TLS
 
 if TYPE_CHECKING:
     from magnetar.lookup.options import LookupOptions
@@ -16,48 +18,54 @@ if TYPE_CHECKING:
 
 
 class LookupServer:
-    """The listener."""
+    """The ports, and the connections of clients."""
 
     def __init__(self, shared: Shared) -> None:
         """Create a server that does not listen yet."""
         self._shared = shared
-        self._listeners: list[asyncio.Server] = []
+        self._listening: list[asyncio.Server] = []
         self._ticker: asyncio.TimerHandle | None = None
         self.tls_port = 0
         """The port with TLS, once it listens on one."""
-        self.listening: list[ListeningPort] = []
+        self.ports: list[ListeningPort] = []
         """The open ports."""
 
     async def start(self) -> int:
         """Listen; return the port. Raises ConfigurationError if that is not possible."""
         options = self._shared.options
-        port = await self._listen(options.port, "--port")
+        tls = None if options.tls_certificate is None else await asyncio.to_thread(_tls, options)
+        port = await self._listen(options.host, options.port, "--port")
         if options.tls_port is not None:
-            self.tls_port = await self._listen(options.tls_port, "--tls-port", await asyncio.to_thread(_tls, options))
+            self.tls_port = await self._listen(options.host, options.tls_port, "--tls-port", tls)
+        for each in options.bind_addresses:
+            secure = tls if each.scheme == BINARY_TLS else None
+            await self._listen(each.host, each.port, "--bind-address", secure, each.listener)
         self._tick()
         return port
 
     async def stop(self) -> None:
-        """Close the listener and all connections."""
+        """Close the ports and all connections."""
         if self._ticker is not None:
             self._ticker.cancel()
-        for listener in self._listeners:
-            listener.close()
+        for each in self._listening:
+            each.close()
         self._shared.close()
-        for listener in self._listeners:
-            await listener.wait_closed()
+        for each in self._listening:
+            await each.wait_closed()
 
-    async def _listen(self, port: int, option: str, tls: ssl.SSLContext | None = None) -> int:
-        loop, host = asyncio.get_running_loop(), self._shared.options.host
+    async def _listen(
+        self, host: str, port: int, option: str, tls: ssl.SSLContext | None = None, listener: str = ""
+    ) -> int:
+        loop, session = asyncio.get_running_loop(), partial(LookupSession, self._shared, listener)
         try:
-            listener = await loop.create_server(lambda: LookupSession(self._shared), host, port, backlog=1024, ssl=tls)
+            listening = await loop.create_server(session, host, port, backlog=1024, ssl=tls)
         except OSError as error:
             message = f"cannot listen on port {port} of {host}: {error}\nhint: name another {option}"
             raise ConfigurationError(message) from error
-        self._listeners.append(listener)
-        names = [each.getsockname() for each in listener.sockets]
+        self._listening.append(listening)
+        names = [each.getsockname() for each in listening.sockets]
         number = int(names[0][1])
-        self.listening.append(ListeningPort(option, number, tuple(name[0] for name in names)))
+        self.ports.append(ListeningPort(option, number, tuple(name[0] for name in names)))
         return number
 
     def _tick(self) -> None:

@@ -78,7 +78,7 @@ class LookupService:
         web_port = await web_server.start()
         self.web_port = web_port.number
         opened.push_async_callback(web_server.stop)
-        web.risks = find_risks(options, [*server.listening, web_port])
+        web.risks = find_risks(options, [*server.ports, web_port])
         for risk in web.risks:
             log.warning("security_risk", risk=risk.risk.value, reason=risk.text, remedy=risk.hint)
         self.metrics.note(web.risks)

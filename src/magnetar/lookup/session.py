@@ -38,9 +38,10 @@ _T = pb.BaseCommand
 class LookupSession(asyncio.Protocol):
     """See the module. Frames written in one turn of the event loop are sent together at its end."""
 
-    def __init__(self, shared: Shared) -> None:
-        """Create a session before its connection is made."""
+    def __init__(self, shared: Shared, listener: str = "") -> None:
+        """Create a session before its connection is made; lookups without a listener use ``listener``."""
         self._shared = shared
+        self._listener = listener
         self._loop = asyncio.get_running_loop()
         self._wire = Connection(Role.BROKER, keep_alive_interval_s=shared.keep_alive_s, now=self._loop.time())
         self._transport: asyncio.Transport | None = None
@@ -142,6 +143,8 @@ class LookupSession(asyncio.Protocol):
 
     def _lookup(self, body: pb.CommandLookupTopic) -> None:
         refuse = partial(commands.lookup_failed, request_id=body.request_id)
+        if self._listener and not body.advertised_listener_name.strip():
+            body.advertised_listener_name = self._listener
         try:
             known = self._shared.questions.known_owner(body, self._caller)
         except RequestError as error:

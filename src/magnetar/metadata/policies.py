@@ -4,7 +4,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Literal, Self
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Self
 
 from pydantic import Field, field_validator
 
@@ -31,7 +32,7 @@ from magnetar.metadata.policy.values import (
 from magnetar.schema.strategy import SchemaCompatibilityStrategy
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
 DEFAULT_NUMBER_OF_NAMESPACE_BUNDLES = 4
 """Bundles of a namespace without a number of its own (``defaultNumberOfNamespaceBundles``)."""
@@ -57,6 +58,19 @@ class ClusterData(Document):
     brokerClientTrustCertsFilePath: str | None = None
     brokerClientCertificateFilePath: str | None = None
     brokerClientKeyFilePath: str | None = None
+
+
+class Addresses(NamedTuple):
+    """The URLs of a broker; those of ports that are closed are None."""
+
+    internal: ClusterData
+    """For clients without a listener, other clusters and tools."""
+    listeners: Mapping[str, ClusterData] = MappingProxyType({})
+    """For clients of each named listener."""
+
+    def of(self, listener: str) -> ClusterData | None:
+        """Return those of a listener, empty: the internal ones; None if there is none of this name."""
+        return self.listeners.get(listener) if listener else self.internal
 
 
 class TenantInfo(Document):

@@ -53,7 +53,7 @@ from magnetar.geo.snapshots.controller import SnapshotCounts
 from magnetar.ledger.statistics import LedgerStatistics
 from magnetar.metadata.effective import EffectivePolicies, effective
 from magnetar.metadata.memory import MemoryMetadataStore
-from magnetar.metadata.policies import ClusterData, PartitionedTopicMetadata, Policies, TenantInfo
+from magnetar.metadata.policies import Addresses, ClusterData, PartitionedTopicMetadata, Policies, TenantInfo
 from magnetar.metadata.resources import Resources
 from magnetar.metadata.schemas import StoredSchema
 from magnetar.schema.compatibility import check
@@ -562,7 +562,10 @@ class FakeAdminService:
 
     cluster_name = "A"
     metadata_sync: MetadataSync | None = None
-    addresses = ClusterData(serviceUrl="http://127.0.0.1:18080", brokerServiceUrl="pulsar://127.0.0.1:16650")
+    addresses = Addresses(
+        ClusterData(serviceUrl="http://127.0.0.1:18080", brokerServiceUrl="pulsar://127.0.0.1:16650"),
+        {"external": ClusterData(brokerServiceUrl="pulsar://broker.example:6650")},
+    )
     admin_url = "http://127.0.0.1:18080"
     version = "4.0.7"
     name_length_max = NAME_LENGTH_MAX

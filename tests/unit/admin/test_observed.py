@@ -10,7 +10,7 @@ import pytest
 
 from magnetar.base.names import TopicName
 from magnetar.base.position import Position
-from magnetar.metadata.policies import ClusterData
+from magnetar.metadata.policies import Addresses, ClusterData
 from magnetar.wire.entries.entry import build_entry
 from magnetar.wire.proto import pulsar_api_pb2 as pb
 from tests.unit.admin.fake_service import AppTransport, FakeAdminService, FakeSubscription, FakeTopic, new_service
@@ -180,7 +180,8 @@ def test_lookup(http: httpx.Client) -> None:
 
 
 def test_lookup_of_a_broker_with_tls(http: httpx.Client, service: FakeAdminService) -> None:
-    service.addresses = ClusterData(serviceUrlTls="https://b:8443", brokerServiceUrlTls="pulsar+ssl://b:6651")
+    data = ClusterData(serviceUrlTls="https://b:8443", brokerServiceUrlTls="pulsar+ssl://b:6651")
+    service.addresses = Addresses(data)
     assert http.get("/lookup/v2/topic/persistent/nyc/flights/obs").json() == {
         "brokerUrlTls": "pulsar+ssl://b:6651",
         "httpUrlTls": "https://b:8443",

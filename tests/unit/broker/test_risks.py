@@ -34,6 +34,13 @@ def test_a_port_on_which_everybody_may_do_everything_is_a_risk(settings: dict[st
     assert not find_risks(BrokerConfig(**settings), PORTS[1:])
 
 
+def test_a_port_that_is_advertised_to_another_network_is_reached_through_a_forwarder() -> None:
+    ports = [ListeningPort("brokerServicePort", 6650, ("127.0.0.1",))]
+    inside, outside = "inside:pulsar://127.0.0.1:6650", "outside:pulsar://broker.example:6650"
+    assert not find_risks(BrokerConfig(advertisedListeners=inside), ports)
+    assert find_risks(BrokerConfig(advertisedListeners=f"{inside},{outside}"), ports)
+
+
 def test_a_readable_file_of_each_kind_is_a_risk_and_is_logged_without_its_content() -> None:
     names = ["tlsKeyFilePath", "brokerClientKeyFilePath", "basicAuthConf"]
     urls = ["tokenSecretKey", "brokerClientAuthenticationParameters"]

@@ -72,11 +72,11 @@ class FakeClusters:
 class Client:
     """A client, and the transport of its session."""
 
-    def __init__(self, shared: Shared, **connect: Any) -> None:  # noqa: ANN401 - fields of CONNECT
+    def __init__(self, shared: Shared, listener: str = "", **connect: Any) -> None:  # noqa: ANN401 - fields of CONNECT
         self.closed = self.aborted = False
         self._decoder = FrameDecoder()
         self._heard: list[pb.BaseCommand] = []
-        self.session = LookupSession(shared)
+        self.session = LookupSession(shared, listener)
         self.session.connection_made(self)  # type: ignore[arg-type]
         if not self.aborted:
             self.say(commands.connect(client_version="test", **connect))
@@ -215,6 +215,16 @@ async def test_the_credentials_and_the_listener_of_a_client_are_passed_on_and_an
         ("ewr", Caller(), f"owner {TOPIC}"),
         ("ewr", Caller("token", b"renewed"), f"owner {TOPIC}"),
     ]
+
+
+@run
+async def test_the_port_of_a_client_decides_about_its_listener_unless_it_names_one() -> None:
+    world = World()
+    client = Client(world.shared, "external")
+    client.say(look_up())
+    client.say(commands.encode(pb.CommandLookupTopic(topic=TOPIC, request_id=2, advertised_listener_name="other")))
+    await client.heard()
+    assert [what for _, _, what in world.clusters.asked] == [f"owner {TOPIC} external", f"owner {TOPIC} other"]
 
 
 @run

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from starlette.responses import PlainTextResponse, RedirectResponse, Response, StreamingResponse
 
-from magnetar.admin.exchange import AdminRoute, Context, path_text, route, text_answer, topic_name
+from magnetar.admin.exchange import AdminRoute, Context, path_text, query_text, route, text_answer, topic_name
 from magnetar.admin.metrics.exposition import CONTENT_TYPE, exposition
 from magnetar.admin.openapi.description import EMPTY, METRICS, TEXT, Raw
 from magnetar.base.errors import AdminError
@@ -39,7 +39,13 @@ def routes(context: Context) -> list[AdminRoute]:
         route("POST", f"{root}/ledgerIds", handlers.raise_ledger_ids, gives=dict[str, int]),
         route("GET", f"{root}/{{cluster}}", handlers.of_cluster, gives=list[str]),
         *(
-            route("GET", f"/lookup/v2/topic/{domain}/{topic}", handlers.lookup, gives=dict[str, str])
+            route(
+                "GET",
+                f"/lookup/v2/topic/{domain}/{topic}",
+                handlers.lookup,
+                query=["listenerName"],
+                gives=dict[str, str],
+            )
             for domain in (PERSISTENT, NON_PERSISTENT)
         ),
         route("GET", "/metrics", handlers.metrics_redirect, gives=EMPTY, status=302),
@@ -50,6 +56,11 @@ def routes(context: Context) -> list[AdminRoute]:
 
 _DOMAIN_PART = 4
 """Index of the domain in the path of a lookup."""
+
+_LISTENER_HEADER = "X-Pulsar-ListenerName"
+
+_SHOWN_MAX = 100
+"""Maximum number of characters of a listener's name in a refusal."""
 
 
 class _Brokers:
@@ -101,7 +112,7 @@ class _Brokers:
             url = f"{base}{request.url.path}{query}"
             return RedirectResponse(url, HTTPStatus.TEMPORARY_REDIRECT)
         self._context.topic(request)
-        found = self._service.addresses
+        found = self._addresses(query_text(request, "listenerName") or request.headers.get(_LISTENER_HEADER, ""))
         urls = {
             "brokerUrl": found.brokerServiceUrl,
             "brokerUrlTls": found.brokerServiceUrlTls,
@@ -110,6 +121,12 @@ class _Brokers:
             "nativeUrl": found.brokerServiceUrl,
         }
         return {name: url for name, url in urls.items() if url} | {"brokerUrlSsl": ""}
+
+    def _addresses(self, listener: str) -> ClusterData:
+        found = self._service.addresses.of(listener.strip())
+        if found is None:
+            raise AdminError(HTTPStatus.PRECONDITION_FAILED, f"The broker has no listener {listener[:_SHOWN_MAX]}")
+        return found
 
     def _admin_url_of(self, cluster: str, *, is_encrypted: bool) -> str:
         data = self._context.resources.clusters.get(cluster) or ClusterData()

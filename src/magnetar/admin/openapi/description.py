@@ -70,6 +70,7 @@ QUERY: Mapping[str, Any] = {
     "initialPosition": Literal["earliest", "latest"],
     "isGlobal": bool,
     "key": str,
+    "listenerName": str,
     "messagePosition": Long,
     "messageTTL": Int,
     "migration": str,

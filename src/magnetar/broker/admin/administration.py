@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from magnetar.base.names import TopicName
     from magnetar.broker.domains import Domains
     from magnetar.broker.environment import Environment
-    from magnetar.metadata.policies import ClusterData
+    from magnetar.metadata.policies import Addresses
     from magnetar.security.exposure import Finding
 
 
@@ -78,7 +78,7 @@ class Administration:
         return self._environment.cluster
 
     @property
-    def addresses(self) -> ClusterData:
+    def addresses(self) -> Addresses:
         """See AdminService."""
         return self._topics.addresses
 

@@ -9,7 +9,7 @@ from magnetar.base.limits import Limit
 from magnetar.base.memory_share import SMALL_BYTES
 from magnetar.base.names import NamespaceName, TopicName
 from magnetar.broker.session.refusals import REFUSED, as_request_error
-from magnetar.broker.session.routes import ask_partitions, ask_topics, elsewhere, namespace_elsewhere, redirection
+from magnetar.broker.session.routes import ask_partitions, ask_topics, elsewhere, namespace_elsewhere, redirect
 from magnetar.broker.topic.topic_lists import PATTERN_LENGTH_MAX
 from magnetar.wire import commands
 from magnetar.wire.topic_list import topic_list_response
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from magnetar.broker.session.refusals import Refused
     from magnetar.broker.session.session import Session
     from magnetar.broker.topic.topic_lists import TopicList
+    from magnetar.metadata.policies import ClusterData
     from magnetar.wire.proto import pulsar_api_pb2 as pb
 
 LISTENER_SHOWN_MAX = 100
@@ -64,30 +65,23 @@ def _fail_partitioned_metadata(session: Session, command: pb.CommandPartitionedT
 
 
 def lookup(session: Session, command: pb.CommandLookupTopic) -> None:
-    """Answer that this broker serves the topic, since a cluster has one broker, or name the cluster that serves it.
-
-    It has one address for clients, and therefore none for a listener that a client names.
-    """
+    """Answer that this broker serves the topic, since a cluster has one broker, or name the cluster that serves it."""
     try:
         name = TopicName.parse(command.topic)
         cluster = None if name == COORDINATORS else elsewhere(session, name)
+        listener = command.advertised_listener_name.strip() or session.listener
         if cluster is not None:
-            session.write(redirection(session, command, cluster))
+            redirect(session, command, cluster, listener)
             return
         topics = session.topics.of(name)
         if name != COORDINATORS:
             topics.check_served(name)
         topics.check_length(name)
-        listener = command.advertised_listener_name.strip()
-        if listener:
-            # The C++ client compares this text, and does not try again.
-            message = f"the broker do not have {listener[:LISTENER_SHOWN_MAX]} listener"
-            raise RequestError(ServerError.ServiceNotReady, message)
+        addresses = _addresses(session, listener)
     except REFUSED as error:
         refusal = _refusal(session, error)
         session.write(commands.lookup_failed(request_id=command.request_id, code=refusal.code, message=str(refusal)))
     else:
-        addresses = session.topics.persistent.addresses
         session.write(
             commands.lookup_response(
                 request_id=command.request_id,
@@ -95,6 +89,16 @@ def lookup(session: Session, command: pb.CommandLookupTopic) -> None:
                 broker_service_url_tls=addresses.brokerServiceUrlTls,
             )
         )
+
+
+def _addresses(session: Session, listener: str) -> ClusterData:
+    """Return the addresses of this broker for a listener; raises RequestError if it has none of this name."""
+    found = session.topics.persistent.addresses.of(listener)
+    if found is None:
+        # The C++ client compares this text, and does not try again.
+        message = f"the broker do not have {listener[:LISTENER_SHOWN_MAX]} listener"
+        raise RequestError(ServerError.ServiceNotReady, message)
+    return found
 
 
 def _refusal(session: Session, error: Refused) -> RequestError:

@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING
 from magnetar.base.errors import RequestError, ServerError
 from magnetar.broker.session.requests import check_room, start
 from magnetar.wire import commands
+from magnetar.wire.proto import pulsar_api_pb2 as pb
 
 if TYPE_CHECKING:
     from magnetar.base.names import NamespaceName, TopicName
     from magnetar.broker.session.session import Session
-    from magnetar.wire.proto import pulsar_api_pb2 as pb
 
 
 def elsewhere(session: Session, topic: TopicName) -> str | None:
@@ -35,8 +35,8 @@ def check_route(session: Session, topic: TopicName) -> None:
         raise RequestError(ServerError.ServiceNotReady, message)
 
 
-def redirection(session: Session, command: pb.CommandLookupTopic, cluster: str) -> bytes:
-    """Return the answer that sends the client to the other cluster; raises RequestError.
+def redirect(session: Session, command: pb.CommandLookupTopic, cluster: str, listener: str) -> None:
+    """Send the client to the other cluster, which tells its addresses for ``listener``; raises RequestError.
 
     A client that another cluster has sent here is not sent on: the routes of two clusters differ for a moment only.
     """
@@ -44,12 +44,36 @@ def redirection(session: Session, command: pb.CommandLookupTopic, cluster: str) 
         message = f"cluster {cluster} serves {command.topic}, and it or another one has sent the client here"
         raise RequestError(ServerError.ServiceNotReady, message)
     found = session.topics.routing.registered(cluster)
+    if listener:
+        _ask_owner(session, command, cluster, listener)
+    else:
+        session.write(_redirection(command, found.brokerServiceUrl, found.brokerServiceUrlTls))
+
+
+def _redirection(command: pb.CommandLookupTopic, url: str | None, url_tls: str | None) -> bytes:
     return commands.lookup_response(
-        request_id=command.request_id,
-        broker_service_url=found.brokerServiceUrl,
-        broker_service_url_tls=found.brokerServiceUrlTls,
-        redirect=True,
+        request_id=command.request_id, broker_service_url=url, broker_service_url_tls=url_tls, redirect=True
     )
+
+
+def _ask_owner(session: Session, command: pb.CommandLookupTopic, cluster: str, listener: str) -> None:
+    """Send the client to the broker that the other cluster names for its listener."""
+    asked = pb.CommandLookupTopic(topic=command.topic, advertised_listener_name=listener)
+
+    async def answer() -> None:
+        request_id = command.request_id
+        try:
+            with session.environment.lookups:
+                found = (await session.topics.routing.ask(cluster, asked)).lookupTopicResponse
+        except RequestError as error:
+            session.environment.limit_hits.note(error)
+            frame = commands.lookup_failed(request_id=request_id, code=error.code, message=str(error))
+        else:
+            frame = _redirection(command, found.brokerServiceUrl or None, found.brokerServiceUrlTls or None)
+        session.write(frame)
+
+    check_room(session)
+    start(session, command.request_id, answer())
 
 
 def ask_partitions(session: Session, command: pb.CommandPartitionedTopicMetadata, cluster: str) -> None:

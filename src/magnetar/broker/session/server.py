@@ -35,8 +35,8 @@ MEMORY_WATCH_INTERVAL_S = 0.5
 class ServerProtocol(asyncio.BufferedProtocol):
     """Socket of one client. It is read into a buffer of the server, which decides the size of reads."""
 
-    def __init__(self, server: Server) -> None:
-        """Create the protocol; it is not connected yet."""
+    def __init__(self, server: Server, listener: str = "") -> None:
+        """Create the protocol of a port with ``listener``; it is not connected yet."""
         self._server = server
         self._environment = server.environment
         config = server.environment.config
@@ -63,6 +63,7 @@ class ServerProtocol(asyncio.BufferedProtocol):
         self._output: list[bytes] = []
         self._flush_scheduled = False
         self.session = Session(server.environment, server.topics, self, self._connection)
+        self.session.listener = listener
         self._memory = server.environment.memory
         self._account = self.session.account
         self._buffer = server.buffer
@@ -308,7 +309,7 @@ class Server:
         self._has_short_reads = self._had_short_reads = False
         """Whether reads were reduced since the last check of the memory, and since the check before."""
         self._protocols: dict[ServerProtocol, None] = {}  # in the order of connection
-        self._listeners: list[asyncio.Server] = []
+        self._listening: list[asyncio.Server] = []
         self._ticker: asyncio.TimerHandle | None = None
         self._memory_watch: asyncio.TimerHandle | None = None
 
@@ -317,30 +318,29 @@ class Server:
         self._tick()
         self._watch_memory()
 
-    async def listen(self, host: str, port: int, secure: SecurePort | None = None) -> list[tuple[str, int]]:
+    async def listen(
+        self, host: str, port: int, secure: SecurePort | None = None, listener: str = ""
+    ) -> list[tuple[str, int]]:
         """Listen on a port, with TLS if ``secure`` is given; return the address and the number of each socket.
 
-        The system chooses the number for ``port`` 0. Raises OSError.
+        The system chooses the number for ``port`` 0. Clients use ``listener`` unless they name one. Raises OSError.
         """
-
-        def plain() -> ServerProtocol:
-            return self.protocol(self)
-
+        plain = partial(self.protocol, self, listener)
         make = plain if secure is None else partial(secure.protocol, plain)
-        listener = await self.environment.loop.create_server(make, host, port, backlog=1024)
-        self._listeners.append(listener)
-        return [each.getsockname()[:2] for each in listener.sockets]
+        listening = await self.environment.loop.create_server(make, host, port, backlog=1024)
+        self._listening.append(listening)
+        return [each.getsockname()[:2] for each in listening.sockets]
 
     async def stop(self) -> None:
-        """Close the listeners and every connection."""
+        """Close the ports and every connection."""
         for timer in (self._ticker, self._memory_watch):
             if timer is not None:
                 timer.cancel()
-        for listener in self._listeners:
-            listener.close()
+        for each in self._listening:
+            each.close()
         close_each(self.environment.loop, "server", [("connection", protocol.stop) for protocol in self._protocols])
-        for listener in self._listeners:
-            await listener.wait_closed()
+        for each in self._listening:
+            await each.wait_closed()
 
     def sessions(self) -> list[Session]:
         """Return the sessions of all connections."""

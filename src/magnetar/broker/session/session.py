@@ -65,7 +65,7 @@ class Session:
         self.environment = environment
         self.topics = topics
         self.connection = connection
-        self.address = ""
+        self.address = self.listener = ""
         self.is_writable = True
         """Whether the client reads its data; otherwise it gets no more messages."""
         self._unmade: deque[Callable[[], bytes]] = deque()

@@ -24,6 +24,9 @@ from magnetar.broker.settings.sections.storage import StorageSettings
 from magnetar.broker.settings.sections.topics import TopicSettings
 from magnetar.broker.settings.tls.section import TlsSettings
 from magnetar.metadata.policy.values import SubscriptionType
+from magnetar.wire.listeners import BINARY_TLS, WEB_TLS
+
+TLS_SCHEMES: Final = (BINARY_TLS, WEB_TLS)
 
 SECTIONS: Final[tuple[type[BaseModel], ...]] = (
     ServiceSettings,
@@ -81,7 +84,10 @@ class BrokerConfig(
     @property
     def has_tls(self) -> bool:
         """Return whether a port has TLS."""
-        return self.brokerServicePortTls is not None or self.webServicePortTls is not None
+        ports = (self.brokerServicePortTls, self.webServicePortTls)
+        return any(port is not None for port in ports) or any(
+            f"{each}://" in self.bindAddresses for each in TLS_SCHEMES
+        )
 
     @property
     def partitions_max(self) -> int:

@@ -16,6 +16,7 @@ from pydantic import ValidationError
 from magnetar.base.errors import ConfigurationError
 from magnetar.base.java_properties import parse_properties
 from magnetar.base.names import is_named_entity
+from magnetar.broker.settings import listeners
 from magnetar.broker.settings.config import BrokerConfig
 from magnetar.broker.settings.pulsar_keys import Effect, pulsar_keys
 from magnetar.broker.settings.similar import same_name, similar_name
@@ -176,7 +177,8 @@ def _validated(values: Mapping[str, str], labels: Mapping[str, str], problems: l
     if config is not None and not is_named_entity(config.clusterName):
         found.append(f"{labels['clusterName']}={config.clusterName!r}: use letters, digits and -=:._ only")
     if config is not None:
-        found += [f"{labels.get(key, key)}: {problem}" for key, problem in rules.problems(config)]
+        contradictions = (*listeners.problems(config), *rules.problems(config))
+        found += [f"{labels.get(key, key)}: {problem}" for key, problem in contradictions]
     if config is not None and config.brokerMaxConnectionsPerRole and not config.authenticationEnabled:
         name = "brokerMaxConnectionsPerRole"
         found.append(f"{labels[name]}: it needs authenticationEnabled=true, because clients have no roles otherwise")

@@ -15,6 +15,7 @@ from magnetar.broker.topic.loader import TopicLoader
 from magnetar.broker.topic.partitioned_topics import PartitionedTopics, partitions_to_create
 from magnetar.broker.topic.policy_changes import PolicyChanges
 from magnetar.broker.topic.topic_lists import TopicLists
+from magnetar.metadata.policies import Addresses
 
 if TYPE_CHECKING:
     from asyncio import Future
@@ -35,7 +36,7 @@ class TopicRegistry:
     def __init__(self, environment: Environment, addresses: ClusterData) -> None:
         """Create the registry; no topic is loaded yet."""
         self.environment = environment
-        self.addresses = addresses
+        self.addresses = Addresses(addresses)
         """The URLs of this broker."""
         self._loader = TopicLoader(environment, lambda name: self.linked.load_again(name))  # noqa: PLW0108 - made below
         self.partitioned = PartitionedTopics(self)

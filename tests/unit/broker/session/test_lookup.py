@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from magnetar.base.errors import ServerError
 from magnetar.base.limits import Limit
+from magnetar.metadata.policies import ClusterData
 from magnetar.sim.cluster import TOPIC, Client, Cluster
 from magnetar.wire import commands
 from magnetar.wire.proto import pulsar_api_pb2 as pb
@@ -54,6 +55,22 @@ def test_questions_that_wait_are_limited_in_number() -> None:
     assert cluster.environment.limit_hits.counts()[Limit.LOOKUPS.value] == 1
     for _ in range(3):
         assert ask().response == pb.CommandPartitionedTopicMetadataResponse.Success
+
+
+def test_a_client_gets_the_addresses_of_its_listener() -> None:
+    cluster = Cluster()
+    external = ClusterData(brokerServiceUrlTls="pulsar+ssl://here.example:6651")
+    cluster.topics.addresses = cluster.topics.addresses._replace(listeners={"external": external})
+    client = cluster.client()
+
+    def found(name: str) -> tuple[str, str]:
+        answer = lookup_of(client, advertised_listener_name=name)
+        return answer.brokerServiceUrl, answer.brokerServiceUrlTls
+
+    assert found("") == ("pulsar://here:6650", "")
+    assert found("external") == ("", external.brokerServiceUrlTls)
+    client.session.listener = "external"  # that of the port
+    assert found(" ") == ("", external.brokerServiceUrlTls)
 
 
 def test_a_listener_that_a_client_names_is_unknown() -> None:

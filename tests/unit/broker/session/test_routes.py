@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING, Any, Literal
 import pytest
 
 from magnetar.admin.fence_service import WantedFence
-from magnetar.base.errors import ServerError
+from magnetar.base.errors import RequestError, ServerError
 from magnetar.base.names import TopicName
 from magnetar.broker.admin.fences.operations import FenceOperations
 from magnetar.broker.routed_clients import RoutedClients
+from magnetar.broker.routing import Routing
 from magnetar.metadata.policies import ClusterData
 from magnetar.metadata.routes.document import StoredRoute
 from magnetar.metadata.routes.table import Route
@@ -68,6 +69,34 @@ def test_a_lookup_is_redirected_to_the_cluster_of_the_most_specific_route(cluste
     assert looked_up(client, "persistent://public/default/other").response == pb.CommandLookupTopicResponse.Redirect
     route(cluster, None, epoch=2)
     assert looked_up(client, "persistent://public/default/other").response == pb.CommandLookupTopicResponse.Connect
+
+
+def test_the_other_cluster_tells_its_address_for_a_listener(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def ask(_: Routing, to: str, asked: pb.CommandLookupTopic) -> pb.BaseCommand:
+        if asked.advertised_listener_name != "external":
+            raise RequestError(ServerError.ServiceNotReady, f"{to} has no {asked.advertised_listener_name}")
+        answer = pb.BaseCommand()
+        answer.lookupTopicResponse.brokerServiceUrl = f"pulsar://{to}.example:6650"
+        return answer
+
+    monkeypatch.setattr(Routing, "ask", ask)
+    route(cluster, "jfk")
+    client = cluster.client()
+    client.session.listener = "external"
+    found = looked_up(client)
+    assert (found.response, found.authoritative) == (pb.CommandLookupTopicResponse.Redirect, True)
+    assert (found.brokerServiceUrl, found.brokerServiceUrlTls) == ("pulsar://jfk.example:6650", "")
+    client.session.listener = "x"
+    assert looked_up(client).message == "jfk has no x"
+
+
+def test_with_listeners_clients_look_up_again_instead_of_being_told_an_address(cluster: Cluster) -> None:
+    cluster.topics.addresses = cluster.topics.addresses._replace(listeners={"external": JFK})
+    consumer = cluster.client()
+    consumer.subscribe(consumer_id=4)
+    consumer.names()
+    route(cluster, "jfk")
+    assert consumer.names() == ["CLOSE_CONSUMER"]
 
 
 def test_a_client_that_was_sent_here_is_not_sent_on(cluster: Cluster) -> None:

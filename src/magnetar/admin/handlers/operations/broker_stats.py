@@ -130,12 +130,12 @@ class _BrokerStats:
             bundle = bundle_of(topic, self._context.policies(topic.namespace_name).bundles)
             bundles[f"{topic.namespace_name}/{bundle}"] = None
         used, limit = self._service.memory()["total"]
-        configuration = self._service.runtime_configuration()
+        configuration, addresses = self._service.runtime_configuration(), self._service.addresses
         unknown = {"usage": 0.0, "limit": 0.0}
         counts = {name: int(totals[name]) for name in ("numTopics", "numProducers")}
         rates = {name: totals[name] for name in ("msgThroughputIn", "msgThroughputOut", "msgRateIn", "msgRateOut")}
         report = {
-            **_urls(self._service.addresses),
+            **_urls(addresses.internal),
             "persistentTopicsEnabled": configuration["enablePersistentTopics"] == "true",
             "nonPersistentTopicsEnabled": configuration["enableNonPersistentTopics"] == "true",
             "cpu": unknown,
@@ -150,7 +150,7 @@ class _BrokerStats:
             "lastBundleLosses": [],
             "brokerVersionString": self._service.version,
             "protocols": {},
-            "advertisedListeners": {},
+            "advertisedListeners": {name: _of_listener(each) for name, each in addresses.listeners.items()},
             "loadReportType": "LocalBrokerData",
         }
         return JSONResponse(report | counts | rates)
@@ -175,6 +175,17 @@ class _BrokerStats:
             async for topic in self._context.in_turn(sorted(topics.open_names(), key=str)):
                 if topics.is_loaded(topic):
                     yield topic, await topics.stats(topic, options)
+
+
+def _of_listener(addresses: ClusterData) -> dict[str, str]:
+    """Return the URLs of a listener by their names in a load report."""
+    urls = {
+        "brokerServiceUrl": addresses.brokerServiceUrl,
+        "brokerServiceUrlTls": addresses.brokerServiceUrlTls,
+        "brokerHttpUrl": addresses.serviceUrl,
+        "brokerHttpsUrl": addresses.serviceUrlTls,
+    }
+    return {name: url for name, url in urls.items() if url}
 
 
 def _urls(addresses: ClusterData) -> dict[str, str]:

@@ -21,6 +21,21 @@ class ServiceSettings(BaseModel):
     )
     bindAddress: str = Field("0.0.0.0", description="Address to listen on.")  # noqa: S104 - a server's default
     advertisedAddress: str = Field("localhost", description="Host name in the addresses that lookups return.")
+    advertisedListeners: str = Field(
+        "",
+        description="Addresses for clients of several networks: `name:scheme://host:port`, separated by commas, with "
+        "the scheme pulsar, pulsar+ssl, http or https. A client gets those of the listener that it names.",
+    )
+    internalListenerName: str = Field(
+        "",
+        description="Listener whose addresses clients without a listener, other clusters and tools get. Empty: the "
+        "first one. Addresses that it lacks are made of advertisedAddress.",
+    )
+    bindAddresses: str = Field(
+        "",
+        description="Addresses to listen on besides the ports: `name:scheme://host:port`, separated by commas. "
+        "A client that connects there gets the addresses of this listener, unless it names another one.",
+    )
     dataDirectory: Path = Field(Path("data"), description="Directory of all durable state.")
     acknowledgeIgnoredKeys: str = Field(
         "",
