@@ -75,8 +75,6 @@ class Members(ActionGroup):
     def rejoin(self) -> None:
         """Let all clusters return, after the custodians had the time to carry what they keep."""
         if self.simulation.were_away:
-            for cluster in self.simulation.custody:
-                self._note_passed_over(cluster)
             self._tell(list(self.simulation.sites), {})
             self._have_topics(sorted(self.simulation.were_away))
 
@@ -111,22 +109,19 @@ class Members(ActionGroup):
         if away:
             cluster = self.chance.choice(away)
             self.simulation.note(cluster, "returns to the namespace")
-            self._note_passed_over(cluster)
             custody = {each: by for each, by in self.simulation.custody.items() if each != cluster}
             self._tell([each for each in self.simulation.sites if each in (*self._members(), cluster)], custody)
         return bool(away)
 
     def _note_passed_over(self, origin: str) -> None:
-        """Note the entries that ``origin`` cannot send to a cluster any more, because that has later ones.
+        """Note the entries of ``origin`` that a cluster does not get any more, because it has later ones.
 
-        Its custodian lacked them, or had trimmed them.
+        The cluster that sent them, ``origin`` or its custodian, lacked them, or had trimmed them.
         """
-        custodian = self.simulation.custody.get(origin)
-        if custodian is None:
-            return
+        sender = self.simulation.custody.get(origin, origin)
         for name, topic in self.simulation.checks.topics.items():
-            model, replica = topic.model, self.simulation.sites[custodian].replicas[name]
-            places = model.logs[custodian].places
+            model, replica = topic.model, self.simulation.sites[sender].replicas[name]
+            places = model.logs[sender].places
             for target in self.simulation.sites:
                 held = model.logs[target].of.get(origin, [])
                 newest = max((entry.position for entry in held), default=EARLIEST)
@@ -137,6 +132,10 @@ class Members(ActionGroup):
                 }
 
     def _tell(self, members: list[str], custody: dict[str, str]) -> None:
+        known = self.simulation.custody
+        for origin in sorted(known.keys() | custody.keys()):
+            if known.get(origin) != custody.get(origin):
+                self._note_passed_over(origin)
         self.simulation.custody = custody
         for topic in self.simulation.checks.topics.values():
             topic.model.custodians = custody

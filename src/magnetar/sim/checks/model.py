@@ -238,7 +238,7 @@ class Model:
         self.custodians: dict[str, str] = {}
         """By cluster that has left, the cluster that carries its entries."""
         self.passed_over: dict[str, set[str]] = {cluster: set() for cluster in clusters}
-        """By cluster, texts that it does not get, because a custodian that lacked them sent later ones."""
+        """By cluster, texts that it does not get, because a cluster that lacked them sent later ones."""
         self.unsynced: set[str] = set()
         """Texts that a cluster published and lost with the power; not iterated."""
         self.damaged: set[str] = set()
