@@ -60,6 +60,11 @@ class ClusterData(Document):
     brokerClientKeyFilePath: str | None = None
 
 
+def is_reserved_property(key: str) -> bool:
+    """Return whether a broker stores a property of a topic for itself; Apache Pulsar returns these to clients."""
+    return key.startswith(("magnetar.", "pulsar.topic."))
+
+
 class Addresses(NamedTuple):
     """The URLs of a broker; those of ports that are closed are None."""
 

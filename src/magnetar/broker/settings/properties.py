@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final
 from magnetar.base.errors import RequestError, ServerError
 from magnetar.base.limits import Limit
 from magnetar.base.names import check_length
+from magnetar.metadata.policies import is_reserved_property
 from magnetar.wire.frame import texts
 
 if TYPE_CHECKING:
@@ -18,10 +19,6 @@ if TYPE_CHECKING:
 
 LINK_METADATA_SIZE_MAX: Final = 16 * 1024
 """Maximum number of characters of the metadata of a link's producer or consumer, in any configuration."""
-
-
-_RESERVED: Final = ("magnetar.", "pulsar.topic.")
-"""Prefixes of properties that the broker stores with a topic."""
 
 
 def producer_metadata(pairs: Sequence[pb.KeyValue], config: BrokerConfig, *, is_link: bool) -> dict[str, str]:
@@ -56,19 +53,15 @@ def check_properties(properties: Mapping[str, str], config: BrokerConfig) -> Non
 
 def own_properties(stored: Mapping[str, str]) -> dict[str, str]:
     """Return the properties that clients have set for a topic, which are stored with those of the broker."""
-    return {key: value for key, value in stored.items() if not _is_reserved(key)}
+    return {key: value for key, value in stored.items() if not is_reserved_property(key)}
 
 
 def check_topic_properties(properties: Mapping[str, str], config: BrokerConfig) -> None:
     """Raise RequestError for properties of a topic that are too large, or that the broker uses itself."""
     check_properties(properties, config)
-    reserved = next(filter(_is_reserved, properties), None)
+    reserved = next(filter(is_reserved_property, properties), None)
     if reserved is not None:
         raise RequestError(ServerError.NotAllowedError, f"The property {reserved} is reserved for the broker")
-
-
-def _is_reserved(key: str) -> bool:
-    return key.startswith(_RESERVED)
 
 
 def _within(pairs: Sequence[pb.KeyValue], size_max: int, limit: Limit) -> dict[str, str]:

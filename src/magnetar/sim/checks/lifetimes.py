@@ -81,7 +81,8 @@ class Lifetimes:
             _, _, name, epoch = kept
             self._model.keep_subscription(replica.cluster, name, epoch)
         for name in sorted(each for cluster, each in self._awaited if cluster == replica.cluster):
-            if name in replica.topic.subscriptions:
+            # A topic that is fenced may have subscriptions that are not durable, and does not admit the consumer.
+            if name in replica.topic.subscriptions and not replica.is_unloading:
                 self._awaited.discard((replica.cluster, name))
                 self._created(replica, name)
         for name in sorted(each for cluster, each in self._unreplicated if cluster == replica.cluster):

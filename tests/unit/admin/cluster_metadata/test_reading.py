@@ -34,7 +34,9 @@ def service() -> FakeAdminService:
     client = client_of(found)
     client.topics.create_partitioned(PARTS, 3)
     client.properties.update(PARTS, {"team": "data"})
-    found.topics.held[OBS] = FakeTopic(subscriptions={"s": FakeSubscription(EARLIEST)}, properties={"team": "ops"})
+    found.topics.held[OBS] = FakeTopic(
+        subscriptions={"s": FakeSubscription(EARLIEST)}, properties={"team": "ops", "pulsar.topic.epoch": "1"}
+    )
     client.policies.set(PARTS, Policy.MESSAGE_TTL, 60)
     client.policies.set_backlog_quota(PARTS, "message_age", "producer_exception", limit_time=9)
     client.topic_documents.set_dispatch_rate(OBS, "s", RATE)
