@@ -34,7 +34,8 @@ def service() -> FakeAdminService:
     client = client_of(found)
     client.topics.create_partitioned(PARTS, 3)
     client.properties.update(PARTS, {"team": "data"})
-    found.topics.held[OBS] = FakeTopic(
+    properties = {"team": "ops", "pulsar.topic.epoch": "1"}
+    found.topics.held[OBS] = FakeTopic(subscriptions={"s": FakeSubscription(EARLIEST)}, properties=properties)
         subscriptions={"s": FakeSubscription(EARLIEST)}, properties={"team": "ops", "pulsar.topic.epoch": "1"}
     )
     client.policies.set(PARTS, Policy.MESSAGE_TTL, 60)
