@@ -36,8 +36,6 @@ def service() -> FakeAdminService:
     client.properties.update(PARTS, {"team": "data"})
     properties = {"team": "ops", "pulsar.topic.epoch": "1"}
     found.topics.held[OBS] = FakeTopic(subscriptions={"s": FakeSubscription(EARLIEST)}, properties=properties)
-        subscriptions={"s": FakeSubscription(EARLIEST)}, properties={"team": "ops", "pulsar.topic.epoch": "1"}
-    )
     client.policies.set(PARTS, Policy.MESSAGE_TTL, 60)
     client.policies.set_backlog_quota(PARTS, "message_age", "producer_exception", limit_time=9)
     client.topic_documents.set_dispatch_rate(OBS, "s", RATE)
