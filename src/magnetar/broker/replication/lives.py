@@ -13,16 +13,20 @@ from magnetar.base.life import Life
 from magnetar.base.names import shown
 from magnetar.base.position import EARLIEST, LONG_MAX
 from magnetar.geo.lives import may_be_mixed_up, may_follow, reason_against
+from magnetar.wire.entries.markers import PROBE, marker_type
 from magnetar.wire.links import LIFE_METADATA
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
     from magnetar.base.position import Position
+    from magnetar.broker.log.interfaces import LoggedTopic
     from magnetar.broker.replication.interfaces import TopicWithSubscriptions
     from magnetar.geo.progress.codec import ProgressReport
     from magnetar.geo.progress.state import SubscriptionProgress
     from magnetar.geo.snapshots.claims import UpdateClaims
+    from magnetar.wire.entries.origin import Origin
+    from magnetar.wire.proto.pulsar_api_pb2 import MessageMetadata
 
 log = structlog.get_logger(__name__)
 
@@ -46,7 +50,7 @@ def check_life(topic: TopicWithSubscriptions, source: str, metadata: Mapping[str
     text = metadata.get(LIFE_METADATA)
     if text is None:
         return
-    life, known = _parse(text), _known(topic)
+    life, known = _parse(text), known_lives(topic)
     before = known.get(source)
     if before is not None and before.identity == life.identity:
         return
@@ -75,12 +79,24 @@ def check_claims(topic: TopicWithSubscriptions, source: str, claims: UpdateClaim
     return _check_named(topic, source, claims.lives, claims.newest_of)
 
 
+def check_probe(topic: TopicWithSubscriptions, source: str, origin: Origin, metadata: MessageMetadata) -> None:
+    """Record the life of a cluster whose entries are in the custody of ``source``, if this is the probe before them.
+
+    Otherwise entries of a new life would be stored under an earlier one, and the cluster would be refused when it
+    returns. A target that lacks entries refuses the probe: they follow in an attachment that awaits the record. Raises
+    as ``check_progress``.
+    """
+    if marker_type(metadata) == PROBE:
+        life = next((each.value for each in metadata.properties if each.key == LIFE_METADATA), None)
+        _check_named(topic, source, {} if life is None else {origin.cluster: life}, lambda _: origin.position)
+
+
 def _check_named(
     topic: TopicWithSubscriptions, source: str, lives: Mapping[str, str], newest_of: Callable[[str], Position]
 ) -> bool:
     if not lives:
         return False
-    known = _known(topic)
+    known = known_lives(topic)
     learned: dict[str, Life] = {}
     for cluster, text in lives.items():
         life = _parse(text)
@@ -101,7 +117,7 @@ def _check_named(
 
 def lives_to_name(topic: TopicWithSubscriptions) -> dict[str, str]:
     """Return the lives for a progress marker: that of this cluster, and the known ones of others."""
-    named = {cluster: str(life) for cluster, life in _known(topic).items()}
+    named = {cluster: str(life) for cluster, life in known_lives(topic).items()}
     own = topic.environment.store.life
     if own is not None:
         named[topic.environment.cluster] = str(own)
@@ -123,7 +139,8 @@ def _parse(text: str) -> Life:
     return life
 
 
-def _known(topic: TopicWithSubscriptions) -> Mapping[str, Life]:
+def known_lives(topic: LoggedTopic) -> Mapping[str, Life]:
+    """Return the life of each other cluster whose positions the topic accepts, as far as it was named."""
     return _parsed(topic.ledger.properties.get(LIVES_PROPERTY, "{}"))
 
 

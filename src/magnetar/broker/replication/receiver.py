@@ -14,6 +14,8 @@ from magnetar.base.position import EARLIEST
 from magnetar.broker.publish.interfaces import PublishedTopic
 from magnetar.broker.publish.producer import answer_at, answer_failed
 from magnetar.broker.replication.custodians import custodians_of
+from magnetar.broker.replication.interfaces import TopicWithSubscriptions
+from magnetar.broker.replication.lives import check_probe
 from magnetar.geo.origins.annotation import Annotation, RunExtent
 from magnetar.geo.receiving import Verdict, floor_of, gap_error, judge, lacks_entries_before
 from magnetar.geo.snapshots.markers import KINDS
@@ -41,7 +43,7 @@ log = structlog.get_logger(__name__)
 _MIXED = "{source} must not send entries of several clusters in one attachment"
 
 
-class ReceivingTopic(PublishedTopic, Protocol):
+class ReceivingTopic(PublishedTopic, TopicWithSubscriptions, Protocol):
     """The topic that receives entries of another cluster."""
 
     @property
@@ -93,9 +95,7 @@ class ReplicatedProducer:
         self, topic: ReceivingTopic, session: ProducerSession, options: ProducerOptions, source: str, *, now: float
     ) -> None:
         """Create the producer of a link."""
-        self.check: Callable[[bytes], pb.MessageMetadata | None] = (
-            check_checksum  # the metadata is parsed with the origin, or refused
-        )
+        self.check: Callable[[bytes], pb.MessageMetadata | None] = check_checksum  # ``read`` parses the metadata
         self.topic = topic
         self.session = session
         self.options = options
@@ -287,6 +287,8 @@ class ReplicatedProducer:
             origin, metadata, _ = arrival
             if origin.cluster != cluster:
                 raise DataLossError(_MIXED.format(source=self.source))
+            if cluster != self.source:
+                check_probe(self.topic, self.source, origin, metadata)
             if metadata.deliver_at_time:
                 self.topic.delayed.begin()
             verdict = judge(last, origin, marker=_is_for_brokers(metadata, origin))

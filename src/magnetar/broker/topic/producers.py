@@ -11,7 +11,6 @@ from magnetar.broker.publish.arrivals import Arrivals
 from magnetar.broker.publish.client_producer import ClientProducer
 from magnetar.broker.publish.connected_producers import ConnectedProducers
 from magnetar.broker.publish.producer import LocalProducer
-from magnetar.broker.replication.interfaces import TopicWithSubscriptions
 from magnetar.broker.replication.lives import check_life
 from magnetar.broker.replication.progress.progress_producer import ProgressProducer
 from magnetar.broker.replication.receiver import ReceivingTopic, ReplicatedProducer
@@ -42,7 +41,7 @@ class Quotas(Protocol):
         ...
 
 
-class ProducedTopic(TopicWithSubscriptions, ReceivingTopic, Protocol):
+class ProducedTopic(ReceivingTopic, Protocol):
     """The topic of the producers."""
 
     @property

@@ -36,7 +36,7 @@ _UNSIGNED: Final = 2**64
 """Markers hold positions unsigned, as Java writes them: the entry id -1, before a ledger's first entry, is 2^64 - 1."""
 
 _NOBODY: Mapping[str, Position] = MappingProxyType({})
-_NO_LIVES: Mapping[str, str] = MappingProxyType({})
+_NONE: Mapping[str, str] = MappingProxyType({})
 
 
 def build_marker(
@@ -45,6 +45,7 @@ def build_marker(
     *,
     publish_time_ms: int,
     replicate_to: Sequence[str] = (),
+    properties: Mapping[str, str] = _NONE,
 ) -> bytes:
     """Build an entry from a marker's serialized message; an empty ``replicate_to`` replicates it to every cluster."""
     metadata = pb.MessageMetadata(
@@ -53,6 +54,7 @@ def build_marker(
         publish_time=publish_time_ms,
         marker_type=marker_type,
         replicate_to=replicate_to,
+        properties=[pb.KeyValue(key=key, value=value) for key, value in properties.items()],
     )
     return build_entry(metadata, payload)
 
@@ -66,12 +68,12 @@ def build_fence(source: str, target: str, *, publish_time_ms: int) -> bytes:
     return build_marker(SNAPSHOT_RESPONSE, answer, publish_time_ms=publish_time_ms, replicate_to=[target])
 
 
-def build_probe(*, publish_time_ms: int) -> bytes:
+def build_probe(*, publish_time_ms: int, properties: Mapping[str, str] = _NONE) -> bytes:
     """Build a probe: a marker without content, sent at the position of an earlier entry.
 
     A receiver that has the position drops it as a duplicate; any other receiver refuses it as a gap.
     """
-    return build_marker(PROBE, b"", publish_time_ms=publish_time_ms)
+    return build_marker(PROBE, b"", publish_time_ms=publish_time_ms, properties=properties)
 
 
 def is_probe(entry: bytes) -> bool:
@@ -135,7 +137,7 @@ def subscription_update(
 def _claims(
     starts: Mapping[str, Position],
     acknowledged: Mapping[str, Iterable[tuple[Position, Position]]],
-    lives: Mapping[str, str] = _NO_LIVES,
+    lives: Mapping[str, str] = _NONE,
 ) -> pulsar_markers_pb2.UpdateClaims:
     return pulsar_markers_pb2.UpdateClaims(
         origins=[

@@ -16,6 +16,7 @@ from magnetar.sim.pipe import read_all
 from magnetar.wire import commands
 from magnetar.wire.entries.entry import payload_of
 from tests.unit.broker.network import ClusterNetwork, Worker
+from tests.unit.broker.replication.test_copies import begin_life, rebuild
 
 NAMES = ("ewr", "jfk", "lga")
 
@@ -233,6 +234,28 @@ def test_a_cluster_that_returns_carries_its_own_entries() -> None:
     carry(network)
     assert sorted(read_all(network["lga"])) == ["a", "b", "c", "e", "own"]
     assert sorted(read_all(network["ewr"])) == ["a", "b", "c", "e", "own"]
+
+
+def test_a_cluster_that_was_rebuilt_before_it_left_returns() -> None:
+    network = ClusterNetwork(*NAMES)
+    begin_life(network, "ewr", 100)
+    network.publish("ewr", "a")
+    carry(network)
+    network.cut("ewr", "lga")
+    rebuild(network, "ewr")
+    network.cut("ewr", "lga")
+    network.publish("ewr", "b")
+    network.carry("ewr", "jfk")
+    leave(network)
+    network.heal("ewr", "lga")
+    for _ in range(2):
+        carry(network)
+    assert read_all(network["lga"]) == ["a", "b"], "the first ones of both lives"
+    join(network)
+    network.publish("ewr", "c")
+    for _ in range(2):
+        carry(network)
+    assert read_all(network["lga"]) == ["a", "b", "c"]
 
 
 def test_a_change_of_the_policy_ends_an_attachment_that_carries_own_entries() -> None:

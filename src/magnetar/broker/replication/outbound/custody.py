@@ -18,12 +18,13 @@ from magnetar.base.parts import Part
 from magnetar.base.position import EARLIEST, Position
 from magnetar.broker.reading.reader import EntryReader
 from magnetar.broker.replication.custodians import custodians_of
+from magnetar.broker.replication.lives import known_lives
 from magnetar.broker.replication.outbound.interfaces import NotifiedTopic, RestingLink
 from magnetar.wire import commands
 from magnetar.wire.entries import entry as wire_entry
 from magnetar.wire.entries import markers
 from magnetar.wire.entries.origin import Origin, stamp_again
-from magnetar.wire.links import CUSTODY_METADATA, PARKED_METADATA
+from magnetar.wire.links import CUSTODY_METADATA, LIFE_METADATA, PARKED_METADATA
 from magnetar.wire.message_id import Link
 
 if TYPE_CHECKING:
@@ -254,7 +255,10 @@ class Custody(Part):
             self._finish()
             return
         self._phase, self._place = _Phase.PROBING, place
-        probe = markers.build_probe(publish_time_ms=int(self._link.environment.clock.now() * 1000))
+        life = known_lives(self._topic).get(self._origin)
+        properties = {} if life is None else {LIFE_METADATA: str(life)}
+        now_ms = int(self._link.environment.clock.now() * 1000)
+        probe = markers.build_probe(publish_time_ms=now_ms, properties=properties)
         self._send(consumer, place, stamp_again(probe, Origin(self._origin, newest, newest, newest)))
 
     def _carry(self, consumer: Consumer) -> None:
