@@ -15,7 +15,7 @@ from magnetar.base.errors import AdminError
 from magnetar.base.names import TopicName
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Mapping
 
     from magnetar.migration.sides import Side
 
@@ -33,8 +33,11 @@ CONFIRMED_S: Final = 2.0
 POLL_S: Final = 0.02
 """Seconds between two looks at the rates."""
 
-TAKES_S: Final = 0.2
-"""Seconds until a rate that the broker knows has effect, and what was dispatched before has arrived."""
+QUIET_S: Final = 0.2
+"""Seconds without dispatch after which a rate that the broker knows has effect, and all messages have arrived.
+
+The broker applies a rate some time after it knows it, a busy one later. A rate of one message also lets one pass.
+"""
 
 
 class World(Protocol):
@@ -63,6 +66,8 @@ class _Pause:
     """Its partitions, or the topic itself, as long as their pauses have not ended."""
     subscriptions: set[str] = field(default_factory=set)
     """The subscriptions that were paused."""
+    dispatched: dict[str, tuple[Mapping[str, int], float]] = field(default_factory=dict)
+    """By part: the numbers of messages that were dispatched, by subscription, and when they were seen first."""
 
 
 class DispatchPause:
@@ -86,7 +91,7 @@ class DispatchPause:
     def begin(self, topic: str, subscriptions: Iterable[str]) -> None:
         """Pause subscriptions, once, and wait until the broker knows it. One that cannot be paused goes on."""
         name, now = TopicName.parse(topic).partitioned_topic, self._world.monotonic()
-        pause = self._pauses.setdefault(name, _Pause(now - TAKES_S))
+        pause = self._pauses.setdefault(name, _Pause(now))
         pause.parts.add(topic)
         new = [each for each in subscriptions if each not in pause.subscriptions]
         pause.subscriptions.update(new)
@@ -100,11 +105,20 @@ class DispatchPause:
                 break
         pause.begun_at = None if left else self._world.monotonic()
 
-    def is_effective(self, topic: str) -> bool:
-        """Return whether consumers hold all messages that were dispatched to them."""
+    def is_effective(self, topic: str, dispatched: Mapping[str, int]) -> bool:
+        """Return whether consumers hold all messages that were dispatched to them, and get no more.
+
+        ``dispatched`` has the number of messages that were dispatched so far, by subscription with consumers.
+        """
         pause = self._pauses.get(TopicName.parse(topic).partitioned_topic)
-        begun_at = None if pause is None else pause.begun_at
-        return begun_at is not None and self._world.monotonic() - begun_at >= TAKES_S
+        if pause is None or pause.begun_at is None:
+            return False
+        now = self._world.monotonic()
+        known, since = pause.dispatched.get(topic, (None, now))
+        if known != dispatched:
+            since = now
+            pause.dispatched[topic] = dispatched, since
+        return not dispatched or now - max(since, pause.begun_at) >= QUIET_S
 
     def end(self, topic: str, subscriptions: Iterable[str]) -> None:
         """Remove the rates that ``begin`` has set, also in an earlier process; with the last one of some partitions."""

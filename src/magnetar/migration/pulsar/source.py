@@ -268,7 +268,9 @@ class PulsarSource:
 
     def _subscriptions(self, topic: str, stats: Json) -> dict[str, Subscription]:
         """Return the subscriptions of clients. Until the dispatch is paused, it is unknown what consumers hold."""
-        is_paused = self._pause.is_effective(topic)
+        attached = {name: each for name, each in durable_in(stats).items() if each.get("consumers")}
+        dispatched = {name: each["msgOutCounter"] for name, each in attached.items()}
+        is_paused = self._pause.is_effective(topic, dispatched)
         return {
             name: Subscription(
                 unacknowledged=held_in(each) if is_paused else None, is_replicated=each.get("isReplicated", False)

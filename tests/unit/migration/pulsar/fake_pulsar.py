@@ -45,6 +45,8 @@ class Pulsar(httpx.BaseTransport):
     kind: str = "Shared"
     held: int = 0
     """Messages that consumers of ``billing`` hold."""
+    dispatched: int = 9
+    """Messages that were dispatched to them."""
     rate: dict[str, Any] | None = None
     """Its dispatch rate."""
     rate_is_known_after: int = 0
@@ -79,7 +81,7 @@ class Pulsar(httpx.BaseTransport):
         link = {"msgBacklog": self.backlog, "isDurable": True, "consumers": [PIPELINE]}
         link |= {"earliestMsgPublishTimeInBacklog": self.published_ms}
         billing = {"msgBacklog": self.left, "isDurable": True, "isReplicated": True, "consumers": self.consumers}
-        billing |= {"type": self.kind, "unackedMessages": self.held}
+        billing |= {"type": self.kind, "unackedMessages": self.held, "msgOutCounter": self.dispatched}
         reader = {"msgBacklog": 9, "isDurable": False, "consumers": []}
         subscriptions = {"magnetar.repl.A": link, "billing": billing, "reader-1": reader}
         of_link = {"producerName": "pulsar.repl.A-->legacy", **PIPELINE}

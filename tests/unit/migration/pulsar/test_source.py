@@ -9,7 +9,7 @@ import pytest
 from magnetar.admin.client import AdminClient
 from magnetar.base.names import NamespaceName
 from magnetar.base.position import EARLIEST, Position
-from magnetar.migration.pulsar.pause import CONFIRMED_S, PAUSED, TAKES_S, DispatchPause
+from magnetar.migration.pulsar.pause import CONFIRMED_S, PAUSED, QUIET_S, DispatchPause
 from magnetar.migration.pulsar.source import PulsarSource, Wires
 from magnetar.migration.scope import Scope
 from magnetar.migration.sides import source_of, target_of
@@ -22,6 +22,8 @@ from tests.unit.migration.pulsar.fake_pulsar import CLIENT, EU, Carrier, LogRead
 from tests.unit.migration.still_clock import StillClock
 
 ORDERS = NamespaceName("shop", "orders")
+
+DISPATCHED = {"billing": 9}
 
 
 class Clock(StillClock):
@@ -108,7 +110,7 @@ def test_consumers_acknowledge_what_they_hold_before_they_are_sent_away(move: Mo
     move.pulsar.consumers, move.pulsar.held = [CLIENT], 4
     assert move.source.fence(str(EU), 1, Phase.SETTLING).unacknowledged is None, "the rate has no effect yet"
     assert move.pulsar.rate == PAUSED
-    move.clock.seconds += TAKES_S
+    move.clock.seconds += QUIET_S
     assert move.source.fence(str(EU), 1, Phase.SETTLING).unacknowledged == 4
     assert move.source.look(str(EU)).unacknowledged == 4
     move.source.fence(str(EU), 1, Phase.CLOSED)
@@ -117,15 +119,30 @@ def test_consumers_acknowledge_what_they_hold_before_they_are_sent_away(move: Mo
     assert move.pulsar.rate is None, "as before"
 
 
+def test_the_dispatch_of_a_busy_broker_ends_later(move: Move) -> None:
+    move.pulsar.consumers = [CLIENT]
+    move.source.fence(str(EU), 1, Phase.SETTLING)
+    for _ in range(3):
+        move.pulsar.dispatched += 1
+        move.clock.seconds += QUIET_S
+        assert move.source.look(str(EU)).unacknowledged is None
+    move.clock.seconds += QUIET_S
+    assert move.source.look(str(EU)).unacknowledged == 0
+
+
+def test_a_topic_without_consumers_has_none_to_wait_for(move: Move) -> None:
+    assert move.source.fence(str(EU), 1, Phase.SETTLING).unacknowledged == 0
+
+
 def test_partitions_are_paused_with_their_topic_until_the_last_one_ends(move: Move) -> None:
     pause = DispatchPause(source_of(AdminClient("http://legacy:8080", transport=move.pulsar)), move.clock)
     partitions = [str(EU.partition(index)) for index in range(2)]
     for each in partitions:
         pause.begin(each, ["billing"])
         assert move.pulsar.rate == PAUSED
-        assert not pause.is_effective(each)
-    move.clock.seconds += TAKES_S
-    assert all(map(pause.is_effective, partitions))
+        assert not pause.is_effective(each, DISPATCHED)
+    move.clock.seconds += QUIET_S
+    assert all(pause.is_effective(each, DISPATCHED) for each in partitions)
     for _ in range(2):  # a step that is repeated
         pause.end(partitions[0], ["billing"])
         assert move.pulsar.rate == PAUSED
@@ -149,7 +166,7 @@ def test_the_broker_must_know_the_rate(move: Move, looks: int) -> None:
     began = move.clock.seconds
     assert move.source.fence(str(EU), 1, Phase.SETTLING).unacknowledged is None
     assert move.clock.seconds - began < CONFIRMED_S + 0.1
-    move.clock.seconds += TAKES_S
+    move.clock.seconds += QUIET_S
     is_known = move.source.look(str(EU)).unacknowledged is not None
     assert is_known == (looks == 3)
 
