@@ -111,7 +111,8 @@ def test_clients_move_without_loss(clusters: MixedClusters, service_url: str, mi
         traffic.stop()
         of_java = java.stop()
     repeated = {name: traffic.repeated(name) for name in traffic.received}
-    print({"messages": traffic.published, "repeated": repeated, "java": of_java, "moves": moves})  # noqa: T201 - figures of a long test
+    figures = {"messages": traffic.published, "repeated": repeated, "again": traffic.again, "java": of_java}
+    print(figures | {"moves": moves})  # noqa: T201 - figures of a long test
     assert traffic.failures == of_java["failures"] == []
     assert traffic.out_of_order == of_java["outOfOrder"] == []
     for subscription, received in traffic.received.items():

@@ -39,6 +39,8 @@ class Traffic:
         """By topic and key: the number of the last message."""
         self.received: dict[str, Counter[str]] = {BILLING: Counter(), AUDIT: Counter()}
         self.out_of_order: list[str] = []
+        self.again: list[tuple[float, str, str]] = []
+        """Time, subscription and text of each message that was received before."""
         self.failures: list[BaseException] = []
         self._stop = threading.Event()
         for topic in publishing_to:
@@ -98,6 +100,8 @@ class Traffic:
                 if text not in received and int(number) != newest[key] + 1:
                     self.out_of_order.append(f"{subscription}: {text} after {newest[key]}")
                 newest[key] = max(newest[key], int(number))
+                if text in received:
+                    self.again.append((time.time(), subscription, text))
                 received[text] += 1
                 consumer.acknowledge(message)
             except BaseException as error:  # noqa: BLE001 - the test fails with it

@@ -244,6 +244,13 @@ class TopicLog:
         ledgers = self._ledger.ledgers()
         return ledgers[0].ledger_id if ledgers and _ORIGINS_PROPERTY not in properties else None
 
+    def has_published(self, position: Position) -> bool:
+        """Return whether a position of this cluster is one of the topic, and not of a deleted one with its name."""
+        ledgers, first = self._ledger.ledgers(), self.first_ledger_id
+        if first is None:  # unknown, unless there is no ledger yet
+            return bool(ledgers)
+        return position.ledger_id >= first
+
     def set_former(self, cluster: str, durable: Callable[[StorageError | None], None]) -> None:
         """Take message ids below those of this topic for ids of ``cluster``; ``durable`` is called with the outcome.
 

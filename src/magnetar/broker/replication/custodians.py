@@ -10,6 +10,14 @@ if TYPE_CHECKING:
     from magnetar.broker.log.interfaces import AnyTopic
 
 
+def is_custodian(topic: AnyTopic, custodian: str, origin: str) -> bool:
+    """Return whether ``custodian`` keeps the entries of ``origin``, also when that has returned.
+
+    Then it sends them back, if ``origin`` has deleted them with its topic.
+    """
+    return topic.policies.custody.get(origin) == custodian
+
+
 def custodians_of(topic: AnyTopic) -> Mapping[str, str]:
     """Return, by the policy ``custody``, the cluster that carries the entries of each cluster that has left.
 

@@ -139,6 +139,12 @@ def _parse(text: str) -> Life:
     return life
 
 
+def was_lost(topic: LoggedTopic, position: Position) -> bool:
+    """Return whether this cluster published an entry in an earlier life, and lost it with its data."""
+    life = topic.environment.store.life
+    return life is not None and position.ledger_id < life.first_ledger_id
+
+
 def known_lives(topic: LoggedTopic) -> Mapping[str, Life]:
     """Return the life of each other cluster whose positions the topic accepts, as far as it was named."""
     return _parsed(topic.ledger.properties.get(LIVES_PROPERTY, "{}"))

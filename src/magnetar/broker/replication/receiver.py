@@ -13,9 +13,9 @@ from magnetar.base.errors import DataLossError, LinkGapError, MagnetarError, Req
 from magnetar.base.position import EARLIEST
 from magnetar.broker.publish.interfaces import PublishedTopic
 from magnetar.broker.publish.producer import answer_at, answer_failed
-from magnetar.broker.replication.custodians import custodians_of
+from magnetar.broker.replication.custodians import custodians_of, is_custodian
 from magnetar.broker.replication.interfaces import TopicWithSubscriptions
-from magnetar.broker.replication.lives import check_probe
+from magnetar.broker.replication.lives import check_probe, was_lost
 from magnetar.geo.origins.annotation import Annotation, RunExtent
 from magnetar.geo.receiving import Verdict, floor_of, gap_error, judge, lacks_entries_before
 from magnetar.geo.snapshots.markers import KINDS
@@ -257,18 +257,16 @@ class ReplicatedProducer:
             return without_frames(error)
         except ValueError as error:
             return DataLossError(str(error))
-        if origin is not None and origin.cluster == self.source:
+        if origin is not None and (
+            origin.cluster == self.source or custodians_of(self.topic).get(origin.cluster) == self.source
+        ):
             return Arrived(origin, metadata)
-        environment = self.topic.environment
-        if origin is not None and custodians_of(self.topic).get(origin.cluster) == self.source:
-            return Arrived(origin, metadata)
-        life = environment.store.life
+        own = self.topic.environment.cluster
         if (
             origin is None
-            or origin.cluster != environment.cluster
-            or life is None
-            or origin.position.ledger_id >= life.first_ledger_id
+            or origin.cluster != own
             or origin.floor >= origin.position
+            or not (was_lost(self.topic, origin.position) or is_custodian(self.topic, self.source, own))
         ):
             return DataLossError(
                 f"an entry from {self.source} must name {self.source} and its position there, or a cluster whose "
@@ -319,7 +317,9 @@ class ReplicatedProducer:
                 raise DataLossError(_MIXED.format(source=self.source))
             if metadata.deliver_at_time:
                 self.topic.delayed.begin()
-            if origin.position in seen or origin.position in fresh:
+            position = origin.position
+            is_here = not was_lost(self.topic, position) and self.topic.log.has_published(position)
+            if is_here or position in seen or position in fresh:
                 return Verdict.DUPLICATE
             previous = origin.previous
             if not (origin.link_start or previous == EARLIEST or previous in seen or previous in fresh):

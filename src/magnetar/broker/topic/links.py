@@ -71,7 +71,7 @@ class TopicLinks(Mapping[str, Replicator]):
             if name.removeprefix(REPLICATOR_PREFIX) not in targets:
                 cursors.delete(name)
         for link in links.values():
-            link.foreign.custody.changed()
+            link.foreign.changed()
         for target in targets:
             if target not in links:
                 name = link_subscription(target)

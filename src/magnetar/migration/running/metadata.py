@@ -83,13 +83,15 @@ def _copy(pair: Pair, source: ClusterMetadata, target: ClusterMetadata) -> list[
 def _serve_namespaces(pair: Pair, source: ClusterMetadata, target: ClusterMetadata) -> None:
     """Let the target serve namespaces that it has already.
 
-    The metadata synchronizer creates them with the clusters of the source, and topics cannot be created there before.
+    The metadata synchronizer creates them with the clusters of the source, and topics cannot be created there before. A
+    namespace that was moved away from the target before has the clusters of that time.
     """
     known = documents_in(target, ResourceType.NAMESPACES)
-    for name in documents_in(source, ResourceType.NAMESPACES):
+    for name, document in documents_in(source, ResourceType.NAMESPACES).items():
         clusters = known[name].get("replication_clusters") or [] if name in known else [pair.target_name]
         if pair.target_name not in clusters:
-            pair.target.client.namespaces.set_clusters(NamespaceName.parse(name), [*clusters, pair.target_name])
+            present = [each for each in clusters if each in (document.get("replication_clusters") or [])]
+            pair.target.client.namespaces.set_clusters(NamespaceName.parse(name), [*present, pair.target_name])
 
 
 def _serve_alone(pair: Pair, before: ClusterMetadata) -> None:

@@ -84,7 +84,9 @@ class Statistics(Invariant):
         """Return whether ``replica`` skipped a damaged entry, so that its count for another cluster is unknown."""
         assert replica.topic is not None
         life = replica.topic.progress.life_of(remote)
-        return life is not None and any(True for _ in replica.topic.replicators[remote].foreign.copies.skipped(life))
+        return life is not None and any(
+            True for _ in replica.topic.replicators[remote].foreign.copies.skipped(life.first_ledger_id)
+        )
 
     def _lost(self, topic: TopicChecks, replica: Replica, remote: str, subscription: Subscription) -> list[str]:
         """Return the entries that ``remote`` published and lost with its disk and that a subscription here lacks."""

@@ -11,7 +11,7 @@ from magnetar.broker.loop.slices import at_once
 from magnetar.broker.replication.outbound.custody import RETRY_S
 from magnetar.broker.replication.protection import subscription_protection
 from magnetar.ledger.rollover import ManagedLedgerConfig
-from magnetar.sim.cluster import entry
+from magnetar.sim.cluster import TOPIC, entry
 from magnetar.sim.pipe import read_all
 from magnetar.wire import commands
 from magnetar.wire.entries.entry import payload_of
@@ -294,3 +294,99 @@ def test_a_subscription_is_at_risk_while_entries_in_custody_are_missing(is_known
     reason = "3 messages of clusters" if is_known else "which messages of clusters"
     assert any(reason in each for each in found.reasons)
     assert worker.read()
+
+
+# --- a cluster that has deleted its topic before it returns ----------------------------------------------------------
+
+
+def gone(network: ClusterNetwork) -> None:
+    """Let ewr leave and delete its topic, as the end of a migration does, with its entries in the custody of jfk."""
+    leave(network)
+    network["ewr"].delete(TOPIC)
+    network.settle()
+    assert not network["ewr"].topics.exists(TOPIC)
+
+
+def come_back(network: ClusterNetwork, custodian: str = "jfk") -> None:
+    """Let ewr return while the custody goes on."""
+    for name in NAMES:
+        network[name].replicate_to(*(other for other in NAMES if other != name), custody={"ewr": custodian})
+    network["ewr"].topic()
+    network.settle()
+
+
+def moved() -> tuple[ClusterNetwork, Worker]:
+    """ewr published "a" to "d", of which a consumer acknowledged "b"; jfk published "own"; then ewr left."""
+    network = ClusterNetwork(*NAMES)
+    worker = Worker(network, "ewr")
+    network.publish("ewr", "a", "b", "c", "d")
+    network.publish("jfk", "own")
+    carry(network)
+    worker.read()
+    worker.ack("b")
+    network.progress()
+    worker.leave()
+    gone(network)
+    return network, worker
+
+
+def test_it_gets_its_own_entries_from_the_custodian_once() -> None:
+    network, _ = moved()
+    come_back(network)
+    assert backlog(network, "jfk", "ewr") == 5
+    for _ in range(3):
+        carry(network)
+    assert sorted(read_all(network["ewr"])) == ["a", "b", "c", "d", "own"]
+    assert backlog(network, "jfk", "ewr") == 0
+    there = Worker(network, "ewr")
+    assert sorted(there.read()) == ["a", "c", "d", "own"]
+    network.publish("ewr", "new")
+    for _ in range(3):
+        carry(network)
+    for name in NAMES:
+        assert sorted(read_all(network[name])) == ["a", "b", "c", "d", "new", "own"], name
+
+
+def test_other_clusters_do_not_send_them_back() -> None:
+    network, _ = moved()
+    come_back(network, custodian="lga")
+    for _ in range(3):
+        network.carry("jfk", "ewr")
+        network.progress()
+    assert read_all(network["ewr"]) == ["own"]
+    carry(network)
+    carry(network)
+    assert sorted(read_all(network["ewr"])) == ["a", "b", "c", "d", "own"]
+
+
+def test_a_cluster_that_kept_its_topic_ignores_them() -> None:
+    network = ClusterNetwork(*NAMES)
+    network.publish("ewr", "a", "b")
+    carry(network)
+    leave(network)
+    come_back(network)
+    for _ in range(3):
+        carry(network)
+    network.publish("ewr", "c")
+    for _ in range(3):
+        carry(network)
+    for name in NAMES:
+        assert read_all(network[name]) == ["a", "b", "c"], name
+    assert backlog(network, "jfk", "ewr") == 0
+
+
+def test_the_return_goes_on_after_restarts() -> None:
+    network, _ = moved()
+    come_back(network)
+    pipe = network.pipes["jfk", "ewr"]
+    pipe.attach(permits=2)
+    pipe.send(1)
+    pipe.confirm()
+    network.settle()
+    for name in ("ewr", "jfk"):
+        network[name].crash()
+    network.progress(6)
+    for _ in range(3):
+        carry(network)
+    assert sorted(read_all(network["ewr"])) == ["a", "b", "c", "d", "own"]
+    assert sorted(Worker(network, "ewr").read()) == ["a", "c", "d", "own"]

@@ -127,6 +127,15 @@ def test_the_synchronizer_may_have_created_the_namespaces_with_the_clusters_of_t
     assert there.topics.of_namespace(ORDERS) == [EU, US]
 
 
+def test_a_namespace_that_was_moved_away_before_forgets_its_clusters_of_that_time(clusters: Clusters) -> None:
+    there = clusters.there
+    there.clusters.create("C", {"serviceUrl": "http://c:8080"})
+    there.tenants.create("shop", ["A", "C"])
+    clusters.target.resources.namespaces.create(ORDERS, Policies(replication_clusters=["C"]))
+    clusters.run()
+    assert there.namespaces.clusters(ORDERS) == ["B", "A"]
+
+
 def test_a_change_that_the_target_refuses_is_an_error(clusters: Clusters) -> None:
     clusters.arrival.refuses = "/admin/v2/namespaces/shop/orders/messageTTL"
     with pytest.raises(

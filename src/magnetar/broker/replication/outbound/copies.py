@@ -1,4 +1,7 @@
-"""Return of copies: entries that a link's target published in an earlier life and lost, and that this cluster holds.
+"""Return of copies: entries that a link's target published and lost with its data, and that this cluster holds.
+
+If this cluster is the custodian of the target, these are also entries that the target has deleted with its topic before
+it returned (ADR 40). All of them are in ledgers below a *boundary*: the target gives its ledgers higher ids now.
 
 A holder of the link carries either copies or the own entries of this cluster, never both in one attachment. Otherwise
 later entries could hide the loss of the last copies in transit.
@@ -14,6 +17,7 @@ from pyroaring import BitMap
 from magnetar.base.parts import Part
 from magnetar.base.position import EARLIEST, Position
 from magnetar.broker.reading.reader import EntryReader
+from magnetar.broker.replication.custodians import is_custodian
 from magnetar.broker.replication.outbound.interfaces import NotifiedTopic, RestingLink
 from magnetar.wire import commands
 from magnetar.wire.entries.origin import Origin, stamp_again
@@ -31,11 +35,14 @@ if TYPE_CHECKING:
 
 log = structlog.get_logger(__name__)
 
-_LIFE, _LEDGER, _ENTRY = "magnetar.copies.life", "magnetar.copies.ledger", "magnetar.copies.entry"
-"""Cursor properties: first ledger id of the target's life, and the newest copy that this life has confirmed."""
+_BOUNDARY, _LEDGER, _ENTRY = "magnetar.copies.life", "magnetar.copies.ledger", "magnetar.copies.entry"
+"""Cursor properties: the boundary, and the newest copy below it that the target has confirmed."""
+
+_KEPT = "magnetar.copies.kept"
+"""Cursor property: the boundary of the entries that this cluster kept as the custodian when the target returned."""
 
 _SKIPPED = "magnetar.copies.skipped."
-"""Prefix of cursor properties for runs of damaged copies that were not returned to that life.
+"""Prefix of cursor properties for runs of damaged copies that were not returned.
 
 ``<ledger id>:<first entry id>`` follows. The value is the last entry id.
 """
@@ -86,32 +93,47 @@ class Copies(Part):
         self._replicator = replicator
         self._topic = replicator.topic
         self._cursor: Cursor = replicator.cursor
-        self._life: Life | None = None
-        """Life of the target to which the holder returns copies; None while it carries own entries."""
+        self._boundary: int | None = None
+        """Boundary of the copies that the holder returns; None while it carries own entries."""
         self._sent = EARLIEST
         self._skipped = EARLIEST
         """Newest copy that is known to be damaged."""
-        self._skipped_for: Life | None = None
-        """Life of the target for which ``_skipped`` holds; None before the first holder that may carry copies."""
+        self._skipped_for: int | None = None
+        """Boundary for which ``_skipped`` holds; None before the first holder that may carry copies."""
         self._reader = EntryReader.of(replicator.topic, replicator.dispatch, self._skip)
+        self.changed()
+
+    def changed(self) -> None:
+        """Follow a change of policies: note what this cluster keeps for a target that has returned.
+
+        The link was made when the target returned. What it publishes later is in ledgers with higher ids. If it did not
+        delete the topic, it has the noted entries, and ignores them.
+        """
+        if self._is_custodian and _KEPT not in self._cursor.properties:
+            newest = self._topic.log.index.last_position(self._replicator.target)
+            self._cursor.set_property(_KEPT, 0 if newest is None else newest.ledger_id + 1)
+
+    @property
+    def _is_custodian(self) -> bool:
+        return is_custodian(self._topic, self._topic.environment.cluster, self._replicator.target)
 
     @property
     def is_active(self) -> bool:
         """Whether the holder carries copies."""
-        return self._life is not None
+        return self._boundary is not None
 
     def begin(self, consumer: Consumer) -> None:
         """Decide whether a new holder carries copies or own entries."""
-        life = self._topic.progress.life_of(self._replicator.target)
-        self._life = None
-        if life is not None and COPIES_METADATA in consumer.metadata:
-            if life != self._skipped_for:
-                self._skipped, self._skipped_for = EARLIEST, life
-                self._read_again(life)
-            self._life = life if self._is_pending(life) else None
-        if self._life is not None:
-            self._sent = self.returned_through(self._life)
-            log.info("copies_returned", topic=str(self._topic.name), target=self._replicator.target, life=str(life))
+        boundary, self._boundary = self._find_boundary(), None
+        if boundary is not None and COPIES_METADATA in consumer.metadata:
+            if boundary != self._skipped_for:
+                self._skipped, self._skipped_for = EARLIEST, boundary
+                self._read_again(boundary)
+            self._boundary = boundary if self._is_pending(boundary) else None
+        if self._boundary is not None:
+            self._sent = self.returned_through(self._boundary)
+            target = self._replicator.target
+            log.info("copies_returned", topic=str(self._topic.name), target=target, below=self._boundary)
 
     def request_return(self) -> None:
         """Disconnect a holder that carries own entries, because there are copies to return now; it attaches again."""
@@ -126,39 +148,52 @@ class Copies(Part):
     @property
     def are_pending(self) -> bool:
         """Whether there are copies to return."""
-        life = self._topic.progress.life_of(self._replicator.target)
-        return life is not None and self._is_pending(life)
+        boundary = self._find_boundary()
+        return boundary is not None and self._is_pending(boundary)
+
+    @property
+    def backlog(self) -> int:
+        """Number of entries that this cluster keeps as the custodian, and that the target lacks."""
+        boundary = self._find_boundary() if self._is_custodian else None
+        newest = None if boundary is None else self._newest(boundary)
+        if boundary is None or newest is None:
+            return 0
+        done = max(self.returned_through(boundary), self._skipped if boundary == self._skipped_for else EARLIEST)
+        return self._topic.log.index.count_own(self._replicator.target, done, newest)
 
     def end(self) -> None:
         """Handle the end of the holder."""
-        self._life = None
+        self._boundary = None
 
     def start_over(self) -> None:
         """Start again with the first copy, because the target lacks confirmed copies."""
-        assert self._life is not None
+        assert self._boundary is not None
         self._sent = self._skipped = EARLIEST
         self._forget_skipped()
-        self._note(self._life, EARLIEST)
+        self._note(self._boundary, EARLIEST)
 
-    def returned_through(self, life: Life) -> Position:
-        """Return the newest copy that this life of the target has confirmed; EARLIEST for none."""
+    def returned_through(self, boundary: int) -> Position:
+        """Return the newest copy that the target has confirmed, if it has not lost any below ``boundary`` since.
+
+        EARLIEST for none.
+        """
         properties = self._cursor.properties
-        if properties.get(_LIFE) != life.first_ledger_id or _LEDGER not in properties:
+        if properties.get(_BOUNDARY, 0) < boundary or _LEDGER not in properties:
             return EARLIEST
         return Position(properties[_LEDGER], properties[_ENTRY])
 
-    def skipped(self, life: Life) -> Iterator[tuple[int, BitMap]]:
-        """Yield damaged copies that were not returned to this life: a ledger id, and entry ids in it."""
+    def skipped(self, boundary: int) -> Iterator[tuple[int, BitMap]]:
+        """Yield damaged copies below ``boundary`` that were not returned: a ledger id, and entry ids in it."""
         properties = self._cursor.properties
-        if properties.get(_LIFE) == life.first_ledger_id:
+        if properties.get(_BOUNDARY, 0) >= boundary:
             for name in filter(_is_of_skipped, properties):
                 ledger_id, _, first = name.removeprefix(_SKIPPED).partition(":")
                 yield int(ledger_id), BitMap(range(int(first), properties[name] + 1))
 
     def dispatch(self, consumer: Consumer) -> None:
         """Send the copies of one read; more follow in the next turn."""
-        assert self._life is not None
-        extent = self._next(self._life)
+        assert self._boundary is not None
+        extent = self._next(self._boundary)
         if extent is None:
             return
         for position, entry in self._reader.read(extent.local_first, extent.local_last, consumer.permits) or ():
@@ -167,11 +202,11 @@ class Copies(Part):
 
     def confirm(self, position: Position) -> None:
         """Note that the target holds the copies up to ``position``; after the last, the holder must attach again."""
-        assert self._life is not None
-        life, consumer = self._life, self._replicator.consumer
-        if self.returned_through(life) < position <= self._sent:
-            self._note(life, position)
-        if not self._is_pending(life) and consumer is not None:
+        assert self._boundary is not None
+        boundary, consumer = self._boundary, self._replicator.consumer
+        if self.returned_through(boundary) < position <= self._sent:
+            self._note(boundary, position)
+        if not self._is_pending(boundary) and consumer is not None:
             consumer.close()
 
     def close(self) -> None:
@@ -201,39 +236,48 @@ class Copies(Part):
         consumer.session.write(frame)
         self._sent = position
 
-    def _next(self, life: Life) -> HeldExtent | None:
+    def _find_boundary(self) -> int | None:
+        """Return the boundary of the copies; None while the target names no life, unless this is its custodian."""
+        life = self._topic.progress.life_of(self._replicator.target)
+        of_life = None if life is None else life.first_ledger_id
+        return max(self._cursor.properties.get(_KEPT, 0), of_life or 0) if self._is_custodian else of_life
+
+    def _newest(self, boundary: int) -> Position | None:
+        """Return the local position of the newest copy; None if there is none."""
+        return self._topic.log.index.newest_through(self._replicator.target, Position(boundary, -1))
+
+    def _next(self, boundary: int) -> HeldExtent | None:
         """Return the next consecutive copies."""
         durable = self._topic.ledger.last_confirmed_entry
         extents = self._topic.log.index.own_extents(max(self._sent, self._skipped), durable, self._replicator.target)
         extent = next(iter(extents), None)
-        return None if extent is None or extent.origin_first.ledger_id >= life.first_ledger_id else extent
+        return None if extent is None or extent.origin_first.ledger_id >= boundary else extent
 
-    def _is_pending(self, life: Life) -> bool:
-        index, target = self._topic.log.index, self._replicator.target
-        newest = index.newest_through(target, Position(life.first_ledger_id, -1))
-        skipped = self._skipped if life == self._skipped_for else EARLIEST
-        return newest is not None and max(self.returned_through(life), skipped) < newest
+    def _is_pending(self, boundary: int) -> bool:
+        newest, skipped = self._newest(boundary), self._skipped if boundary == self._skipped_for else EARLIEST
+        return newest is not None and max(self.returned_through(boundary), skipped) < newest
 
-    def _read_again(self, life: Life) -> None:
+    def _read_again(self, boundary: int) -> None:
         """Go back to the first copy that an earlier run found damaged: an operator may have restored it since.
 
         The target ignores copies that it has.
         """
-        found = [Position(ledger_id, entries[0]) for ledger_id, entries in self.skipped(life)]
+        found = [Position(ledger_id, entries[0]) for ledger_id, entries in self.skipped(boundary)]
         if found:
             first = min(found)
             self._forget_skipped()
-            self._note(life, min(self.returned_through(life), Position(first.ledger_id, first.entry_id - 1)))
+            before = Position(first.ledger_id, first.entry_id - 1)
+            self._note(boundary, min(self.returned_through(boundary), before))
 
     def _skip(self, error: DamagedEntriesError) -> None:
         """Skip damaged copies, which this cluster cannot return."""
         self._topic.log.note_damage(error)
-        if self._life is None:
+        if self._boundary is None:
             return
-        extent = self._next(self._life)
+        extent = self._next(self._boundary)
         if extent is not None and extent.local_first == Position(error.ledger_id, error.first):
             self._skipped = Position(error.ledger_id, error.end - 1)
-            self._note(self._life, self.returned_through(self._life))
+            self._note(self._boundary, self.returned_through(self._boundary))
             self._cursor.set_property(f"{_SKIPPED}{error.ledger_id}:{error.first}", error.end - 1)
             self._topic.notify()
 
@@ -241,10 +285,10 @@ class Copies(Part):
         for name in tuple(filter(_is_of_skipped, self._cursor.properties)):
             self._cursor.set_property(name, None)
 
-    def _note(self, life: Life, position: Position) -> None:
-        if self._cursor.properties.get(_LIFE) != life.first_ledger_id:
+    def _note(self, boundary: int, position: Position) -> None:
+        if self._cursor.properties.get(_BOUNDARY) != boundary:
             self._forget_skipped()
-        self._cursor.set_property(_LIFE, life.first_ledger_id)
+        self._cursor.set_property(_BOUNDARY, boundary)
         self._cursor.set_property(_LEDGER, position.ledger_id)
         self._cursor.set_property(_ENTRY, position.entry_id)
         self._replicator.flush_soon()

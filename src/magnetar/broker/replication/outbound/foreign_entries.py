@@ -36,6 +36,17 @@ class ForeignEntries(Part):
         copies, custody = self.copies, self.custody
         return copies.is_active or copies.are_pending or custody.is_active or custody.are_pending
 
+    @property
+    def backlog(self) -> int | None:
+        """Number of entries in custody that the target lacks, also of those that it published; None: unknown."""
+        others = self.custody.backlog
+        return None if others is None else others + self.copies.backlog
+
+    def changed(self) -> None:
+        """Follow a change of policies."""
+        self.copies.changed()
+        self.custody.changed()
+
     def begin(self, consumer: Consumer) -> None:
         """Decide what a new holder carries first."""
         self.copies.begin(consumer)

@@ -146,8 +146,8 @@ class Replicator(Part):
     @property
     def backlog(self) -> int | None:
         """Number of own entries, and of entries in custody, that the target lacks; None: unknown."""
-        own, in_custody = self.lag.backlog, self.foreign.custody.backlog
-        return None if own is None or in_custody is None else own + in_custody
+        own, foreign = self.lag.backlog, self.foreign.backlog
+        return None if own is None or foreign is None else own + foreign
 
     @property
     def sent(self) -> tuple[int, int]:

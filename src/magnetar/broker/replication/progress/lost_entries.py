@@ -157,7 +157,7 @@ class LostEntries:
 
     def _skipped(self, peer: str, life: Life) -> Iterator[tuple[int, BitMap]]:
         link = self._topic.replicators.get(peer)
-        return iter(()) if link is None else link.foreign.copies.skipped(life)
+        return iter(()) if link is None else link.foreign.copies.skipped(life.first_ledger_id)
 
     def _is_any_unacknowledged(self, entries: Iterable[tuple[int, BitMap]], state: CursorState) -> bool:
         first = self._topic.ledger.first_position.ledger_id
@@ -165,7 +165,7 @@ class LostEntries:
 
     def _returned_through(self, peer: str, life: Life) -> Position:
         link = self._topic.replicators.get(peer)
-        return EARLIEST if link is None else link.foreign.copies.returned_through(life)
+        return EARLIEST if link is None else link.foreign.copies.returned_through(life.first_ledger_id)
 
     def _search(self, peer: str) -> bool:
         """Search for one slice, and continue in the next turn; return whether the search is complete."""
