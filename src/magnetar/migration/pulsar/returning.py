@@ -72,6 +72,25 @@ class _Logs(NamedTuple):
     """Of Apache Pulsar."""
 
 
+class _Compared(NamedTuple):
+    """The acknowledgement state of a subscription in Apache Pulsar, and that of the target."""
+
+    present: IntervalSet | None
+    """None if there is no subscription."""
+    wanted: State
+    due: tuple[Position, ...]
+    """The entries that are to be acknowledged."""
+
+    @property
+    def lacking(self) -> int:
+        return len(self.due)
+
+    @property
+    def is_behind(self) -> bool:
+        """Whether the subscription must begin at an earlier entry."""
+        return self.present is None or self.wanted.is_behind(self.present)
+
+
 class PulsarReturn:
     """See ``Handover``. Used by several threads."""
 
@@ -83,10 +102,13 @@ class PulsarReturn:
         self._readers = readers
         self._logs: dict[str, _Logs | str] = {}
         """By topic; or the reason why they are not complete."""
+        self._stored: set[str] = set()
+        """Topics that were unloaded with their acknowledgements."""
 
     def prepare(self, topic: str, entered: Cluster) -> None:
         """Read both logs, which takes a second for about 20,000 unacknowledged entries."""
         del entered
+        self._stored.discard(topic)
         self._logs[topic] = self._read(topic)
 
     def missing(self, topic: str, entered: Cluster, look: Look) -> str:
@@ -165,48 +187,68 @@ class PulsarReturn:
         left = {name: each["msgBacklog"] for name, each in durable_in(self._target_stats(topic)).items()}
         for name in durable_in(stats).keys() - left.keys():
             return f"only {self._pulsar.name} has the subscription {name}"
-        for name, count in left.items():
-            reason = self._bring(topic, name, count, logs)
-            if reason:
-                return f"{name}: {reason}"
-        with self._pulsar.side.answers():  # Apache Pulsar keeps acknowledgements in memory until it closes the topic
-            self._pulsar.side.client.topics.unload(TopicName.parse(topic))
-        return ""
+        return self._bring_durably(topic, left, logs)
 
-    def _bring(self, topic: str, name: str, left: int, logs: _Logs) -> str:
-        """Set the state of a subscription, with ``left`` unacknowledged entries in the target."""
+    def _bring_durably(self, topic: str, left: Mapping[str, int], logs: _Logs) -> str:
+        """Set the states of all subscriptions, and verify what Apache Pulsar has stored.
+
+        It keeps acknowledgements in memory until it closes the topic, and does not always store them then: a close
+        loses those of a cursor whose ledger is being created.
+        """
+        while True:
+            is_changed = False
+            for name, count in left.items():
+                reason, is_set = self._bring(topic, name, count, logs)
+                if reason:
+                    return f"{name}: {reason}"
+                is_changed |= is_set
+            if not is_changed and topic in self._stored:
+                return ""
+            with self._pulsar.side.answers():
+                self._pulsar.side.client.topics.unload(TopicName.parse(topic))
+            if topic in self._stored:
+                return f"{self._pulsar.name} has lost acknowledgements"  # they are set again
+            self._stored.add(topic)
+
+    def _bring(self, topic: str, name: str, left: int, logs: _Logs) -> tuple[str, bool]:
+        """Set the state of a subscription, with ``left`` unacknowledged entries in the target.
+
+        Returns why this is not possible, and whether the state was another one.
+        """
         held = self._held(topic, name)
         if held.mark_delete < logs.here.start:
-            return "it was sought back meanwhile"
-        present, wanted, sizes = self._compared(topic, name, held, logs)
-        count = wanted.left - wanted.withheld
+            return "it was sought back meanwhile", False
+        compared = self._compared(topic, name, held, logs)
+        count = compared.wanted.left - compared.wanted.withheld
         if count != left:
-            return f"{left:,} entries are unacknowledged, and {self._pulsar.name} has {count:,} of them"
-        if present is None or wanted.is_behind(present):
-            self._move_back(topic, name, wanted.first, exists=present is not None)
-            present, wanted, sizes = self._compared(topic, name, held, logs)
-        through = wanted.through
-        due = wanted.acknowledged.subtract(present or IntervalSet())
-        ids = [message_id(each) for each in existing(due, sizes) if each > through]
+            return f"{left:,} entries are unacknowledged, and {self._pulsar.name} has {count:,} of them", False
+        is_behind = compared.is_behind
+        if is_behind:
+            self._move_back(topic, name, compared.wanted.first, exists=compared.present is not None)
+            compared = self._compared(topic, name, held, logs)
+        is_due = bool(compared.lacking)
+        if topic in self._stored and not is_due:  # partly acknowledged batches cannot be verified
+            return "", is_behind
+        reason, is_set = self._acknowledge(topic, name, compared)
+        if is_set and not reason:
+            compared = self._compared(topic, name, held, logs)
+            if compared.lacking or (compared.present is not None and compared.is_behind):
+                reason = f"{compared.lacking:,} acknowledgements have no effect in {self._pulsar.name} yet"
+        return reason, is_behind or is_set
+
+    def _acknowledge(self, topic: str, name: str, compared: _Compared) -> tuple[str, bool]:
+        """Acknowledge what the target has acknowledged; return why not, and whether there was anything."""
+        wanted, through = compared.wanted, compared.wanted.through
+        ids = [message_id(each) for each in compared.due if each > through]
         ids += [
             message_id(place, batch_size=batch.messages, ack_set=int_to_words(batch.remaining))
             for place, batch in wanted.batches.items()
         ]
-        if not ids and not any(existing(due, sizes)):
-            return ""
-        reason = self._brokers.acknowledge(topic, name, through, ids)
-        if reason:
-            return reason
-        present, wanted, sizes = self._compared(topic, name, held, logs)
-        lacking = sum(1 for _ in existing(wanted.acknowledged.subtract(present or IntervalSet()), sizes))
-        if lacking or (present is not None and wanted.is_behind(present)):
-            return f"{lacking:,} acknowledgements have no effect in {self._pulsar.name} yet"
-        return ""
+        if not ids and not compared.lacking:
+            return "", False
+        return self._brokers.acknowledge(topic, name, through, ids), True
 
-    def _compared(
-        self, topic: str, name: str, held: _Held, logs: _Logs
-    ) -> tuple[IntervalSet | None, State, dict[int, int]]:
-        """Return the present state in Apache Pulsar, None if there is no subscription, the wanted one, and ledgers."""
+    def _compared(self, topic: str, name: str, held: _Held, logs: _Logs) -> _Compared:
         found = internal_stats(self._pulsar.side, topic) or {
             "cursors": {},
             "ledgers": [],
@@ -216,7 +258,8 @@ class PulsarReturn:
         present = None if cursor is None else acknowledged_in(cursor)
         known = present or IntervalSet()
         wanted = translated(held.acknowledged, held.partly, logs.here, logs.there, known, end_of(found))
-        return present, wanted, ledger_sizes(found)
+        due = tuple(existing(wanted.acknowledged.subtract(known), ledger_sizes(found)))
+        return _Compared(present, wanted, due)
 
     def _move_back(self, topic: str, name: str, first: Position | None, *, exists: bool) -> None:
         """Let a subscription begin at ``first``; None: at the start of the log."""

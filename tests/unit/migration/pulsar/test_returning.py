@@ -47,6 +47,10 @@ class Cluster(httpx.BaseTransport):
     changes: list[str] = field(default_factory=list)
     """Requests that change something."""
     is_missing: bool = False
+    stored: IntervalSet = field(default_factory=IntervalSet)
+    """The acknowledgements that are stored."""
+    losses: int = 0
+    """Number of unloads that lose the others."""
 
     def handle_request(self, request: httpx.Request) -> httpx.Response:
         if self.is_missing:
@@ -60,7 +64,12 @@ class Cluster(httpx.BaseTransport):
         if name in answers:
             return httpx.Response(200, content=json.dumps(answers[name]()))
         self.changes.append(name)
-        if name != "unload":
+        if name == "unload" and self.losses:
+            self.losses -= 1
+            self.cursors[BILLING] = self.stored.copy()
+        elif name == "unload":
+            self.stored = self.cursors[BILLING].copy()
+        else:
             start = json.loads(request.content)
             first = Position(5, 0) if start == "earliest" else Position(start["ledgerId"], max(0, start["entryId"]))
             before = first._replace(entry_id=first.entry_id - 1)
@@ -201,6 +210,16 @@ def test_the_target_and_apache_pulsar_have_the_same_state(seed: int) -> None:
     assert back.pulsar.changes[-1] == "unload"
     assert back.missing() == "", "a repetition changes nothing"
     assert back.unacknowledged - logs.withheld == both - now
+
+
+@pytest.mark.parametrize("losses", [0, 1, 2])
+def test_acknowledgements_that_a_close_loses_are_set_again(back: Return, losses: int) -> None:
+    back.prepare()
+    back.pulsar.stored, back.pulsar.losses = back.pulsar.cursors[BILLING].copy(), losses
+    assert [back.missing() for _ in range(losses)] == ["legacy has lost acknowledgements"] * losses
+    assert back.missing() == ""
+    assert back.unacknowledged == {1, 2, 3, 5}
+    assert back.pulsar.stored == back.pulsar.cursors[BILLING]
 
 
 def test_entries_on_their_way_are_awaited(back: Return) -> None:
