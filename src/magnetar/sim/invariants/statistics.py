@@ -8,6 +8,7 @@ from magnetar.admin.topic_service import StatsOptions
 from magnetar.base.position import EARLIEST
 from magnetar.broker.admin.stats import topic_stats_steps
 from magnetar.broker.loop.slices import at_once
+from magnetar.broker.replication.outbound.copies import Copied
 from magnetar.sim.checks.claimed import unclaimed
 from magnetar.sim.simulation import Invariant
 
@@ -85,7 +86,7 @@ class Statistics(Invariant):
         assert replica.topic is not None
         life = replica.topic.progress.life_of(remote)
         return life is not None and any(
-            True for _ in replica.topic.replicators[remote].foreign.copies.skipped(life.first_ledger_id)
+            True for _ in replica.topic.replicators[remote].foreign.copies.skipped(Copied.lost(life))
         )
 
     def _lost(self, topic: TopicChecks, replica: Replica, remote: str, subscription: Subscription) -> list[str]:

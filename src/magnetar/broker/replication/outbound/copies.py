@@ -9,7 +9,7 @@ later entries could hide the loss of the last copies in transit.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, NamedTuple, Protocol, Self
 
 import structlog
 from pyroaring import BitMap
@@ -35,8 +35,12 @@ if TYPE_CHECKING:
 
 log = structlog.get_logger(__name__)
 
-_BOUNDARY, _LEDGER, _ENTRY = "magnetar.copies.life", "magnetar.copies.ledger", "magnetar.copies.entry"
-"""Cursor properties: the boundary, and the newest copy below it that the target has confirmed."""
+_LIFE, _BOUNDARY = "magnetar.copies.life", "magnetar.copies.boundary"
+_LEDGER, _ENTRY = "magnetar.copies.ledger", "magnetar.copies.entry"
+"""Cursor properties: first ledger id of the target's life, the boundary, and the newest copy that it has confirmed.
+
+Without a boundary, the first ledger id of the life is the boundary.
+"""
 
 _KEPT = "magnetar.copies.kept"
 """Cursor property: the boundary of the entries that this cluster kept as the custodian when the target returned."""
@@ -46,6 +50,20 @@ _SKIPPED = "magnetar.copies.skipped."
 
 ``<ledger id>:<first entry id>`` follows. The value is the last entry id.
 """
+
+
+class Copied(NamedTuple):
+    """The copies for a target."""
+
+    boundary: int
+    """They are in ledgers of the target with lower ids."""
+    life: int | None
+    """First ledger id of the target's life; None: it names none."""
+
+    @classmethod
+    def lost(cls, life: Life) -> Self:
+        """Return what the target lost before a life."""
+        return cls(life.first_ledger_id, life.first_ledger_id)
 
 
 class Lives(Protocol):
@@ -93,13 +111,13 @@ class Copies(Part):
         self._replicator = replicator
         self._topic = replicator.topic
         self._cursor: Cursor = replicator.cursor
-        self._boundary: int | None = None
-        """Boundary of the copies that the holder returns; None while it carries own entries."""
+        self._copied: Copied | None = None
+        """The copies that the holder returns; None while it carries own entries."""
         self._sent = EARLIEST
         self._skipped = EARLIEST
         """Newest copy that is known to be damaged."""
-        self._skipped_for: int | None = None
-        """Boundary for which ``_skipped`` holds; None before the first holder that may carry copies."""
+        self._skipped_for: Copied | None = None
+        """The copies for which ``_skipped`` holds; None before the first holder that may carry some."""
         self._reader = EntryReader.of(replicator.topic, replicator.dispatch, self._skip)
         self.changed()
 
@@ -120,20 +138,20 @@ class Copies(Part):
     @property
     def is_active(self) -> bool:
         """Whether the holder carries copies."""
-        return self._boundary is not None
+        return self._copied is not None
 
     def begin(self, consumer: Consumer) -> None:
         """Decide whether a new holder carries copies or own entries."""
-        boundary, self._boundary = self._find_boundary(), None
-        if boundary is not None and COPIES_METADATA in consumer.metadata:
-            if boundary != self._skipped_for:
-                self._skipped, self._skipped_for = EARLIEST, boundary
-                self._read_again(boundary)
-            self._boundary = boundary if self._is_pending(boundary) else None
-        if self._boundary is not None:
-            self._sent = self.returned_through(self._boundary)
+        copied, self._copied = self._find(), None
+        if copied is not None and COPIES_METADATA in consumer.metadata:
+            if copied != self._skipped_for:
+                self._skipped, self._skipped_for = EARLIEST, copied
+                self._read_again(copied)
+            self._copied = copied if self._is_pending(copied) else None
+        if self._copied is not None:
+            self._sent = self.returned_through(self._copied)
             target = self._replicator.target
-            log.info("copies_returned", topic=str(self._topic.name), target=target, below=self._boundary)
+            log.info("copies_returned", topic=str(self._topic.name), target=target, below=self._copied.boundary)
 
     def request_return(self) -> None:
         """Disconnect a holder that carries own entries, because there are copies to return now; it attaches again."""
@@ -148,52 +166,55 @@ class Copies(Part):
     @property
     def are_pending(self) -> bool:
         """Whether there are copies to return."""
-        boundary = self._find_boundary()
-        return boundary is not None and self._is_pending(boundary)
+        copied = self._find()
+        return copied is not None and self._is_pending(copied)
 
     @property
     def backlog(self) -> int:
         """Number of entries that this cluster keeps as the custodian, and that the target lacks."""
-        boundary = self._find_boundary() if self._is_custodian else None
-        newest = None if boundary is None else self._newest(boundary)
-        if boundary is None or newest is None:
+        copied = self._find() if self._is_custodian else None
+        newest = None if copied is None else self._newest(copied)
+        if copied is None or newest is None:
             return 0
-        done = max(self.returned_through(boundary), self._skipped if boundary == self._skipped_for else EARLIEST)
+        done = max(self.returned_through(copied), self._skipped if copied == self._skipped_for else EARLIEST)
         return self._topic.log.index.count_own(self._replicator.target, done, newest)
 
     def end(self) -> None:
         """Handle the end of the holder."""
-        self._boundary = None
+        self._copied = None
 
     def start_over(self) -> None:
         """Start again with the first copy, because the target lacks confirmed copies."""
-        assert self._boundary is not None
+        assert self._copied is not None
         self._sent = self._skipped = EARLIEST
         self._forget_skipped()
-        self._note(self._boundary, EARLIEST)
+        self._note(self._copied, EARLIEST)
 
-    def returned_through(self, boundary: int) -> Position:
-        """Return the newest copy that the target has confirmed, if it has not lost any below ``boundary`` since.
-
-        EARLIEST for none.
-        """
+    def returned_through(self, copied: Copied) -> Position:
+        """Return the newest one of some copies that the target has confirmed; EARLIEST for none."""
         properties = self._cursor.properties
-        if properties.get(_BOUNDARY, 0) < boundary or _LEDGER not in properties:
+        if not self._are_noted(copied) or _LEDGER not in properties:
             return EARLIEST
         return Position(properties[_LEDGER], properties[_ENTRY])
 
-    def skipped(self, boundary: int) -> Iterator[tuple[int, BitMap]]:
-        """Yield damaged copies below ``boundary`` that were not returned: a ledger id, and entry ids in it."""
+    def skipped(self, copied: Copied) -> Iterator[tuple[int, BitMap]]:
+        """Yield damaged ones of some copies, which were not returned: a ledger id, and entry ids in it."""
         properties = self._cursor.properties
-        if properties.get(_BOUNDARY, 0) >= boundary:
+        if self._are_noted(copied):
             for name in filter(_is_of_skipped, properties):
                 ledger_id, _, first = name.removeprefix(_SKIPPED).partition(":")
                 yield int(ledger_id), BitMap(range(int(first), properties[name] + 1))
 
+    def _are_noted(self, copied: Copied) -> bool:
+        """Return whether the properties are about these copies, and the target has not lost its data since."""
+        life = self._cursor.properties.get(_LIFE)
+        is_same = life is None or copied.life is None or life == copied.life
+        return is_same and self._cursor.properties.get(_BOUNDARY, life or 0) >= copied.boundary
+
     def dispatch(self, consumer: Consumer) -> None:
         """Send the copies of one read; more follow in the next turn."""
-        assert self._boundary is not None
-        extent = self._next(self._boundary)
+        assert self._copied is not None
+        extent = self._next(self._copied)
         if extent is None:
             return
         for position, entry in self._reader.read(extent.local_first, extent.local_last, consumer.permits) or ():
@@ -202,11 +223,11 @@ class Copies(Part):
 
     def confirm(self, position: Position) -> None:
         """Note that the target holds the copies up to ``position``; after the last, the holder must attach again."""
-        assert self._boundary is not None
-        boundary, consumer = self._boundary, self._replicator.consumer
-        if self.returned_through(boundary) < position <= self._sent:
-            self._note(boundary, position)
-        if not self._is_pending(boundary) and consumer is not None:
+        assert self._copied is not None
+        copied, consumer = self._copied, self._replicator.consumer
+        if self.returned_through(copied) < position <= self._sent:
+            self._note(copied, position)
+        if not self._is_pending(copied) and consumer is not None:
             consumer.close()
 
     def close(self) -> None:
@@ -236,48 +257,51 @@ class Copies(Part):
         consumer.session.write(frame)
         self._sent = position
 
-    def _find_boundary(self) -> int | None:
-        """Return the boundary of the copies; None while the target names no life, unless this is its custodian."""
+    def _find(self) -> Copied | None:
+        """Return the copies; None while the target names no life, unless this is its custodian."""
         life = self._topic.progress.life_of(self._replicator.target)
-        of_life = None if life is None else life.first_ledger_id
-        return max(self._cursor.properties.get(_KEPT, 0), of_life or 0) if self._is_custodian else of_life
+        lost = None if life is None else Copied.lost(life)
+        if not self._is_custodian:
+            return lost
+        kept = self._cursor.properties.get(_KEPT, 0)
+        return Copied(kept, None) if lost is None else lost._replace(boundary=max(kept, lost.boundary))
 
-    def _newest(self, boundary: int) -> Position | None:
+    def _newest(self, copied: Copied) -> Position | None:
         """Return the local position of the newest copy; None if there is none."""
-        return self._topic.log.index.newest_through(self._replicator.target, Position(boundary, -1))
+        return self._topic.log.index.newest_through(self._replicator.target, Position(copied.boundary, -1))
 
-    def _next(self, boundary: int) -> HeldExtent | None:
+    def _next(self, copied: Copied) -> HeldExtent | None:
         """Return the next consecutive copies."""
         durable = self._topic.ledger.last_confirmed_entry
         extents = self._topic.log.index.own_extents(max(self._sent, self._skipped), durable, self._replicator.target)
         extent = next(iter(extents), None)
-        return None if extent is None or extent.origin_first.ledger_id >= boundary else extent
+        return None if extent is None or extent.origin_first.ledger_id >= copied.boundary else extent
 
-    def _is_pending(self, boundary: int) -> bool:
-        newest, skipped = self._newest(boundary), self._skipped if boundary == self._skipped_for else EARLIEST
-        return newest is not None and max(self.returned_through(boundary), skipped) < newest
+    def _is_pending(self, copied: Copied) -> bool:
+        newest, skipped = self._newest(copied), self._skipped if copied == self._skipped_for else EARLIEST
+        return newest is not None and max(self.returned_through(copied), skipped) < newest
 
-    def _read_again(self, boundary: int) -> None:
+    def _read_again(self, copied: Copied) -> None:
         """Go back to the first copy that an earlier run found damaged: an operator may have restored it since.
 
         The target ignores copies that it has.
         """
-        found = [Position(ledger_id, entries[0]) for ledger_id, entries in self.skipped(boundary)]
+        found = [Position(ledger_id, entries[0]) for ledger_id, entries in self.skipped(copied)]
         if found:
             first = min(found)
             self._forget_skipped()
             before = Position(first.ledger_id, first.entry_id - 1)
-            self._note(boundary, min(self.returned_through(boundary), before))
+            self._note(copied, min(self.returned_through(copied), before))
 
     def _skip(self, error: DamagedEntriesError) -> None:
         """Skip damaged copies, which this cluster cannot return."""
         self._topic.log.note_damage(error)
-        if self._boundary is None:
+        if self._copied is None:
             return
-        extent = self._next(self._boundary)
+        extent = self._next(self._copied)
         if extent is not None and extent.local_first == Position(error.ledger_id, error.first):
             self._skipped = Position(error.ledger_id, error.end - 1)
-            self._note(self._boundary, self.returned_through(self._boundary))
+            self._note(self._copied, self.returned_through(self._copied))
             self._cursor.set_property(f"{_SKIPPED}{error.ledger_id}:{error.first}", error.end - 1)
             self._topic.notify()
 
@@ -285,10 +309,12 @@ class Copies(Part):
         for name in tuple(filter(_is_of_skipped, self._cursor.properties)):
             self._cursor.set_property(name, None)
 
-    def _note(self, boundary: int, position: Position) -> None:
-        if self._cursor.properties.get(_BOUNDARY) != boundary:
+    def _note(self, copied: Copied, position: Position) -> None:
+        if not self._are_noted(copied):
             self._forget_skipped()
-        self._cursor.set_property(_BOUNDARY, boundary)
+        if copied.life is not None or not self._are_noted(copied):
+            self._cursor.set_property(_LIFE, copied.life)
+        self._cursor.set_property(_BOUNDARY, copied.boundary)
         self._cursor.set_property(_LEDGER, position.ledger_id)
         self._cursor.set_property(_ENTRY, position.entry_id)
         self._replicator.flush_soon()

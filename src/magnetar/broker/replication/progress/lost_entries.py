@@ -14,7 +14,7 @@ from pyroaring import BitMap
 from magnetar.base.position import EARLIEST, Position
 from magnetar.broker.log.interfaces import LoggedTopic
 from magnetar.broker.loop.slices import Slice
-from magnetar.broker.replication.outbound.copies import Lives
+from magnetar.broker.replication.outbound.copies import Copied, Lives
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -157,7 +157,7 @@ class LostEntries:
 
     def _skipped(self, peer: str, life: Life) -> Iterator[tuple[int, BitMap]]:
         link = self._topic.replicators.get(peer)
-        return iter(()) if link is None else link.foreign.copies.skipped(life.first_ledger_id)
+        return iter(()) if link is None else link.foreign.copies.skipped(Copied.lost(life))
 
     def _is_any_unacknowledged(self, entries: Iterable[tuple[int, BitMap]], state: CursorState) -> bool:
         first = self._topic.ledger.first_position.ledger_id
@@ -165,7 +165,7 @@ class LostEntries:
 
     def _returned_through(self, peer: str, life: Life) -> Position:
         link = self._topic.replicators.get(peer)
-        return EARLIEST if link is None else link.foreign.copies.returned_through(life.first_ledger_id)
+        return EARLIEST if link is None else link.foreign.copies.returned_through(Copied.lost(life))
 
     def _search(self, peer: str) -> bool:
         """Search for one slice, and continue in the next turn; return whether the search is complete."""
