@@ -65,6 +65,11 @@ def is_reserved_property(key: str) -> bool:
     return key.startswith(("magnetar.", "pulsar.topic."))
 
 
+def own_properties(stored: Mapping[str, str]) -> dict[str, str]:
+    """Return the properties that clients have set for a topic, which are stored with those of the broker."""
+    return {key: value for key, value in stored.items() if not is_reserved_property(key)}
+
+
 class Addresses(NamedTuple):
     """The URLs of a broker; those of ports that are closed are None."""
 

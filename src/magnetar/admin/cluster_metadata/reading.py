@@ -16,7 +16,7 @@ from magnetar.admin.cluster_metadata.document import (
 )
 from magnetar.base.errors import AdminError
 from magnetar.base.names import NON_PERSISTENT
-from magnetar.metadata.policies import is_reserved_property
+from magnetar.metadata.policies import own_properties
 from magnetar.metadata.policy.table import Policy
 from magnetar.metasync.places import Resource
 from magnetar.metasync.units import ResourceType
@@ -145,7 +145,7 @@ class _Reader:
             return
         if partitions is None:
             return
-        properties = _own((if_present(client.properties.of, topic) if topic.is_persistent else None) or {})
+        properties = own_properties((if_present(client.properties.of, topic) if topic.is_persistent else None) or {})
         if partitions:
             document: Document = {"partitions": partitions}
             if properties:
@@ -215,8 +215,3 @@ def _without_former_name(policies: Document) -> Document:
     former = policies.get("clusterDispatchRate")
     rest = {name: value for name, value in policies.items() if name != "clusterDispatchRate"}
     return rest | {"topicDispatchRate": {**former, **(policies.get("topicDispatchRate") or {})}} if former else rest
-
-
-def _own(properties: Mapping[str, str]) -> dict[str, str]:
-    """Return the properties that clients have set; Apache Pulsar also returns those of its brokers."""
-    return {key: value for key, value in properties.items() if not is_reserved_property(key)}

@@ -27,9 +27,10 @@ from magnetar.broker.admin.finding import Finder, refusals
 from magnetar.broker.environment import settle
 from magnetar.broker.housekeeping.trimming import trimming
 from magnetar.broker.log.topic_log import SCAN_BYTES, SCAN_ENTRIES
-from magnetar.broker.settings.properties import check_topic_properties, own_properties
+from magnetar.broker.settings.properties import check_topic_properties
 from magnetar.broker.topic.lifecycle import State
 from magnetar.geo.origins.locating import location_of, origin_at
+from magnetar.metadata.policies import own_properties
 from magnetar.wire.entries.entry import parse_without_lists, replicate_to
 
 if TYPE_CHECKING:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from magnetar.base.errors import RequestError, ServerError
 from magnetar.broker.session.requests import check_room, start
@@ -10,6 +10,10 @@ from magnetar.wire import commands
 from magnetar.wire.proto import pulsar_api_pb2 as pb
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from google.protobuf.message import Message
+
     from magnetar.base.names import NamespaceName, TopicName
     from magnetar.broker.session.session import Session
 
@@ -60,40 +64,22 @@ def _ask_owner(session: Session, command: pb.CommandLookupTopic, cluster: str, l
     """Send the client to the broker that the other cluster names for its listener."""
     asked = pb.CommandLookupTopic(topic=command.topic, advertised_listener_name=listener)
 
-    async def answer() -> None:
-        request_id = command.request_id
-        try:
-            with session.environment.lookups:
-                found = (await session.topics.routing.ask(cluster, asked)).lookupTopicResponse
-        except RequestError as error:
-            session.environment.limit_hits.note(error)
-            frame = commands.lookup_failed(request_id=request_id, code=error.code, message=str(error))
-        else:
-            frame = _redirection(command, found.brokerServiceUrl or None, found.brokerServiceUrlTls or None)
-        session.write(frame)
+    def made(answer: pb.BaseCommand) -> bytes:
+        found = answer.lookupTopicResponse
+        return _redirection(command, found.brokerServiceUrl or None, found.brokerServiceUrlTls or None)
 
-    check_room(session)
-    start(session, command.request_id, answer())
+    _ask(session, cluster, asked, _Answer(command.request_id, made, commands.lookup_failed, session.write))
 
 
 def ask_partitions(session: Session, command: pb.CommandPartitionedTopicMetadata, cluster: str) -> None:
     """Answer with the number of partitions in the other cluster, which may create the topic."""
+    request_id, failed = command.request_id, commands.partitioned_metadata_failed
 
-    async def answer() -> None:
-        request_id = command.request_id
-        try:
-            with session.environment.lookups:
-                found = (await session.topics.routing.ask(cluster, command)).partitionMetadataResponse
-        except RequestError as error:
-            session.environment.limit_hits.note(error)
-            message = str(error)
-            frame = commands.partitioned_metadata_failed(request_id=request_id, code=error.code, message=message)
-        else:
-            frame = commands.partitioned_metadata_response(request_id=request_id, partitions=found.partitions)
-        session.write(frame)
+    def made(answer: pb.BaseCommand) -> bytes:
+        partitions = answer.partitionMetadataResponse.partitions
+        return commands.partitioned_metadata_response(request_id=request_id, partitions=partitions)
 
-    check_room(session)
-    start(session, command.request_id, answer())
+    _ask(session, cluster, command, _Answer(request_id, made, failed, session.write))
 
 
 def ask_topics(session: Session, command: pb.CommandGetTopicsOfNamespace, cluster: str) -> None:
@@ -110,18 +96,41 @@ def ask_topics(session: Session, command: pb.CommandGetTopicsOfNamespace, cluste
 
 def ask_schema(session: Session, command: pb.CommandGetSchema, cluster: str) -> None:
     """Answer with a schema of a topic in the other cluster."""
+    request_id = command.request_id
 
-    async def answer() -> None:
-        request_id = command.request_id
-        try:
-            with session.environment.lookups:
-                found = (await session.topics.routing.ask(cluster, command)).getSchemaResponse
-        except RequestError as error:
-            session.environment.limit_hits.note(error)
-            frame = commands.get_schema_failed(request_id=request_id, code=error.code, message=str(error))
-        else:
-            frame = commands.encode_with_id(found, request_id)
+    def made(answer: pb.BaseCommand) -> bytes:
+        return commands.encode_with_id(answer.getSchemaResponse, request_id)
+
+    def write(frame: bytes) -> None:
         session.write_in_turn(lambda: frame)
 
+    _ask(session, cluster, command, _Answer(request_id, made, commands.get_schema_failed, write))
+
+
+class _Answer(NamedTuple):
+    """How the client is answered."""
+
+    request_id: int
+    made: Callable[[pb.BaseCommand], bytes]
+    """Returns the frame for the answer of the other cluster."""
+    failed: Callable[..., bytes]
+    """Returns the frame of a refusal."""
+    write: Callable[[bytes], None]
+
+
+def _ask(session: Session, cluster: str, asked: Message, to: _Answer) -> None:
+    """Answer with that of the other cluster, or with the reason why there is none."""
+
+    async def answer() -> None:
+        try:
+            with session.environment.lookups:
+                found = await session.topics.routing.ask(cluster, asked)
+        except RequestError as error:
+            session.environment.limit_hits.note(error)
+            frame = to.failed(request_id=to.request_id, code=error.code, message=str(error))
+        else:
+            frame = to.made(found)
+        to.write(frame)
+
     check_room(session)
-    start(session, command.request_id, answer())
+    start(session, to.request_id, answer())

@@ -51,11 +51,6 @@ def check_properties(properties: Mapping[str, str], config: BrokerConfig) -> Non
         raise _too_large(config.maxPropertiesSize, Limit.PROPERTIES_SIZE)
 
 
-def own_properties(stored: Mapping[str, str]) -> dict[str, str]:
-    """Return the properties that clients have set for a topic, which are stored with those of the broker."""
-    return {key: value for key, value in stored.items() if not is_reserved_property(key)}
-
-
 def check_topic_properties(properties: Mapping[str, str], config: BrokerConfig) -> None:
     """Raise RequestError for properties of a topic that are too large, or that the broker uses itself."""
     check_properties(properties, config)

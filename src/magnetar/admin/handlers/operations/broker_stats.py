@@ -16,7 +16,7 @@ from magnetar.admin.topic_service import StatsOptions
 from magnetar.base.errors import AdminError
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
+    from collections.abc import AsyncIterator, Mapping
 
     from starlette.requests import Request
     from starlette.responses import Response
@@ -24,6 +24,22 @@ if TYPE_CHECKING:
     from magnetar.admin.topic_service import DomainTopicOperations
     from magnetar.base.names import TopicName
     from magnetar.metadata.policies import ClusterData
+
+_URLS = {
+    "webServiceUrl": "serviceUrl",
+    "webServiceUrlTls": "serviceUrlTls",
+    "pulsarServiceUrl": "brokerServiceUrl",
+    "pulsarServiceUrlTls": "brokerServiceUrlTls",
+}
+"""Names of the addresses of a broker in a load report."""
+
+_URLS_OF_LISTENER = {
+    "brokerServiceUrl": "brokerServiceUrl",
+    "brokerServiceUrlTls": "brokerServiceUrlTls",
+    "brokerHttpUrl": "serviceUrl",
+    "brokerHttpsUrl": "serviceUrlTls",
+}
+"""Names of the addresses of a listener there."""
 
 _MIB = 1 << 20
 
@@ -135,7 +151,7 @@ class _BrokerStats:
         counts = {name: int(totals[name]) for name in ("numTopics", "numProducers")}
         rates = {name: totals[name] for name in ("msgThroughputIn", "msgThroughputOut", "msgRateIn", "msgRateOut")}
         report = {
-            **_urls(addresses.internal),
+            **_urls(addresses.internal, _URLS),
             "persistentTopicsEnabled": configuration["enablePersistentTopics"] == "true",
             "nonPersistentTopicsEnabled": configuration["enableNonPersistentTopics"] == "true",
             "cpu": unknown,
@@ -150,7 +166,7 @@ class _BrokerStats:
             "lastBundleLosses": [],
             "brokerVersionString": self._service.version,
             "protocols": {},
-            "advertisedListeners": {name: _of_listener(each) for name, each in addresses.listeners.items()},
+            "advertisedListeners": {name: _urls(each, _URLS_OF_LISTENER) for name, each in addresses.listeners.items()},
             "loadReportType": "LocalBrokerData",
         }
         return JSONResponse(report | counts | rates)
@@ -177,23 +193,7 @@ class _BrokerStats:
                     yield topic, await topics.stats(topic, options)
 
 
-def _of_listener(addresses: ClusterData) -> dict[str, str]:
-    """Return the URLs of a listener by their names in a load report."""
-    urls = {
-        "brokerServiceUrl": addresses.brokerServiceUrl,
-        "brokerServiceUrlTls": addresses.brokerServiceUrlTls,
-        "brokerHttpUrl": addresses.serviceUrl,
-        "brokerHttpsUrl": addresses.serviceUrlTls,
-    }
-    return {name: url for name, url in urls.items() if url}
-
-
-def _urls(addresses: ClusterData) -> dict[str, str]:
-    """Return the URLs of open ports by their names in a load report."""
-    urls = {
-        "webServiceUrl": addresses.serviceUrl,
-        "webServiceUrlTls": addresses.serviceUrlTls,
-        "pulsarServiceUrl": addresses.brokerServiceUrl,
-        "pulsarServiceUrlTls": addresses.brokerServiceUrlTls,
-    }
+def _urls(addresses: ClusterData, names: Mapping[str, str]) -> dict[str, str]:
+    """Return the URLs of open ports by their ``names`` in a load report, which are those of addresses."""
+    urls = {name: getattr(addresses, address) for name, address in names.items()}
     return {name: url for name, url in urls.items() if url}
