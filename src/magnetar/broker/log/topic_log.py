@@ -246,9 +246,9 @@ class TopicLog:
 
     def has_published(self, position: Position) -> bool:
         """Return whether a position of this cluster is one of the topic, and not of a deleted one with its name."""
-        ledgers, first = self._ledger.ledgers(), self.first_ledger_id
+        first = self.first_ledger_id
         if first is None:  # unknown, unless there is no ledger yet
-            return bool(ledgers)
+            return bool(self._ledger.ledgers())
         return position.ledger_id >= first
 
     def set_former(self, cluster: str, durable: Callable[[StorageError | None], None]) -> None:

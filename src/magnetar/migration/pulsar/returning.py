@@ -195,10 +195,11 @@ class PulsarReturn:
         It keeps acknowledgements in memory until it closes the topic, and does not always store them then: a close
         loses those of a cursor whose ledger is being created.
         """
+        held = {name: self._held(topic, name) for name in left}  # the target's fence keeps it as it is
         while True:
             is_changed = False
             for name, count in left.items():
-                reason, is_set = self._bring(topic, name, count, logs)
+                reason, is_set = self._bring(topic, name, held[name], count, logs)
                 if reason:
                     return f"{name}: {reason}"
                 is_changed |= is_set
@@ -210,12 +211,11 @@ class PulsarReturn:
                 return f"{self._pulsar.name} has lost acknowledgements"  # they are set again
             self._stored.add(topic)
 
-    def _bring(self, topic: str, name: str, left: int, logs: _Logs) -> tuple[str, bool]:
+    def _bring(self, topic: str, name: str, held: _Held, left: int, logs: _Logs) -> tuple[str, bool]:
         """Set the state of a subscription, with ``left`` unacknowledged entries in the target.
 
         Returns why this is not possible, and whether the state was another one.
         """
-        held = self._held(topic, name)
         if held.mark_delete < logs.here.start:
             return "it was sought back meanwhile", False
         compared = self._compared(topic, name, held, logs)

@@ -176,8 +176,7 @@ class Copies(Part):
         newest = None if copied is None else self._newest(copied)
         if copied is None or newest is None:
             return 0
-        done = max(self.returned_through(copied), self._skipped if copied == self._skipped_for else EARLIEST)
-        return self._topic.log.index.count_own(self._replicator.target, done, newest)
+        return self._topic.log.index.count_own(self._replicator.target, self._done_through(copied), newest)
 
     def end(self) -> None:
         """Handle the end of the holder."""
@@ -278,8 +277,12 @@ class Copies(Part):
         return None if extent is None or extent.origin_first.ledger_id >= copied.boundary else extent
 
     def _is_pending(self, copied: Copied) -> bool:
-        newest, skipped = self._newest(copied), self._skipped if copied == self._skipped_for else EARLIEST
-        return newest is not None and max(self.returned_through(copied), skipped) < newest
+        newest = self._newest(copied)
+        return newest is not None and self._done_through(copied) < newest
+
+    def _done_through(self, copied: Copied) -> Position:
+        """Return the newest copy that the target has confirmed, or that is known to be damaged."""
+        return max(self.returned_through(copied), self._skipped if copied == self._skipped_for else EARLIEST)
 
     def _read_again(self, copied: Copied) -> None:
         """Go back to the first copy that an earlier run found damaged: an operator may have restored it since.
@@ -310,9 +313,10 @@ class Copies(Part):
             self._cursor.set_property(name, None)
 
     def _note(self, copied: Copied, position: Position) -> None:
-        if not self._are_noted(copied):
+        are_noted = self._are_noted(copied)
+        if not are_noted:
             self._forget_skipped()
-        if copied.life is not None or not self._are_noted(copied):
+        if copied.life is not None or not are_noted:
             self._cursor.set_property(_LIFE, copied.life)
         self._cursor.set_property(_BOUNDARY, copied.boundary)
         self._cursor.set_property(_LEDGER, position.ledger_id)
