@@ -121,6 +121,19 @@ def test_frames_byte_by_byte(broker: Broker, topic: str) -> None:
         assert connection.expect("PRODUCER_SUCCESS").request_id == 7
 
 
+def test_commands_in_one_packet_with_connect(broker: Broker, topic: str) -> None:
+    """A client that does not wait for CONNECTED is served in every division of its stream into packets."""
+    parts = (
+        command("CONNECT", client_version="hasty", protocol_version=20),
+        command("PRODUCER", topic=topic, producer_id=1, request_id=7),
+        command("PRODUCER", topic=topic, producer_id=2, request_id=8),
+    )
+    with RawConnection(broker.service_url) as connection:
+        connection.socket.sendall(b"".join(encode_command(part) for part in parts))
+        for request_id in (7, 8):
+            assert connection.expect("PRODUCER_SUCCESS").request_id == request_id
+
+
 def test_crowd_that_vanishes(broker: Broker, bystander: Bystander) -> None:
     """Connections are reset during the responses to their requests."""
     at_once_reset = struct.pack("ii", 1, 0)

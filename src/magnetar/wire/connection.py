@@ -162,12 +162,20 @@ class Connection:
         return cast("list[Frame]", self._receive(self.decoder.feed, data, now))
 
     def receive_some(self, data: bytes, now: float) -> list[Frame]:
-        """Like ``receive``, but return some frames at a time (see ``FrameDecoder``)."""
-        return cast("list[Frame]", self._receive(self.decoder.feed_some, data, now))
+        """Like ``receive``, but return some frames at a time (see ``FrameDecoder``).
+
+        Until the connection is CONNECTED, one frame at a time: the answer to it decides whether the next one is legal.
+        A client that does not wait for CONNECTED may send both in one packet.
+        """
+        is_open = self.state is State.CONNECTED
+        return cast(
+            "list[Frame]", self._receive(self.decoder.feed_some if is_open else self.decoder.feed_one, data, now)
+        )
 
     def receive_gathering(self, data: bytes, now: float) -> list[Received]:
-        """Like ``receive``, but return runs of SENDs and ACKs, and some frames at a time (see ``FrameDecoder``)."""
-        return self._receive(self.decoder.feed_gathering, data, now)
+        """Like ``receive_some``, but return runs of SENDs and ACKs (see ``FrameDecoder``)."""
+        is_open = self.state is State.CONNECTED
+        return self._receive(self.decoder.feed_gathering if is_open else self.decoder.feed_one, data, now)
 
     def _receive(
         self, feed: Callable[[bytes], list[Frame] | list[Received]], data: bytes, now: float

@@ -156,6 +156,10 @@ class FrameDecoder:
         """
         return cast("list[Frame]", self._feed(data, gather=False, frames_max=PEER_FRAMES_AT_ONCE_MAX))
 
+    def feed_one(self, data: bytes) -> list[Frame]:
+        """Like ``feed_some``, but return at most one frame."""
+        return cast("list[Frame]", self._feed(data, gather=False, frames_max=1))
+
     def feed_gathering(self, data: bytes) -> list[Received]:
         """Like ``feed``, but return SENDs and ACKs in runs if they have the usual form of clients (``wire.runs``).
 

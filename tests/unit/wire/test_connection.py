@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import struct
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from hypothesis import given
@@ -55,6 +55,38 @@ def types(frames: list[Frame]) -> list[str]:
 def size_of(frame_size: int) -> bytes:
     """Return the size field of a frame of ``frame_size`` bytes."""
     return struct.pack(">II", frame_size - 4, 16)
+
+
+def received_by(broker: Connection, data: bytes, *, gather: bool) -> list[str]:
+    """Return the types of the frames in ``data``; the broker answers CONNECT at once."""
+    receive = broker.receive_gathering if gather else broker.receive_some
+    found: list[Frame] = []
+    while data or broker.decoder.has_more:
+        found += cast("list[Frame]", receive(data, 100.0))
+        data = b""
+        if broker.state is State.AUTHENTICATING:
+            broker.connected()
+    return types(found)
+
+
+@pytest.mark.parametrize("cut", [1, 10, len(CONNECT), len(CONNECT) + 1, len(CONNECT) + 100_000])
+@pytest.mark.parametrize("gather", [True, False])
+def test_a_command_that_does_not_wait_for_connected(cut: int, *, gather: bool) -> None:
+    large = commands.producer(topic="t" * 2 * HANDSHAKE_FRAME_SIZE_MAX, producer_id=1, request_id=1)
+    stream, broker = CONNECT + large + REQUEST, new_broker()
+    parts = (stream[:cut], stream[cut:])
+    assert [kind for part in parts for kind in received_by(broker, part, gather=gather)] == [
+        "CONNECT",
+        "PRODUCER",
+        "FLOW",
+    ]
+
+
+def test_a_command_during_the_check_of_credentials_is_illegal() -> None:
+    broker = new_broker()
+    assert len(broker.receive_gathering(CONNECT + REQUEST, 100.0)) == 1
+    with pytest.raises(RemoteProtocolError, match="FLOW"):
+        broker.receive_gathering(b"", 100.0)
 
 
 def test_a_frame_before_the_handshake_has_a_small_limit() -> None:
