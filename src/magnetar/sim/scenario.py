@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from random import Random
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from magnetar.base.names import NamespaceName, TopicName
 from magnetar.metadata.policies import Policies
@@ -62,6 +62,17 @@ class MarkersPlan:
     """Maximum number of cached snapshots of a subscription."""
     without_after_s: float
     """Seconds after which snapshots exclude an absent cluster; 0: never."""
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """Return the configuration of the mode."""
+        return {
+            "replicatedSubscriptionSync": "markers",
+            "replicatedSubscriptionsSnapshotFrequencyMillis": 100,
+            "replicatedSubscriptionsSnapshotTimeoutSeconds": 2,
+            "replicatedSubscriptionsSnapshotMaxCachedPerSubscription": self.cached_max,
+            "replicatedSubscriptionsSnapshotWithoutClusterAfterSeconds": self.without_after_s,
+        }
 
 
 @dataclass(frozen=True, slots=True)

@@ -174,11 +174,10 @@ class Simulation:
     def run(self, seconds: float) -> None:
         """Run for ``seconds``, then check all invariants."""
         until = self.scheduler.now + seconds
-        while self._later and self._later[0][0] <= until:
-            at, _, work = heapq.heappop(self._later)
-            self.scheduler.run_until(max(at, self.scheduler.now))
-            work()
-        self.scheduler.run_until(until)
+        while self.scheduler.now < until or self._is_due():
+            self.scheduler.run_until(min(until, self._later[0][0]) if self._later else until)
+            while self._is_due():
+                heapq.heappop(self._later)[-1]()
         self.checks.check(self.running())
         for invariant in self.invariants:
             invariant.check()
@@ -187,7 +186,12 @@ class Simulation:
 
     def later(self, seconds: float, work: Callable[[], None]) -> None:
         """Schedule an external event, such as a loss of power, at any point of the running code."""
-        heapq.heappush(self._later, (self.scheduler.now + seconds, next(self._orders), work))
+        at = self.scheduler.now + seconds
+        heapq.heappush(self._later, (at, next(self._orders), work))
+        self.scheduler.end_at(at)
+
+    def _is_due(self) -> bool:
+        return bool(self._later) and self._later[0][0] <= self.scheduler.now
 
     @contextlib.contextmanager
     def watched_log(self) -> Iterator[None]:

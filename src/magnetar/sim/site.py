@@ -24,6 +24,7 @@ from magnetar.broker.resources.memory import MemoryBudget
 from magnetar.broker.resources.memory_limits import memory_limits
 from magnetar.broker.session.server import Server, ServerProtocol
 from magnetar.broker.settings.config import BrokerConfig
+from magnetar.broker.topic.lifecycle import Event
 from magnetar.broker.topic.registry import TopicRegistry
 from magnetar.geo.progress.link import LinkOptions, ProgressLinks
 from magnetar.ledger.agreement import bring_to_agreement, read_named_ledgers
@@ -47,7 +48,7 @@ if TYPE_CHECKING:
     from random import Random
 
     from magnetar.base.names import TopicName
-    from magnetar.broker.topic.lifecycle import Event, State
+    from magnetar.broker.topic.lifecycle import Lifecycle, State
     from magnetar.broker.topic.topic import Topic
     from magnetar.ledger.shared_log.log import Log, Operation, Report
     from magnetar.metadata.policies import Policies
@@ -162,10 +163,15 @@ class Site:
             loss_boundaries=loss_boundaries,
         )
         self.topics = TopicRegistry(self.environment, ClusterData(brokerServiceUrl=f"pulsar://{self.name}:{PORT}"))
-        self.topics.observe(changed=lambda _, before, event: self.topic_events.append((before, event)))
+        self.topics.observe(changed=self._topic_changed)
         self.maintenance = Maintenance(self.environment, self.topics)
         loop.create_task(self._serve())
         self.running = True
+
+    def _topic_changed(self, _: Lifecycle, before: State, event: Event) -> None:
+        self.topic_events.append((before, event))
+        if event is Event.DRAINED:  # the last chance to read its log before a crash
+            self._tap.committed(self)
 
     def _config(self) -> BrokerConfig:
         return _config(self.name, self.scenario, self.max_message_size)
@@ -308,21 +314,8 @@ def _config(cluster: str, scenario: Scenario, max_message_size: int) -> BrokerCo
         activeConsumerFailoverDelayTimeMillis=100,
         replicationRestAfterMs=_REST_AFTER_MS[scenario.seed % len(_REST_AFTER_MS)],
         delayedDeliveryTickTimeMillis=100,
-        **_markers(scenario),
+        **({} if scenario.markers is None else scenario.markers.settings),
     )
-
-
-def _markers(scenario: Scenario) -> dict[str, Any]:
-    plan = scenario.markers
-    if plan is None:
-        return {}
-    return {
-        "replicatedSubscriptionSync": "markers",
-        "replicatedSubscriptionsSnapshotFrequencyMillis": 100,
-        "replicatedSubscriptionsSnapshotTimeoutSeconds": 2,
-        "replicatedSubscriptionsSnapshotMaxCachedPerSubscription": plan.cached_max,
-        "replicatedSubscriptionsSnapshotWithoutClusterAfterSeconds": plan.without_after_s,
-    }
 
 
 class Replica:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING
 
+from magnetar.metadata.resources import managed_ledger_path
 from magnetar.sim.actions.brokers import Brokers
 from magnetar.sim.actions.clients.consumers import Consumers
 from magnetar.sim.actions.clients.producers import Producers
@@ -12,11 +14,16 @@ from magnetar.sim.simulation import Action, ActionGroup
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-    from magnetar.sim.site import Site
+    from magnetar.metadata.store import Change
+    from magnetar.sim.clients.consumer import SimConsumer
+    from magnetar.sim.site import Replica, Site
     from magnetar.sim.virtual.scheduler import MachineLoop
 
 SOON_S = (0.0, 0.03)
 """Bounds of the delay between an operation and the crash that interrupts it, in seconds."""
+
+LISTED_S = (0.001, 0.01)
+"""Maximum delays between a durable list of ledgers and a crash, in seconds. The shorter one mostly precedes a sync."""
 
 ENTRIES_BEFORE = 3
 """Number of producers that publish before a ledger is closed."""
@@ -40,6 +47,7 @@ class Processes(ActionGroup):
             Action("kill", 2, lambda: self._on_some(self.simulation.kill), is_fault=True),
             Action("crash in the middle", 4, self._crash_soon, is_fault=True),
             Action("crash behind a closed ledger", 8, self._crash_behind_unload, is_fault=True),
+            Action("crash behind a deletion", 4, self._crash_behind_deletion, is_fault=True),
             Action("broker stopped", 2, self._stop_broker, is_fault=True),
             Action("pipeline task stopped", 1, self._stop_task, is_fault=True),
         )
@@ -80,8 +88,35 @@ class Processes(ActionGroup):
     def _crash_behind_unload_now(self) -> None:
         replica = None if self.simulation.is_healed else self.simulation.group(Brokers).unload_one()
         if replica is not None:
-            site = replica.site
-            self.simulation.later(self.chance.uniform(*SOON_S), lambda: self.simulation.crash(site))
+            self._crash_once_listed(replica)
+
+    def _crash_behind_deletion(self) -> bool:
+        """Crash a broker right after a client has deleted a subscription of a topic with new entries."""
+        consumer = self.simulation.group(Consumers).holding()
+        if consumer is None:
+            return False
+        for producer in self.simulation.producers:
+            if (producer.topic, producer.cluster) == (consumer.topic, consumer.cluster):
+                self.simulation.group(Producers).publish_one(producer)
+        self.simulation.later(self.chance.uniform(*ARRIVED_S), partial(self._crash_behind_deletion_now, consumer))
+        return True
+
+    def _crash_behind_deletion_now(self, consumer: SimConsumer) -> None:
+        if self.simulation.is_healed or consumer not in self.simulation.consumers:
+            return
+        self._crash_once_listed(self.simulation.sites[consumer.cluster].replicas[consumer.topic])
+        self.simulation.group(Consumers).unsubscribe_with(consumer)
+
+    def _crash_once_listed(self, replica: Replica) -> None:
+        """Crash a broker right after the next list of ledgers of a topic is durable, with tombstones and properties."""
+        site, seconds = replica.site, self.chance.uniform(0.0, self.chance.choice(LISTED_S))
+
+        def changed(_: Change) -> None:
+            end()
+            if not self.simulation.is_healed:
+                self.simulation.later(seconds, lambda: self.simulation.crash(site))
+
+        end = site.metadata.watch(managed_ledger_path(replica.name), changed)
 
     def _stop_broker(self) -> bool:
         running = self.simulation.running()

@@ -23,6 +23,51 @@ class Unsubscribing(NamedTuple):
     refused: Callable[[], None]
 
 
+class _Deletion:
+    """A deletion that a client requested."""
+
+    def __init__(self, lifetimes: Lifetimes, replica: Replica, topic: Topic, name: str, tombstone: Epoch) -> None:
+        """Begin when UNSUBSCRIBE arrives."""
+        self._lifetimes = lifetimes
+        self._replica = replica
+        self._topic = topic
+        self._named = replica, name, tombstone
+        self._in_doubt = replica.site.metadata.in_doubt
+        self._is_begun = self._is_waiting = self._is_refused = False
+
+    def handled(self) -> None:
+        """See Unsubscribing."""
+        _, name, _ = self._named
+        self._is_begun = self._replica.topic is not self._topic or name not in self._topic.subscriptions
+        self._is_waiting = not self._is_begun and not self._is_refused
+        if self._is_waiting:
+            self._lifetimes.deletion_waits(*self._named)
+        elif self._is_begun:
+            self._lifetimes.deletion_begins(*self._named)
+            if self._is_refused:
+                self._failed()
+
+    def confirmed(self) -> None:
+        """See Unsubscribing."""
+        if self._is_waiting:
+            self._lifetimes.deletion_begins(*self._named)
+        self._lifetimes.deletion_confirmed(*self._named)
+
+    def refused(self) -> None:
+        """See Unsubscribing."""
+        self._is_refused = True
+        if self._is_begun:
+            self._failed()
+        elif self._is_waiting:
+            self._lifetimes.deletion_given_up(*self._named)
+
+    def _failed(self) -> None:
+        replica, name, tombstone = self._named
+        write = replica.site.metadata.in_doubt
+        kept = replica.cluster, self._topic, name, tombstone
+        self._lifetimes.deletion_failed(kept, None if write is self._in_doubt else write)
+
+
 class Lifetimes:
     """Follows the requests of consumers. The returned functions are called after the broker has handled the request."""
 
@@ -111,37 +156,35 @@ class Lifetimes:
         topic = replica.topic
         if subscription is None or subscription.progress is None or topic is None:
             return None
-        name, tombstone = subscription.name, subscription.progress.state.epoch.raised_by(replica.cluster)
-        in_doubt = replica.site.metadata.in_doubt
-        is_begun = is_refused = False
+        tombstone = subscription.progress.state.epoch.raised_by(replica.cluster)
+        deletion, unless_lost = _Deletion(self, replica, topic, subscription.name, tombstone), self._model.unless_lost
+        return Unsubscribing(
+            deletion.handled,
+            unless_lost(replica.cluster, deletion.confirmed),
+            unless_lost(replica.cluster, deletion.refused),
+        )
 
-        def keep() -> None:
-            self._kept.append((replica.cluster, topic, name, tombstone))
-            if replica.site.metadata.in_doubt not in (None, in_doubt):
-                self._doubtful[replica.cluster] = replica.site.metadata.in_doubt, name, tombstone
+    def deletion_confirmed(self, replica: Replica, name: str, tombstone: Epoch) -> None:
+        """Record that a deletion is durable."""
+        self._model.promise(replica.cluster, name).add(tombstone, {})
+        self._note(replica.cluster, "", f"{name} deleted, epoch {tombstone}")
 
-        def handled() -> None:
-            nonlocal is_begun
-            is_begun = replica.topic is not topic or name not in topic.subscriptions
-            if is_begun:
-                self._deleting(replica, name, tombstone)
-            if is_begun and is_refused:
-                keep()
+    def deletion_waits(self, replica: Replica, name: str, tombstone: Epoch) -> None:
+        """Record a deletion that begins when earlier changes of the subscription are durable."""
+        self._model.delete_subscription(replica.cluster, name, tombstone)
 
-        def confirmed() -> None:
-            self._model.promise(replica.cluster, name).add(tombstone, {})
-            self._note(replica.cluster, "", f"{name} deleted, epoch {tombstone}")
+    def deletion_given_up(self, replica: Replica, name: str, tombstone: Epoch) -> None:
+        """Record that a deletion was refused before it began."""
+        self._model.keep_subscription(replica.cluster, name, tombstone)
 
-        def refused() -> None:
-            nonlocal is_refused
-            is_refused = True
-            if is_begun:
-                keep()
+    def deletion_failed(self, kept: tuple[str, Topic, str, Epoch], write: object) -> None:
+        """Record a deletion that failed: the next load finds the subscription, unless ``write`` was in doubt."""
+        self._kept.append(kept)
+        if write is not None:
+            cluster, _, name, tombstone = kept
+            self._doubtful[cluster] = write, name, tombstone
 
-        unless_lost = self._model.unless_lost
-        return Unsubscribing(handled, unless_lost(replica.cluster, confirmed), unless_lost(replica.cluster, refused))
-
-    def _deleting(self, replica: Replica, name: str, tombstone: Epoch) -> None:
+    def deletion_begins(self, replica: Replica, name: str, tombstone: Epoch) -> None:
         """Record a deletion whose outcome is unknown until it is answered, and for ever if the process ends."""
         self._epochs.get(replica.cluster, {}).pop(name, None)
         self._model.delete_subscription(replica.cluster, name, tombstone)
@@ -191,7 +234,7 @@ class Lifetimes:
         if last is not None:
             cursor = vars(last).get("cursor")  # cleared after the topic was closed, which recorded it
             return cursor is None or (not cursor.is_being_recorded and cursor.ledger_id is not None)
-        return crashes != replica.crashes and self._model.has_begun(replica.cluster, name)
+        return crashes != replica.crashes and self._model.may_exist(replica.cluster, name)
 
     def _was_unreplicated(self, cluster: str, name: str) -> bool:
         """Return whether a topic had a subscription that was not replicated when it was last loaded."""

@@ -329,10 +329,12 @@ class Model:
         """Create an epoch of a subscription of ``cluster`` whose beginning is observed."""
         return self.lifetimes.setdefault((self._scope(cluster), subscription, epoch), Lifetime())
 
-    def has_begun(self, cluster: str, subscription: str) -> bool:
-        """Return whether any epoch of a subscription of ``cluster`` is known."""
-        scope = self._scope(cluster)
-        return any((each, name) == (scope, subscription) for each, name, _ in self.lifetimes)
+    def may_exist(self, cluster: str, subscription: str) -> bool:
+        """Return whether any epoch of a subscription of ``cluster`` is known in which it was not deleted."""
+        return any(
+            (each, name) == (self._scope(cluster), subscription) and not self.is_buried(cluster, name, epoch)
+            for each, name, epoch in self.lifetimes
+        )
 
     def ever_acknowledged(self, cluster: str, subscription: str) -> Lifetime:
         """Return the union of all epochs of a subscription of ``cluster``, including those before a topic loss."""

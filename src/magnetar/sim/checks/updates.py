@@ -22,6 +22,7 @@ from magnetar.wire.entries.markers import UPDATE, marker_type
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
+    from magnetar.base.position import Position
     from magnetar.sim.checks.checker import Checker
     from magnetar.sim.checks.model import Entry, Model, Starts
     from magnetar.sim.site import Replica
@@ -34,6 +35,8 @@ class _Arriving:
     """An update that a broker received and may not have applied yet."""
 
     name: str
+    through: Position
+    """The update is for entries up to this position here."""
     is_known: bool
     """Whether all acknowledgements of the sender are known."""
     acknowledged: dict[str, int] = field(default_factory=dict)
@@ -88,13 +91,14 @@ class Updates:
             return None
         self._checker.look_at_log(replica)
         ever = self._model.ever_acknowledged(source, update.name)
-        arriving = _Arriving(update.name, ever.is_known, starts=ever.starts)
+        through = update.positions.get(replica.cluster, EARLIEST)
+        arriving = _Arriving(update.name, through, ever.is_known, starts=ever.starts)
         for each in self._reached(update, replica.cluster):
             # A seek skips everything before its position, including entries before the start.
             is_unwanted = ever.was_sought and ever.is_outside(each)
             arriving.acknowledged[each.text] = each.every if is_unwanted else ever.acknowledged.get(each.text, 0)
         self._arriving_in(replica).append(arriving)
-        self._note(source, replica.cluster, f"update of {update.name} to {update.positions.get(replica.cluster)}")
+        self._note(source, replica.cluster, f"update of {update.name} to {through}")
 
         def applied() -> None:
             here = self._arriving_in(replica)
@@ -134,12 +138,14 @@ class Updates:
         if replica.topic is None:
             return
         subscription, name = replica.topic.subscriptions.get(arriving.name), arriving.name
+        if subscription is None and replica.topic.progress.tombstones.covers(name, arriving.through):
+            return  # it may be older than the deletion
         if subscription is None or subscription.progress is None:
             epoch = replica.topic.progress.tombstones.epoch_for_new(name)
         else:
             epoch = subscription.progress.state.epoch
         # a new subscription is answered after its write
-        if subscription is None or not self._model.has_begun(replica.cluster, name):
+        if subscription is None or not self._model.may_exist(replica.cluster, name):
             self.created_count += 1
             lifetime = self._model.begin_lifetime(replica.cluster, name, epoch)
             lifetime.starts += arriving.starts

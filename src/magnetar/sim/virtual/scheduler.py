@@ -34,6 +34,8 @@ class Scheduler:
         """Number of callbacks run."""
         self._due: list[_Due] = []
         self._order = itertools.count()
+        self._until = 0.0
+        """The end of the current ``run_until``."""
 
     def time(self) -> float:
         """Return the virtual time in seconds."""
@@ -44,9 +46,10 @@ class Scheduler:
         heapq.heappush(self._due, (max(when, self.now), next(self._order), loop, handle))
 
     def run_until(self, when: float) -> None:
-        """Run all callbacks that are due at or before ``when``."""
+        """Run all callbacks that are due at or before ``when``, or before an earlier end that ``end_at`` sets."""
+        self._until = when
         due = self._due
-        while due and due[0][0] <= when:
+        while due and due[0][0] <= self._until:
             self.now, order, loop, handle = heapq.heappop(due)
             if loop.stopped_until > self.now:
                 heapq.heappush(due, (loop.stopped_until, order, loop, handle))
@@ -57,7 +60,11 @@ class Scheduler:
                     handle._run()  # noqa: SLF001 - what an event loop does
                 finally:
                     _set_running_loop(None)
-        self.now = when
+        self.now = self._until
+
+    def end_at(self, when: float) -> None:
+        """End the current ``run_until`` at ``when`` or now, whichever is later, unless it ends earlier anyway."""
+        self._until = min(self._until, max(when, self.now))
 
     def close(self) -> None:
         """Drop all callbacks, and cancel all tasks."""

@@ -25,5 +25,5 @@ class Tap(Generic[Place]):
         raise NotImplementedError
 
     def committed(self, site: Place) -> None:
-        """Observe that a group has become durable and was reported."""
+        """Observe that entries have become durable and were reported, or that a topic is about to be closed."""
         raise NotImplementedError
