@@ -137,6 +137,8 @@ def _work(simulation: Simulation) -> None:
     simulation.group(Members).move_on()
     custody = next(each for each in simulation.invariants if isinstance(each, Custody))
     wait(simulation, custody.left)
+    simulation.group(Members).come_back()
+    wait(simulation, custody.left)
     simulation.group(Members).rejoin()
     wait(simulation, lambda: missing(simulation))
     _consume(simulation)

@@ -8,7 +8,7 @@ from dataclasses import replace
 from functools import lru_cache, partial
 from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from magnetar.base.errors import MagnetarError, RequestError, StorageError
 from magnetar.base.life import first_ledger_id

@@ -113,9 +113,13 @@ class Checker:
             self._violated(f"P1: {replica.cluster} reports {last} as durable, but its log ends before")
 
     def _check_returned(self, replica: Replica, entry: Entry) -> None:
-        """P2: entries sent back by others are those published before the loss of the disk, each once."""
+        """P2: entries sent back are those published before the loss of the disk, each once.
+
+        The custodian of a cluster also sends back those that it has deleted with the topic.
+        """
         here, model = replica.cluster, self._model
-        if model.texts.get(entry.text) != entry or model.ranks[entry.text] >= model.lost_with_disk[here]:
+        lost = model.lost[here] if here in model.custody.lost_before_return else model.lost_with_disk[here]
+        if model.texts.get(entry.text) != entry or model.ranks[entry.text] >= lost:
             self._violated(f"P2: {here} accepted the returned entry {entry}, which it did not lose")
         if entry.text in model.logs[here].places:
             self._violated(f"P2: {here} accepted the returned entry {entry.text}, which it has")
@@ -215,7 +219,7 @@ class Checker:
 
     def _can_be_carried(self, entry: Entry, source: Replica) -> bool:
         """Return whether the custodian of an entry still has it; True for an entry that its origin carries."""
-        custodian = self._model.custodians.get(entry.cluster)
+        custodian = self._model.custody.custodians.get(entry.cluster)
         if custodian is None:
             return True
         place = self._model.logs[custodian].places.get(entry.text, EARLIEST)

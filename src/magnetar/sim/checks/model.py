@@ -209,6 +209,18 @@ class Lifetime:
                 self.acknowledge(entry.text, entry.every)
 
 
+@dataclass
+class InCustody:
+    """What clusters keep of others that leave and return."""
+
+    passed_over: dict[str, set[str]]
+    """By cluster, texts that it does not get, because a cluster that lacked them sent later ones."""
+    custodians: dict[str, str] = field(default_factory=dict)
+    """By cluster that has left, the cluster that carries its entries."""
+    lost_before_return: dict[str, int] = field(default_factory=dict)
+    """By cluster that has returned and has a custodian, ``Model.lost`` at that time."""
+
+
 class Model:
     """All published entries and requested acknowledgements."""
 
@@ -235,10 +247,7 @@ class Model:
         """By cluster, the generation of the topic that began with that loss."""
         self.returned: dict[str, set[str]] = {cluster: set() for cluster in clusters}
         """By cluster, the texts of lost entries that other clusters have sent back; not iterated."""
-        self.custodians: dict[str, str] = {}
-        """By cluster that has left, the cluster that carries its entries."""
-        self.passed_over: dict[str, set[str]] = {cluster: set() for cluster in clusters}
-        """By cluster, texts that it does not get, because a cluster that lacked them sent later ones."""
+        self.custody = InCustody({cluster: set() for cluster in clusters})
         self.unsynced: set[str] = set()
         """Texts that a cluster published and lost with the power; not iterated."""
         self.damaged: set[str] = set()
@@ -306,6 +315,10 @@ class Model:
         self.lost_with_disk[cluster] = self.lost[cluster]
         self.disk_generations[cluster] = self.generations[cluster]
         self.returned[cluster].clear()
+
+    def returns(self, cluster: str) -> None:
+        """Record that a cluster is a member again, and that its custodian sends back what it has lost."""
+        self.custody.lost_before_return[cluster] = self.lost[cluster]
 
     def unless_lost(self, cluster: str, work: Callable[[], None]) -> Callable[[], None]:
         """Return ``work`` for the time of a confirmation; it has no effect if the topic is lost in the meantime."""

@@ -54,7 +54,7 @@ class Convergence(Invariant):
         model = topic.model
         held, ever = model.logs[target.cluster].places, model.ever[target.cluster]
         for entry in model.published[source.cluster]:
-            if entry.text in held or entry.text in model.passed_over[target.cluster]:
+            if entry.text in held or entry.text in model.custody.passed_over[target.cluster]:
                 continue
             if topic.checker.is_due(entry, source, target.cluster):
                 return f"{target.cluster} lacks {entry.text} of {source.cluster}"

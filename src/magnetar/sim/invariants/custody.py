@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 class Custody(Invariant):
     """See the module."""
 
-    counted = ("entries in custody are kept", "entries in custody carried")
+    counted = ("entries in custody are kept", "entries in custody carried", "entries in custody returned")
 
     def left(self) -> str:
         """Return a reason why the custodians have not carried everything to the members; empty if they have."""
@@ -34,6 +34,8 @@ class Custody(Invariant):
         keeper = sites[custodian].replicas[topic.name].topic
         if keeper is None:
             return f"{custodian} has not loaded the topic"
+        if origin in sites[custodian].policies.replication_clusters:
+            return self._not_returned(topic, keeper, origin, custodian)
         kept = list(_kept(topic, keeper, origin, custodian))
         self.simulation.count("entries in custody are kept", bool(kept))
         for target in sites[custodian].policies.replication_clusters:
@@ -41,13 +43,29 @@ class Custody(Invariant):
                 continue
             if kept and sites[target].replicas[topic.name].topic is None:  # without entries, nobody creates it there
                 return f"{target} has not loaded the topic"
-            got = topic.model.logs[target].places.keys() | topic.model.passed_over[target]
+            got = topic.model.logs[target].places.keys() | topic.model.custody.passed_over[target]
             missing = next((each for each in kept if each.is_for(target) and each.text not in got), None)
             if missing is not None:
                 return f"{target} lacks {missing.text} of {origin}, which is in the custody of {custodian}"
             link = keeper.replicators.get(target)
             if link is None or link.backlog is None:
                 return f"the replication backlog of {custodian} to {target} is unknown"
+        return ""
+
+    def _not_returned(self, topic: TopicChecks, keeper: Topic, origin: str, custodian: str) -> str:
+        """Return an entry that a member deleted before it returned, and lacks; empty if there is none.
+
+        The custodian learns the life of the member from a progress link.
+        """
+        model, scenario = topic.model, self.simulation.scenario
+        if not scenario.replicated or scenario.markers is not None:
+            return ""
+        places, first, back = model.logs[custodian].places, keeper.ledger.first_position, model.returned[origin]
+        for entry in model.published[origin][: model.custody.lost_before_return[origin]]:
+            is_kept = entry.whole not in model.damaged and places.get(entry.text, EARLIEST) >= first
+            self.simulation.count("entries in custody returned", entry.text in back)
+            if is_kept and entry.text not in back:
+                return f"{origin} deleted {entry.text}, but {custodian} has not sent it back"
         return ""
 
     def check(self) -> None:
@@ -66,7 +84,7 @@ class Custody(Invariant):
             backlog = custody.backlog
             if origin not in custody.origins or backlog is None or model.generations[target]:
                 continue
-            got = model.ever[target].keys() | model.passed_over[target]
+            got = model.ever[target].keys() | model.custody.passed_over[target]
             kept = _kept(topic, keeper, origin, custodian)
             lacks = [each.text for each in kept if each.is_for(target) and each.text not in got]
             if backlog < len(lacks):

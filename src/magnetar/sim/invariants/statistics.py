@@ -50,7 +50,7 @@ class Statistics(Invariant):
             if model.generations[remote]:
                 continue  # the link learns of the loss of the topic only when it is attached again
             backlog, ever = link.backlog, model.ever[remote]
-            gone = model.passed_over[remote]
+            gone = model.custody.passed_over[remote]
             lacks = [
                 entry.text
                 for entry in own

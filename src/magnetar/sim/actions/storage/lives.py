@@ -67,18 +67,23 @@ class Topics(ActionGroup):
     def _delete_in_one(self) -> bool:
         running = self.simulation.running()
         if running:
-            self._delete(self.chance.choice(running), self.chance.choice(self.simulation.scenario.plans))
+            self.delete(self.chance.choice(running), self.chance.choice(self.simulation.scenario.plans))
         return bool(running)
 
     def _delete_in_all(self) -> bool:
         plan, after_s = self.chance.choice(self.simulation.scenario.plans), 0.0
         for site in self.chance.sample(list(self.simulation.sites.values()), len(self.simulation.sites)):
-            self.simulation.later(after_s, lambda site=site: self._delete(site, plan))  # type: ignore[misc]
+            self.simulation.later(after_s, lambda site=site: self._delete_soon(site, plan))  # type: ignore[misc]
             after_s += self.chance.uniform(*APART_S)
         return True
 
-    def _delete(self, site: Site, plan: TopicPlan) -> None:
-        if site.running and not self.simulation.is_healed:
+    def _delete_soon(self, site: Site, plan: TopicPlan) -> None:
+        if not self.simulation.is_healed:
+            self.delete(site, plan)
+
+    def delete(self, site: Site, plan: TopicPlan) -> None:
+        """Delete a topic, or a partitioned topic, in one cluster, unless its broker is down."""
+        if site.running:
             site.loop.create_task(self._delete_now(site, plan))
 
     async def _delete_again(self, site: Site, plan: TopicPlan, times: int) -> None:
