@@ -57,6 +57,13 @@ FIRST_EPOCH: Final = 1
 UNLOAD_EVERY_S: Final = 1.0
 """Seconds between two attempts to send the clients of a topic away. An unload interrupts the link, too."""
 
+LATE_S: Final = 0.5
+"""Maximum time to wait for the acknowledgements of messages that were dispatched after the pause had begun.
+
+Apache Pulsar tries to dispatch again one second after a subscription has reached its rate. One message passes if the
+rate of another subscription of the topic was set meanwhile.
+"""
+
 NAMED_MAX: Final = 3
 """Maximum number of clients that a reason names."""
 
@@ -100,6 +107,10 @@ class PulsarSource:
         self._wires = wires
         self._world = world
         self._unloaded_at: dict[str, float] = {}
+        self._held: dict[str, int | None] = {}
+        """By topic that is settling: what consumers held at the last look; None: unknown."""
+        self._late_since: dict[str, float] = {}
+        """By topic that is closed: when consumers were first seen to hold more."""
         self._pause = DispatchPause(side, world)
         self._logs: dict[str, TopicLog] = {}
 
@@ -119,7 +130,8 @@ class PulsarSource:
             stats = stats_if_any(self._side, topic)
             self._pause.begin(topic, [name for name, each in durable_in(stats).items() if each.get("consumers")])
             fence = self._fences.fence(topic, epoch, phase).fence
-            return TopicState(_as_seen_here(fence), self._subscriptions(topic, stats))
+            self._late_since.pop(topic, None)
+            return self._state(topic, fence, stats)
         known = self._fences.look(topic).fence
         if known is not None and known.phase is Phase.SETTLING:
             self._fences.fence(topic, epoch, Phase.CLOSED)
@@ -130,8 +142,13 @@ class PulsarSource:
     def look(self, topic: str, *, digests: bool = False) -> TopicState:
         """Return the state of a topic, without digests."""
         del digests
-        fence = self._fences.look(topic).fence
-        return TopicState(_as_seen_here(fence), self._subscriptions(topic, stats_if_any(self._side, topic)))
+        return self._state(topic, self._fences.look(topic).fence, stats_if_any(self._side, topic))
+
+    def _state(self, topic: str, fence: Fence | None, stats: Json) -> TopicState:
+        state = TopicState(_as_seen_here(fence), self._subscriptions(topic, stats))
+        if fence is not None and fence.phase is Phase.SETTLING:
+            self._held[topic] = state.unacknowledged
+        return state
 
     def remove_fence(self, topic: str, epoch: int, *, final: bool = False) -> None:
         """Let clients go on here. After a return, which is final, the target keeps them away by its own fence."""
@@ -187,11 +204,24 @@ class PulsarSource:
             return ""
         now = self._world.monotonic()
         if now - self._unloaded_at.get(topic, -UNLOAD_EVERY_S) >= UNLOAD_EVERY_S:
+            late = self._late(topic, stats, now)
+            if late:
+                return late
             self._unloaded_at[topic] = now
             with self._side.answers():
                 if_present(self._side.client.topics.unload, TopicName.parse(topic))
         named = ", ".join(found[:NAMED_MAX]) + (", ..." if len(found) > NAMED_MAX else "")
         return f"{len(found)} clients are connected to {self.name}: {named}"
+
+    def _late(self, topic: str, stats: Json, now: float) -> str:
+        """Return what consumers got after the pause and may still acknowledge."""
+        told, held = self._held.get(topic), [held_in(each) for each in durable_in(stats).values()]
+        if told is None or None in held:
+            return ""
+        late = sum(filter(None, held)) - told
+        if late <= 0 or now - self._late_since.setdefault(topic, now) >= LATE_S:
+            return ""
+        return f"consumers hold {late} messages that were dispatched late"
 
     def _withheld(self, left: Mapping[str, Left]) -> str:
         """Return which unacknowledged messages the target does not get, because their producer restricts them."""

@@ -10,7 +10,7 @@ from magnetar.admin.client import AdminClient
 from magnetar.base.names import NamespaceName
 from magnetar.base.position import EARLIEST, Position
 from magnetar.migration.pulsar.pause import CONFIRMED_S, PAUSED, QUIET_S, DispatchPause
-from magnetar.migration.pulsar.source import PulsarSource, Wires
+from magnetar.migration.pulsar.source import LATE_S, PulsarSource, Wires
 from magnetar.migration.scope import Scope
 from magnetar.migration.sides import source_of, target_of
 from magnetar.migration.switching.admin_cluster import AdminCluster
@@ -117,6 +117,32 @@ def test_consumers_acknowledge_what_they_hold_before_they_are_sent_away(move: Mo
     assert move.missing().startswith("1 clients are connected")
     assert move.missing() == ""
     assert move.pulsar.rate is None, "as before"
+
+
+def test_a_message_that_was_dispatched_late_can_be_acknowledged(move: Move) -> None:
+    move.pulsar.consumers, move.pulsar.held = [CLIENT], 4
+    for _ in range(2):
+        move.source.fence(str(EU), 1, Phase.SETTLING)
+        move.clock.seconds += QUIET_S
+    move.source.fence(str(EU), 1, Phase.CLOSED)
+    move.pulsar.held = 5
+    assert move.missing() == "consumers hold 1 messages that were dispatched late"
+    assert move.pulsar.unloads == 0
+    move.pulsar.held = 4
+    assert move.missing().startswith("1 clients are connected")
+    assert move.pulsar.unloads == 1
+
+
+def test_a_message_that_was_dispatched_late_delays_the_move_for_a_while_only(move: Move) -> None:
+    move.pulsar.consumers = [CLIENT]
+    for _ in range(2):
+        move.source.fence(str(EU), 1, Phase.SETTLING)
+        move.clock.seconds += QUIET_S
+    move.source.fence(str(EU), 1, Phase.CLOSED)
+    move.pulsar.held = 1
+    assert move.missing() == "consumers hold 1 messages that were dispatched late"
+    move.clock.seconds += LATE_S
+    assert move.missing().startswith("1 clients are connected")
 
 
 def test_the_dispatch_of_a_busy_broker_ends_later(move: Move) -> None:
