@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Final, Literal
 from magnetar.admin.fence_service import WantedFence
 from magnetar.base.errors import MagnetarError
 from magnetar.broker.admin.fences.operations import FenceOperations
+from magnetar.sim.actions.storage.lives import Topics
 from magnetar.sim.simulation import Action, ActionGroup
 
 if TYPE_CHECKING:
@@ -37,6 +38,12 @@ FOLLOWING: Final[dict[Phase, Phase]] = {"settling": "closed", "closed": "final",
 
 ORDER: Final[tuple[Phase, ...]] = ("settling", "closed", "final")
 """The phases, in the order in which they follow."""
+
+KILLED_SHARE: Final = 0.3
+"""Share of the decisions after which the broker is killed."""
+
+KILLED_S: Final = 0.1
+"""Maximum virtual seconds between such a decision and the end of the broker."""
 
 CLEARED_S: Final = 1.0
 """Seconds between two attempts to remove all fences, after the faults."""
@@ -75,7 +82,7 @@ class Fences(ActionGroup):
     """See the module."""
 
     name = "fences"
-    share = 0.3
+    share = 0.4
 
     def __init__(self, simulation: Simulation) -> None:
         """Begin without fences."""
@@ -91,6 +98,7 @@ class Fences(ActionGroup):
             Action("fence moved on", 6, self._move_on),
             Action("fence released", 1.5, self._release),
             Action("decision removed", 1, partial(self._release, is_decision=True)),
+            Action("fenced topic to be deleted", 1, self._delete),
         )
 
     def heal(self) -> None:
@@ -134,6 +142,16 @@ class Fences(ActionGroup):
         replica.site.loop.create_task(self._remove(replica, before, is_decision=is_decision))
         return True
 
+    def _delete(self) -> bool:
+        """Delete a topic with a fence, which must be refused until the fence has ended."""
+        found = [replica for replica in self.confirmed if replica.site.running]
+        if not found:
+            return False
+        replica = self.chance.choice(found)
+        plan = next(each for each in self.simulation.scenario.plans if replica.name in each.parts)
+        self.simulation.group(Topics).delete(replica.site, plan)
+        return True
+
     def _set(self, replica: Replica, wanted: WantedFence) -> None:
         self._attempts[replica] = wanted
         replica.site.loop.create_task(self._put(replica, wanted))
@@ -164,6 +182,8 @@ class Fences(ActionGroup):
             topic.log.index.last_position(site.name),
             {each: each.consumers.counters()[0] for each in topic.subscriptions.values()},
         )
+        if wanted.phase == "final" and self.chance.random() < KILLED_SHARE:
+            self.simulation.later(self.chance.uniform(0.0, KILLED_S), lambda: self.simulation.kill(site))
 
     async def _remove(self, replica: Replica, wanted: WantedFence, *, is_decision: bool) -> None:
         operations = FenceOperations(replica.site.environment, replica.site.topics)

@@ -21,7 +21,7 @@ class Pipelines(ActionGroup):
     def actions(self) -> Iterable[Action]:
         """See ActionGroup."""
         return (
-            Action("lease handed over", 2, self._hand_over, is_fault=True),
+            Action("lease handed over", 4, self._hand_over, is_fault=True),
             Action("pipeline task killed", 1, self._kill, is_fault=True),
             Action("pipeline task stands still", 2, self._stall, is_fault=True),
             Action("pipeline task loses rows", 2, self._lose, is_fault=True),

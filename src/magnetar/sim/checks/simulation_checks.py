@@ -69,6 +69,7 @@ class SimulationChecks(Tap["Site"]):
         for name, topic in self.topics.items():
             if site.replicas[name].topic is not None:
                 topic.checker.look_at_log(site.replicas[name])
+                topic.look_at_seeks(site.replicas[name])
         if not self.scenario.sync and site.disk.is_synced:
             for topic in self.topics.values():
                 topic.unsynced.synced(site.name)

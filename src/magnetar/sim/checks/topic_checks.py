@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Protocol
 
 from magnetar.base.errors import MagnetarError
@@ -30,6 +31,8 @@ if TYPE_CHECKING:
     from magnetar.broker.dispatch.consumer import Consumer
     from magnetar.broker.session.session import Session
     from magnetar.broker.subscription.subscription import Subscription
+    from magnetar.broker.topic.topic import Topic
+    from magnetar.geo.progress.epochs import Epoch
     from magnetar.geo.progress.state import SubscriptionProgress
     from magnetar.sim.checks.lifetimes import Unsubscribing
     from magnetar.sim.checks.model import Entry, Starts
@@ -77,6 +80,8 @@ class TopicChecks:
         self.updates = Updates(self.model, self.checker, self.note) if scenario.markers is not None else None
         """The updates in mode ``markers``; None in mode ``exact``."""
         self._unloads = Unloads(self.model, self.checker)
+        self._seeks: dict[tuple[str, str, Epoch], Callable[[], None]] = {}
+        """By cluster, subscription and new epoch: what records a seek that waits at a fence, again at each look."""
         self._holders = KeyHolders(self.checker.is_left)
         self.lost_at: dict[str, float] = {}
         """By cluster: when its last loss of the topic was durable, on its monotonic clock."""
@@ -93,6 +98,18 @@ class TopicChecks:
         """Record created subscriptions and a loaded topic."""
         self._lifetimes.look_at(replica)
         self._unloads.look_at(replica)
+        self.look_at_seeks(replica)
+
+    def look_at_seeks(self, replica: Replica) -> None:
+        """Record waiting seeks again: entries and acknowledgements may have come since the last look."""
+        for key, record in [each for each in self._seeks.items() if each[0][0] == replica.cluster]:
+            _, name, raised = key
+            subscription = replica.topic.subscriptions.get(name) if replica.topic is not None else None
+            progress = subscription.progress if subscription is not None else None
+            if progress is not None and progress.state.epoch < raised:
+                record()
+            else:
+                del self._seeks[key]
 
     def lose(self, replica: Replica) -> None:
         """Record that a cluster just lost the topic; its log was read right before."""
@@ -266,26 +283,31 @@ class TopicChecks:
         """Handle SEEK; the result is called at its confirmation."""
         if subscription.progress is None or replica.topic is None:
             return None
-        self.checker.look_at_log(replica)
-        ledger, target = replica.topic.ledger, position_of(seek.message_id)
-        before_first = replica.topic.log.before_first()
-        through = (
-            ledger.last_confirmed_entry if target > ledger.last_confirmed_entry else ledger.previous_position(target)
-        )
-        epoch = subscription.progress.state.epoch
+        epoch, target = subscription.progress.state.epoch, position_of(seek.message_id)
         raised = epoch.raised_by(replica.cluster)
-        before = self.model.lifetime(replica.cluster, subscription.name, epoch)
+        record = partial(self._sought, replica, replica.topic, subscription.name, epoch, target)
         self.note(session_name(session), replica.cluster, f"{subscription.name}: seek to {target} in epoch {epoch}")
-        mark_delete = max(before_first, through)
-        self.model.begin_lifetime(replica.cluster, subscription.name, raised).sought(
-            before,
+        record()
+        if replica.topic.log.migration_fence.is_set:
+            self._seeks[replica.cluster, subscription.name, raised] = record
+        promise = self.model.promise(replica.cluster, subscription.name)
+        return self.model.unless_lost(replica.cluster, lambda: promise.add(raised, {}))
+
+    def _sought(self, replica: Replica, topic: Topic, name: str, epoch: Epoch, target: Position) -> None:
+        """Record the effect that a seek in ``epoch`` would have now."""
+        self.checker.look_at_log(replica)
+        ledger = topic.ledger
+        is_behind_end = target > ledger.last_confirmed_entry
+        through = ledger.last_confirmed_entry if is_behind_end else ledger.previous_position(target)
+        mark_delete = max(topic.log.before_first(), through)
+        raised = epoch.raised_by(replica.cluster)
+        self.model.begin_lifetime(replica.cluster, name, raised).sought(
+            self.model.lifetime(replica.cluster, name, epoch),
             self.model.logs[replica.cluster],
             ledger.first_position,
             mark_delete,
             to_end=mark_delete >= ledger.last_confirmed_entry,
         )
-        promise = self.model.promise(replica.cluster, subscription.name)
-        return self.model.unless_lost(replica.cluster, lambda: promise.add(raised, {}))
 
     # -- frames from brokers
     # --------------------------------------------------------------------------------------------
