@@ -8,7 +8,7 @@ which clients wait are the last entries and the acknowledgement state, which is 
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol
 
 from magnetar.base.names import TopicName
 from magnetar.base.position import EARLIEST, Position
@@ -38,6 +38,10 @@ if TYPE_CHECKING:
     from magnetar.wire.proto import pulsar_api_pb2 as pb
 
     Json = Mapping[str, Any]
+
+
+_NO_TOPIC: Final[Json] = {"cursors": {}, "ledgers": [], "lastConfirmedEntry": str(EARLIEST)}
+"""The internal stats of a topic that does not exist."""
 
 
 class Brokers(LogReader, Protocol):
@@ -102,13 +106,13 @@ class PulsarReturn:
         self._readers = readers
         self._logs: dict[str, _Logs | str] = {}
         """By topic; or the reason why they are not complete."""
-        self._stored: set[str] = set()
-        """Topics that were unloaded with their acknowledgements."""
+        self._stored: dict[str, Position] = {}
+        """By topic that was unloaded with its acknowledgements, the end of its log when these were set."""
 
     def prepare(self, topic: str, entered: Cluster) -> None:
         """Read both logs, which takes a second for about 20,000 unacknowledged entries."""
         del entered
-        self._stored.discard(topic)
+        self._stored.pop(topic, None)
         self._logs[topic] = self._read(topic)
 
     def missing(self, topic: str, entered: Cluster, look: Look) -> str:
@@ -145,7 +149,7 @@ class PulsarReturn:
 
     def _not_carried(self, topic: str, there: TopicLog) -> str:
         """Return whether the target lacks an entry that clients have published in Apache Pulsar; empty: it does not."""
-        found = internal_stats(self._pulsar.side, topic) or {"cursors": {}}
+        found = internal_stats(self._pulsar.side, topic) or _NO_TOPIC
         if there.own_end is None or has_carried(found, self._target.name, there.own_end):
             return ""
         return f"{self._target.name} does not have all entries of {self._pulsar.name}"
@@ -193,11 +197,12 @@ class PulsarReturn:
         """Set the states of all subscriptions, and verify what Apache Pulsar has stored.
 
         It keeps acknowledgements in memory until it closes the topic, and does not always store them then: a close
-        loses those of a cursor whose ledger is being created.
+        loses those of a cursor whose ledger is being created. A topic that is loaded again may write a marker, which no
+        client gets: what follows the end of the log when the states were set is not compared.
         """
         held = {name: self._held(topic, name) for name in left}  # the target's fence keeps it as it is
         while True:
-            is_changed = False
+            end, is_changed = end_of(internal_stats(self._pulsar.side, topic) or _NO_TOPIC), False
             for name, count in left.items():
                 reason, is_set = self._bring(topic, name, held[name], count, logs)
                 if reason:
@@ -207,9 +212,10 @@ class PulsarReturn:
                 return ""
             with self._pulsar.side.answers():
                 self._pulsar.side.client.topics.unload(TopicName.parse(topic))
-            if topic in self._stored:
+            is_repeated = topic in self._stored
+            self._stored[topic] = end
+            if is_repeated:
                 return f"{self._pulsar.name} has lost acknowledgements"  # they are set again
-            self._stored.add(topic)
 
     def _bring(self, topic: str, name: str, held: _Held, left: int, logs: _Logs) -> tuple[str, bool]:
         """Set the state of a subscription, with ``left`` unacknowledged entries in the target.
@@ -226,8 +232,9 @@ class PulsarReturn:
         if is_behind:
             self._move_back(topic, name, compared.wanted.first, exists=compared.present is not None)
             compared = self._compared(topic, name, held, logs)
-        is_due = bool(compared.lacking)
-        if topic in self._stored and not is_due:  # partly acknowledged batches cannot be verified
+        stored = self._stored.get(topic)
+        is_lost = stored is not None and any(each <= stored for each in compared.due)
+        if stored is not None and not is_lost:  # partly acknowledged batches cannot be verified
             return "", is_behind
         reason, is_set = self._acknowledge(topic, name, compared)
         if is_set and not reason:
@@ -249,11 +256,7 @@ class PulsarReturn:
         return self._brokers.acknowledge(topic, name, through, ids), True
 
     def _compared(self, topic: str, name: str, held: _Held, logs: _Logs) -> _Compared:
-        found = internal_stats(self._pulsar.side, topic) or {
-            "cursors": {},
-            "ledgers": [],
-            "lastConfirmedEntry": str(EARLIEST),
-        }
+        found = internal_stats(self._pulsar.side, topic) or _NO_TOPIC
         cursor = dict(cursors_in(found, (name,))).get(name)
         present = None if cursor is None else acknowledged_in(cursor)
         known = present or IntervalSet()

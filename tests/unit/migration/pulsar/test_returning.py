@@ -20,7 +20,7 @@ from magnetar.migration.switching.fence import Link, TopicState
 from magnetar.wire.entries.ack_set import int_to_words, words_to_int
 from magnetar.wire.message_id import position_of
 from tests.unit.migration.pulsar.fake_pulsar import CLIENT, EU
-from tests.unit.migration.pulsar.two_logs import PULSAR, TARGET, Log, TwoLogs, random_logs
+from tests.unit.migration.pulsar.two_logs import PULSAR, TARGET, Log, TwoLogs, metadata, random_logs
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -51,6 +51,8 @@ class Cluster(httpx.BaseTransport):
     """The acknowledgements that are stored."""
     losses: int = 0
     """Number of unloads that lose the others."""
+    writes_markers: bool = False
+    """Whether each unload is followed by a marker in the log."""
 
     def handle_request(self, request: httpx.Request) -> httpx.Response:
         if self.is_missing:
@@ -64,6 +66,8 @@ class Cluster(httpx.BaseTransport):
         if name in answers:
             return httpx.Response(200, content=json.dumps(answers[name]()))
         self.changes.append(name)
+        if name == "unload" and self.writes_markers:
+            self.log.append(metadata(marker=True))
         if name == "unload" and self.losses:
             self.losses -= 1
             self.cursors[BILLING] = self.stored.copy()
@@ -220,6 +224,14 @@ def test_acknowledgements_that_a_close_loses_are_set_again(back: Return, losses:
     assert back.missing() == ""
     assert back.unacknowledged == {1, 2, 3, 5}
     assert back.pulsar.stored == back.pulsar.cursors[BILLING]
+
+
+def test_a_marker_that_follows_an_unload_is_no_lost_acknowledgement(back: Return) -> None:
+    back.prepare()
+    back.pulsar.writes_markers = True
+    assert back.missing() == ""
+    assert back.pulsar.changes == ["unload"]
+    assert back.unacknowledged == {1, 2, 3, 5}
 
 
 def test_entries_on_their_way_are_awaited(back: Return) -> None:
