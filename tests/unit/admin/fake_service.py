@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 from dataclasses import dataclass, field
 from functools import lru_cache
 from http import HTTPStatus
@@ -645,19 +646,23 @@ class FakeAdminService:
 
 
 @lru_cache(maxsize=16)
-def _app(service: FakeAdminService) -> Starlette:
-    """Return the application of a service, which takes some 20 ms to build."""
-    return build_app(service, service.resources)
+def _app(service: FakeAdminService) -> tuple[Starlette, threading.Lock]:
+    """Return the application of a service, which takes some 20 ms to build, and the lock of those who use it.
+
+    Each request has an event loop of its own, and the application has objects that wait in one loop.
+    """
+    return build_app(service, service.resources), threading.Lock()
 
 
 class AppTransport(httpx.BaseTransport):
     """A transport that passes requests to an ASGI application without a network."""
 
     def __init__(self, service: FakeAdminService) -> None:
-        self._app = _app(service)
+        self._app, self._turn = _app(service)
 
     def handle_request(self, request: httpx.Request) -> httpx.Response:
-        return asyncio.run(self._call(request))
+        with self._turn:
+            return asyncio.run(self._call(request))
 
     async def _call(self, request: httpx.Request) -> httpx.Response:
         transport = httpx.ASGITransport(self._app, raise_app_exceptions=False)
