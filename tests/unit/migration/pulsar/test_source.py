@@ -60,6 +60,13 @@ class Move:
         for phase in (Phase.SETTLING, Phase.CLOSED):
             self.source.fence(str(EU), epoch, phase)
 
+    def close_after_pause(self) -> None:
+        """Close the topic when it is known what consumers hold."""
+        for _ in range(2):
+            self.source.fence(str(EU), 1, Phase.SETTLING)
+            self.clock.seconds += QUIET_S
+        self.source.fence(str(EU), 1, Phase.CLOSED)
+
 
 @pytest.fixture
 def move() -> Move:
@@ -121,10 +128,7 @@ def test_consumers_acknowledge_what_they_hold_before_they_are_sent_away(move: Mo
 
 def test_a_message_that_was_dispatched_late_can_be_acknowledged(move: Move) -> None:
     move.pulsar.consumers, move.pulsar.held = [CLIENT], 4
-    for _ in range(2):
-        move.source.fence(str(EU), 1, Phase.SETTLING)
-        move.clock.seconds += QUIET_S
-    move.source.fence(str(EU), 1, Phase.CLOSED)
+    move.close_after_pause()
     move.pulsar.held = 5
     assert move.missing() == "consumers hold 1 messages that were dispatched late"
     assert move.pulsar.unloads == 0
@@ -135,10 +139,7 @@ def test_a_message_that_was_dispatched_late_can_be_acknowledged(move: Move) -> N
 
 def test_a_message_that_was_dispatched_late_delays_the_move_for_a_while_only(move: Move) -> None:
     move.pulsar.consumers = [CLIENT]
-    for _ in range(2):
-        move.source.fence(str(EU), 1, Phase.SETTLING)
-        move.clock.seconds += QUIET_S
-    move.source.fence(str(EU), 1, Phase.CLOSED)
+    move.close_after_pause()
     move.pulsar.held = 1
     assert move.missing() == "consumers hold 1 messages that were dispatched late"
     move.clock.seconds += LATE_S
