@@ -202,7 +202,7 @@ class PulsarReturn:
         """
         held = {name: self._held(topic, name) for name in left}  # the target's fence keeps it as it is
         while True:
-            end, is_changed = end_of(internal_stats(self._pulsar.side, topic) or _NO_TOPIC), False
+            is_changed = False
             for name, count in left.items():
                 reason, is_set = self._bring(topic, name, held[name], count, logs)
                 if reason:
@@ -213,7 +213,7 @@ class PulsarReturn:
             with self._pulsar.side.answers():
                 self._pulsar.side.client.topics.unload(TopicName.parse(topic))
             is_repeated = topic in self._stored
-            self._stored[topic] = end
+            self._stored[topic] = logs.there.end
             if is_repeated:
                 return f"{self._pulsar.name} has lost acknowledgements"  # they are set again
 
