@@ -26,22 +26,22 @@ class Unsubscribing(NamedTuple):
 class _Deletion:
     """A deletion that a client requested."""
 
-    def __init__(self, lifetimes: Lifetimes, replica: Replica, topic: Topic, name: str, tombstone: Epoch) -> None:
-        """Begin when UNSUBSCRIBE arrives."""
+    def __init__(self, lifetimes: Lifetimes, model: Model, topic: Topic, named: tuple[Replica, str, Epoch]) -> None:
+        """Begin when UNSUBSCRIBE arrives; ``named`` is the replica, the subscription and the epoch of its tombstone."""
         self._lifetimes = lifetimes
-        self._replica = replica
+        self._model = model
         self._topic = topic
-        self._named = replica, name, tombstone
+        self._named = replica, _, _ = named
         self._in_doubt = replica.site.metadata.in_doubt
         self._is_begun = self._is_waiting = self._is_refused = False
 
     def handled(self) -> None:
         """See Unsubscribing."""
-        _, name, _ = self._named
-        self._is_begun = self._replica.topic is not self._topic or name not in self._topic.subscriptions
+        replica, name, tombstone = self._named
+        self._is_begun = replica.topic is not self._topic or name not in self._topic.subscriptions
         self._is_waiting = not self._is_begun and not self._is_refused
-        if self._is_waiting:
-            self._lifetimes.deletion_waits(*self._named)
+        if self._is_waiting:  # it begins when earlier changes of the subscription are durable, or a fence has ended
+            self._model.delete_subscription(replica.cluster, name, tombstone)
         elif self._is_begun:
             self._lifetimes.deletion_begins(*self._named)
             if self._is_refused:
@@ -59,7 +59,8 @@ class _Deletion:
         if self._is_begun:
             self._failed()
         elif self._is_waiting:
-            self._lifetimes.deletion_given_up(*self._named)
+            replica, name, tombstone = self._named
+            self._model.keep_subscription(replica.cluster, name, tombstone)
 
     def _failed(self) -> None:
         replica, name, tombstone = self._named
@@ -157,7 +158,8 @@ class Lifetimes:
         if subscription is None or subscription.progress is None or topic is None:
             return None
         tombstone = subscription.progress.state.epoch.raised_by(replica.cluster)
-        deletion, unless_lost = _Deletion(self, replica, topic, subscription.name, tombstone), self._model.unless_lost
+        deletion = _Deletion(self, self._model, topic, (replica, subscription.name, tombstone))
+        unless_lost = self._model.unless_lost
         return Unsubscribing(
             deletion.handled,
             unless_lost(replica.cluster, deletion.confirmed),
@@ -168,14 +170,6 @@ class Lifetimes:
         """Record that a deletion is durable."""
         self._model.promise(replica.cluster, name).add(tombstone, {})
         self._note(replica.cluster, "", f"{name} deleted, epoch {tombstone}")
-
-    def deletion_waits(self, replica: Replica, name: str, tombstone: Epoch) -> None:
-        """Record a deletion that begins when earlier changes of the subscription are durable."""
-        self._model.delete_subscription(replica.cluster, name, tombstone)
-
-    def deletion_given_up(self, replica: Replica, name: str, tombstone: Epoch) -> None:
-        """Record that a deletion was refused before it began."""
-        self._model.keep_subscription(replica.cluster, name, tombstone)
 
     def deletion_failed(self, kept: tuple[str, Topic, str, Epoch], write: object) -> None:
         """Record a deletion that failed: the next load finds the subscription, unless ``write`` was in doubt."""

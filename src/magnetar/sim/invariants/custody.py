@@ -60,11 +60,10 @@ class Custody(Invariant):
         model, scenario = topic.model, self.simulation.scenario
         if not scenario.replicated or scenario.markers is not None:
             return ""
-        places, first, back = model.logs[custodian].places, keeper.ledger.first_position, model.returned[origin]
+        back = model.returned[origin]
         for entry in model.published[origin][: model.custody.lost_before_return[origin]]:
-            is_kept = entry.whole not in model.damaged and places.get(entry.text, EARLIEST) >= first
             self.simulation.count("entries in custody returned", entry.text in back)
-            if is_kept and entry.text not in back:
+            if entry.text not in back and _is_readable(topic, keeper, custodian, entry):
                 return f"{origin} deleted {entry.text}, but {custodian} has not sent it back"
         return ""
 
@@ -96,9 +95,12 @@ class Custody(Invariant):
 
 def _kept(topic: TopicChecks, keeper: Topic, origin: str, custodian: str) -> Iterator[Entry]:
     """Yield the entries of ``origin`` that the custodian can carry: neither trimmed nor damaged nor of a lost topic."""
-    model, first = topic.model, keeper.ledger.first_position
-    places = model.logs[custodian].places
-    for entry in model.logs[custodian].of.get(origin, []):
-        is_whole = not model.is_lost(entry) and entry.whole not in model.damaged
-        if is_whole and places.get(entry.text, EARLIEST) >= first:
+    for entry in topic.model.logs[custodian].of.get(origin, []):
+        if not topic.model.is_lost(entry) and _is_readable(topic, keeper, custodian, entry):
             yield entry
+
+
+def _is_readable(topic: TopicChecks, keeper: Topic, custodian: str, entry: Entry) -> bool:
+    """Return whether the custodian has an entry that is neither trimmed nor damaged."""
+    place = topic.model.logs[custodian].places.get(entry.text, EARLIEST)
+    return entry.whole not in topic.model.damaged and place >= keeper.ledger.first_position
