@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 
 MEBIBYTE = 1 << 20
 LIMIT_MB = 320
+SMALL_LIMIT_MB = 152  # the least that a broker with so small a cache accepts, so that few topics use it up
+SMALL_CACHE_MB = 2
 CACHE_MB = 16
 LARGE = bytes(5 * MEBIBYTE)
 
@@ -138,11 +140,12 @@ def is_accepted(connection: RawConnection, number: int) -> bool:
 
 
 def test_after_clients_that_used_up_the_memory_with_topics_others_are_accepted(tmp_path: Path) -> None:
-    settings = {"memoryLimitMB": 192, "brokerUnloadInactiveTopicsFrequencySeconds": 1}
+    limits = {"memoryLimitMB": SMALL_LIMIT_MB, "managedLedgerCacheSizeMB": SMALL_CACHE_MB}
+    settings = {**limits, "brokerUnloadInactiveTopicsFrequencySeconds": 1}
     with Broker(tmp_path, settings=settings) as broker:
         with RawConnection.connected(broker.service_url) as connection:
             topics = next(number for number in itertools.count() if not is_accepted(connection, number))
         assert topics > 1_000
-        assert broker.resident_bytes() > 0.85 * 192 * MEBIBYTE
+        assert broker.resident_bytes() > 0.85 * SMALL_LIMIT_MB * MEBIBYTE
         with RawConnection.connected(broker.service_url) as connection:
             wait_until(lambda: is_accepted(connection, topics), what="another client is accepted")

@@ -119,7 +119,7 @@ class Environment:
         object.__setattr__(self, "started_with", self.config)
         object.__setattr__(self, "sliced", SlicedWork(self.loop, self.clock))
         object.__setattr__(self, "slices", SharedSlices(self.loop, self.clock))
-        measures = self.resident_bytes, self.allocated_blocks
+        measures = self.resident_bytes, self.allocated_blocks, self.allocated_blocks()
         object.__setattr__(self, "objects", ObjectMemory(self.memory.limits.total, self.clock, *measures))
         object.__setattr__(self, "retired", Retired(self.loop, self.clock, self.sliced))
         object.__setattr__(self, "policies", PoliciesOfTopics(self.config, self.resources))

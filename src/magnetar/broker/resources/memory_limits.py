@@ -19,7 +19,7 @@ DERIVED_FRACTION = 4
 DERIVED_MIN, DERIVED_MAX = 192 * _MIB, 1024 * _MIB
 """Bytes. Only the cache profits from more than DERIVED_MAX, and it has a setting of its own."""
 
-PROCESS_BYTES = 64 * _MIB
+PROCESS_BYTES = 88 * _MIB
 """Bytes of the process without topics and clients."""
 
 

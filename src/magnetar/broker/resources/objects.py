@@ -22,7 +22,7 @@ CHECK_INTERVAL_S = 0.1
 """Minimum seconds between two measurements. A client can add some megabytes in this time."""
 
 REUSED_PART = 0.9
-"""Fraction of the allocated blocks at which the memory became full. Below it, clients can create objects again.
+"""Fraction of the blocks of objects at which the memory became full. Below it, clients can create objects again.
 
 Python returns little memory to the system, because a few objects keep many pages. So a process whose topics were
 unloaded stays as large as before, and uses the freed blocks for new objects.
@@ -36,19 +36,29 @@ class ObjectMemory:
     """Rejects new objects while the process uses too much memory."""
 
     def __init__(
-        self, total: int, clock: Clock, resident_bytes: Callable[[], int], allocated_blocks: Callable[[], int]
+        self,
+        total: int,
+        clock: Clock,
+        resident_bytes: Callable[[], int],
+        allocated_blocks: Callable[[], int],
+        blocks_at_start: int = 0,
     ) -> None:
         """``resident_bytes`` measures the memory of the process; its limit is ``total`` bytes.
 
-        ``allocated_blocks`` counts the blocks of memory that objects use; it takes some milliseconds for each GB.
+        ``allocated_blocks`` counts the blocks of memory in use; it takes some milliseconds for each GB. The process
+        uses ``blocks_at_start`` of them itself: with a small limit they are most blocks, and no topic can free them.
         """
         self._total = total
         self._clock = clock
         self._resident_bytes = resident_bytes
         self._allocated_blocks = allocated_blocks
+        self._blocks_at_start = blocks_at_start
         self._next_check_at = 0.0
         self._when_full: tuple[int, int] | None = None
-        """Bytes and blocks when the memory became full; None if the process has used less than FREE_PART since."""
+        """Bytes, and blocks of objects, when the memory became full.
+
+        None if the process has used less than FREE_PART since.
+        """
         self._is_full = self._is_short = False
 
     @property
@@ -74,7 +84,7 @@ class ObjectMemory:
         if resident < self._total * FREE_PART:
             self._when_full = None
         elif is_above or self._when_full is not None:
-            blocks = self._allocated_blocks()
+            blocks = self._allocated_blocks() - self._blocks_at_start
             self._when_full = bytes_then, blocks_then = self._when_full or (resident, blocks)
             has_grown = resident > max(bytes_then, self._total)
             self._is_full = is_above and (has_grown or blocks > blocks_then * REUSED_PART)

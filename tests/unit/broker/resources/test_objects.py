@@ -118,10 +118,11 @@ def test_the_memory_is_measured_from_time_to_time() -> None:
 class Process:
     """The memory of a process, which Python does not return to the system."""
 
-    def __init__(self, total: int) -> None:
+    def __init__(self, total: int, blocks_at_start: int = 0) -> None:
         self.bytes = self.blocks = 0
         self.cluster = Cluster()
-        self.objects = ObjectMemory(total, self.cluster.clock, lambda: self.bytes, lambda: self.blocks)
+        measures = (lambda: self.bytes), (lambda: self.blocks)
+        self.objects = ObjectMemory(total, self.cluster.clock, *measures, blocks_at_start)
 
     def is_full(self, resident: int, blocks: int) -> bool:
         self.bytes, self.blocks = resident, blocks
@@ -135,6 +136,16 @@ def test_freed_memory_is_used_again_although_the_process_stays_as_large() -> Non
     assert process.is_full(91, 901)
     assert not process.is_full(91, 900)
     assert process.is_full(91, 950)
+
+
+def test_blocks_that_no_topic_can_free_do_not_count() -> None:
+    process = Process(100, blocks_at_start=10_000)
+    assert process.is_full(91, 11_000)
+    assert process.is_full(91, 10_901)
+    assert not process.is_full(91, 10_900)
+    assert process.objects.is_short
+    assert not process.is_full(91, 10_600)
+    assert not process.objects.is_short
 
 
 def test_memory_is_short_until_much_of_it_is_free() -> None:
