@@ -192,10 +192,7 @@ class PulsarSource:
         states = progress_in(before, names, self.name, self._world.now(), claims)
         reason = self._withheld(left) or self._wires.carrier.send(topic, states)
         reason = reason or _difference(left, self._unacknowledged_in_target(topic))
-        reason = reason or _change(before, internal_stats(self._side, topic), names)
-        if not reason:
-            self._pause.end(topic, names)
-        return reason
+        return reason or _change(before, internal_stats(self._side, topic), names)
 
     def _attached(self, topic: str, stats: Json) -> str:
         """Return which clients are still connected, and send them away."""
@@ -289,7 +286,18 @@ class PulsarSource:
         return {}
 
     def set_route(self, scope: str, cluster: str) -> None:
-        """Do nothing: the routes of the target lead the clients."""
+        """End the pause of a topic that clients have left. The routes of the target lead them.
+
+        Each rate takes Apache Pulsar a part of a second, so they are not removed while clients wait.
+        """
+        if cluster == self.name or "://" not in scope:
+            return
+        for topic in self._parts(TopicName.parse(scope)):
+            self._pause.end(topic, durable_in(stats_if_any(self._side, topic)))
+
+    def _parts(self, topic: TopicName) -> list[str]:
+        """Return the partitions of a topic, or the topic itself if it has none."""
+        return [str(topic.partition(index)) for index in range(self._topics.partitions_of(topic))] or [str(topic)]
 
     def delete_route(self, scope: str) -> None:
         """Do nothing."""

@@ -53,6 +53,7 @@ class Pulsar(httpx.BaseTransport):
     """Number of requests for it until the broker has read it."""
     has_policies: bool = True
     """Whether topics can have policies."""
+    partitions: int = 0
     unloads: int = 0
     sequence_ids: dict[str, int] | None = None
     """Those of the last snapshot of deduplication."""
@@ -64,6 +65,8 @@ class Pulsar(httpx.BaseTransport):
         end = request.url.path.rpartition("/")[2]
         if end == "dispatchRate":
             return self._rate(request)
+        if end == "partitions":
+            return _answer({"partitions": self.partitions})
         if end == "unload":
             self.unloads += 1
             if not self.stays:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import pytest
 
 from magnetar.admin.client import AdminClient
-from magnetar.base.names import NamespaceName
+from magnetar.base.names import NamespaceName, TopicName
 from magnetar.base.position import EARLIEST, Position
 from magnetar.migration.pulsar.pause import CONFIRMED_S, PAUSED, QUIET_S, DispatchPause
 from magnetar.migration.pulsar.source import LATE_S, PulsarSource, Wires
@@ -20,6 +21,9 @@ from tests.unit.admin.fake_clusters import MagnetarTransport
 from tests.unit.admin.fake_service import FakeAdminService, FakeSubscription, new_service
 from tests.unit.migration.pulsar.fake_pulsar import CLIENT, EU, Carrier, LogReader, Pulsar
 from tests.unit.migration.still_clock import StillClock
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 ORDERS = NamespaceName("shop", "orders")
 
@@ -49,6 +53,7 @@ class Move:
     source: PulsarSource
     target: AdminCluster
     reader: LogReader
+    another_source: Callable[[], PulsarSource]
 
     def missing(self) -> str:
         def look(*, digests: bool = False) -> TopicState:
@@ -84,8 +89,11 @@ def move() -> Move:
         AdminCluster(side, name, Scope("shop"), [str(ORDERS)], "m")
         for side, name in zip(sides, ("legacy", "A"), strict=True)
     ]
-    source = PulsarSource(sides[0], clusters[0], sides[1], clusters[1], Wires(carrier, reader), clock)
-    return Move(pulsar, carrier, clock, service, there, source, clusters[1], reader)
+
+    def new_source() -> PulsarSource:
+        return PulsarSource(sides[0], clusters[0], sides[1], clusters[1], Wires(carrier, reader), clock)
+
+    return Move(pulsar, carrier, clock, service, there, new_source(), clusters[1], reader, new_source)
 
 
 def test_clients_stay_until_the_fence_is_closed(move: Move) -> None:
@@ -123,7 +131,25 @@ def test_consumers_acknowledge_what_they_hold_before_they_are_sent_away(move: Mo
     move.source.fence(str(EU), 1, Phase.CLOSED)
     assert move.missing().startswith("1 clients are connected")
     assert move.missing() == ""
+    assert move.pulsar.rate == PAUSED, "clients do not wait for its removal"
+    move.source.set_route("shop", "A")
+    assert move.pulsar.rate == PAUSED, "the route of a tenant says nothing about a topic"
+    move.source.set_route(str(EU), "A")
     assert move.pulsar.rate is None, "as before"
+
+
+@pytest.mark.parametrize("is_restarted", [False, True])
+def test_partitions_go_on_when_all_have_left(move: Move, *, is_restarted: bool) -> None:
+    us = TopicName.parse("persistent://shop/orders/us")
+    move.there.topics.create_partitioned(us, 2)
+    move.pulsar.consumers, move.pulsar.partitions = [CLIENT], 2
+    for index in range(2):
+        move.source.fence(str(us.partition(index)), 1, Phase.SETTLING)
+    assert move.pulsar.rate == PAUSED
+    if is_restarted:
+        move.source = move.another_source()
+    move.source.set_route(str(us), "A")
+    assert move.pulsar.rate is None
 
 
 def test_a_message_that_was_dispatched_late_can_be_acknowledged(move: Move) -> None:
