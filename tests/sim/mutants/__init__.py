@@ -31,27 +31,32 @@ if TYPE_CHECKING:
 
     from tests.sim.mutants.base import Mutant
 
-MUTANTS: dict[str, Mutant] = {
-    **replication.MUTANTS,
-    **runs.MUTANTS,
-    **progress.MUTANTS,
-    **storage.MUTANTS,
-    **publishing.MUTANTS,
-    **dispatch.MUTANTS,
-    **expiry.MUTANTS,
-    **unsynced.MUTANTS,
-    **snapshots.MUTANTS,
-    **durability.MUTANTS,
-    **readers.MUTANTS,
-    **policies.MUTANTS,
-    **bit_rot.MUTANTS,
-    **resting.MUTANTS,
-    **fences.MUTANTS,
-    **custody.MUTANTS,
-}
+MUTANTS: dict[str, Mutant] = {}
+for _theme in (
+    replication,
+    runs,
+    progress,
+    storage,
+    publishing,
+    dispatch,
+    expiry,
+    unsynced,
+    snapshots,
+    durability,
+    readers,
+    policies,
+    bit_rot,
+    resting,
+    fences,
+    custody,
+):
+    assert MUTANTS.keys().isdisjoint(_theme.MUTANTS), "each mutant has a name of its own"
+    MUTANTS |= _theme.MUTANTS
 
 METADATA_MUTANTS: dict[str, Mutant] = metasync.MUTANTS
 """Bugs in the metadata synchronizer, which the worlds of metadata must find."""
+
+assert MUTANTS.keys().isdisjoint(METADATA_MUTANTS)
 
 
 @contextmanager

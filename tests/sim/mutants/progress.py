@@ -129,7 +129,7 @@ MUTANTS: dict[str, Mutant] = {
     "acknowledgements confirmed on hope": (Flushes, "then", receipt_of_acknowledgement_on_hope),
     "batches acknowledged in part dropped in a merge": (SubscriptionProgress, "merge", partials_dropped_in_merge),
     "a tombstone ignored": (TopicProgress, "_delete", tombstone_ignored),
-    "tombstones forgotten": (Tombstones, "add", tombstone_forgotten),
+    "a tombstone forgotten": (Tombstones, "add", tombstone_forgotten),
     "pending acknowledgements not applied on arrival": (
         SharedProgress,
         "arrived",

@@ -44,17 +44,15 @@ class Brokers(ActionGroup):
         return True
 
     def _unload(self) -> bool:
-        return self.unload_one() is not None
-
-    def unload_one(self) -> Replica | None:
-        """Unload a topic, which closes its ledger; return None if none is loaded."""
         loaded = self.simulation.loaded()
-        if not loaded:
-            return None
-        replica = self.chance.choice(loaded)
+        if loaded:
+            self.unload(self.chance.choice(loaded))
+        return bool(loaded)
+
+    def unload(self, replica: Replica) -> None:
+        """Unload a loaded topic, which closes its ledger."""
         self.simulation.note(replica.cluster, f"unloads {replica.name.local_name}")
         replica.site.loop.call_soon(self._unload_now, replica)
-        return replica
 
     def _unload_behind_acknowledgements(self) -> bool:
         """Unload a topic right after acknowledgements without a receipt, some of which are not written yet."""

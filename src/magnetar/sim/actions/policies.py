@@ -38,7 +38,7 @@ class Policies(ActionGroup):
         """See ActionGroup."""
         return (
             Action("TTL changed", 1, self._change_ttl),
-            Action("retention changed", 0.6, self._change_retention),
+            Action("retention changed", 1.5, self._change_retention),
             Action("quota changed", 0.8, self._change_quota),
             Action("deduplication switched", 0.3, self._switch_deduplication),
             Action("active cluster changed", 0.4, self._change_active_cluster),

@@ -26,7 +26,7 @@ LISTED_S = (0.001, 0.01)
 """Maximum delays between a durable list of ledgers and a crash, in seconds. The shorter one mostly precedes a sync."""
 
 ENTRIES_BEFORE = 3
-"""Number of producers that publish before a ledger is closed."""
+"""Number of entries that are published before a ledger is closed."""
 
 ARRIVED_S = (0.02, 0.1)
 """Bounds of the delay until the ledger is closed, in seconds: messages arrive meanwhile."""
@@ -80,15 +80,18 @@ class Processes(ActionGroup):
         """Crash a broker that does not sync entries, right after it has closed a ledger with new ones."""
         if self.simulation.scenario.sync:
             return False
+        producer = self.chance.choice(self.simulation.producers)
         for _ in range(ENTRIES_BEFORE):
-            self.simulation.group(Producers).publish()
-        self.simulation.later(self.chance.uniform(*ARRIVED_S), self._crash_behind_unload_now)
+            self.simulation.group(Producers).publish_one(producer)
+        replica = self.simulation.sites[producer.cluster].replicas[producer.topic]
+        self.simulation.later(self.chance.uniform(*ARRIVED_S), partial(self._crash_behind_unload_now, replica))
         return True
 
-    def _crash_behind_unload_now(self) -> None:
-        replica = None if self.simulation.is_healed else self.simulation.group(Brokers).unload_one()
-        if replica is not None:
-            self._crash_once_listed(replica)
+    def _crash_behind_unload_now(self, replica: Replica) -> None:
+        if self.simulation.is_healed or replica.topic is None:
+            return
+        self.simulation.group(Brokers).unload(replica)
+        self._crash_once_listed(replica)
 
     def _crash_behind_deletion(self) -> bool:
         """Crash a broker right after a client has deleted a subscription of a topic with new entries."""
