@@ -44,7 +44,7 @@ demo: java setup ## three clusters, real flights, a planned switch and a kill (A
 test: java setup $(CLASSES) ## all tests except the long suites, in three processes; 17 to 25 minutes (ARGS="-k name": in one)
 	@$(BIN)/python -m pytest tests $(PARALLEL) $(ARGS)
 
-test-long: java setup ## full-sized forms of tests that make test runs smaller, the built packages, and the Helm chart; some minutes
+test-long: java setup ## tests that take a minute, full-sized forms of others, the built packages, and the Helm chart
 	@$(BIN)/python -m pytest tests -m long $(ARGS)
 
 test-memory: setup ## memory of a broker over one hour, which must not grow (ARGS="--minutes 15 --settle-minutes 5")

@@ -33,7 +33,7 @@ def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("markers", "chaos: kills processes many times over (make test-chaos)")
     config.addinivalue_line("markers", "hostile: attacks a broker in many ways (make test-hostile)")
     config.addinivalue_line("markers", "interop: runs Apache Pulsar itself (make interop)")
-    config.addinivalue_line("markers", "long: the full-sized form of a test that make test runs smaller")
+    config.addinivalue_line("markers", "long: takes a minute, or is the full-sized form of a test (make test-long)")
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:

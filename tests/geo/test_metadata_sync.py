@@ -167,6 +167,7 @@ def test_a_deletion_in_another_cluster_keeps_the_messages_here(clusters: LocalCl
     assert jfk.get("metadata-sync/stranded") == {}
 
 
+@pytest.mark.long  # make test-chaos makes more edits
 def test_edits_of_separated_clusters_meet_and_a_new_cluster_gets_all(clusters: LocalClusters) -> None:
     """The links are cut, a broker is killed meanwhile, and a fourth, empty cluster joins when they return."""
     clusters.add("sfo")

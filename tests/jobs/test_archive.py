@@ -58,6 +58,7 @@ def test_an_archive_has_each_message_once_and_continues(
     assert list((tmp_path / "work").iterdir()) == []
 
 
+@pytest.mark.long
 def test_a_continuous_archive_that_was_killed_continues(
     broker: Broker, client: pulsar.Client, topic: str, tmp_path: Path
 ) -> None:

@@ -158,6 +158,7 @@ def test_restored_messages_have_the_metadata_and_the_order_of_the_archived_ones(
     assert list((tmp_path / "work").iterdir()) == []
 
 
+@pytest.mark.long  # make test-chaos kills workers, too
 def test_a_restoration_that_was_killed_continues(
     commands: OneProcess, broker: Broker, client: pulsar.Client, topic: str, tmp_path: Path
 ) -> None:
