@@ -135,9 +135,9 @@ class PulsarSource:
         known = self._fences.look(topic).fence
         if known is not None and known.phase is Phase.SETTLING:
             self._fences.fence(topic, epoch, Phase.CLOSED)
-        self._fences.fence(topic, epoch, Phase.FINAL)
+        fence = self._fences.fence(topic, epoch, Phase.FINAL).fence
         self._fences.set_route(route_scope(topic), self._fences.name)
-        return self.look(topic)
+        return TopicState(_as_seen_here(fence), {})
 
     def look(self, topic: str, *, digests: bool = False) -> TopicState:
         """Return the state of a topic, without digests."""

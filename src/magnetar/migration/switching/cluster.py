@@ -38,7 +38,7 @@ class Cluster(Protocol):
     def fence(self, topic: str, epoch: int, phase: Phase) -> TopicState:
         """Set the fence of a topic, durably; one that does not exist is created before SETTLING.
 
-        Raises FenceRefusedError.
+        Return its state; the subscriptions are complete in SETTLING only. Raises FenceRefusedError.
         """
         ...
 
