@@ -1,12 +1,14 @@
-"""The tests of TLS and authentication that the official Python client has of its own, against our broker.
+"""The tests of TLS and authentication that the official Python and Go clients have of their own, against our broker.
 
-The suite expects a broker at fixed ports of this machine, with its certificates, keys and namespaces. It is in the
-repository of the client: PULSAR_CLIENT_PYTHON names a directory with it; without that, git fetches it.
+The suites expect a broker at fixed ports of this machine, with their certificates, keys and namespaces. That of Python
+is in the repository of the client: PULSAR_CLIENT_PYTHON names a directory with it; without that, git fetches it. That
+of Go is in the module of the client, which Go downloads.
 """
 
 from __future__ import annotations
 
 import ast
+import json
 import os
 import re
 import shutil
@@ -14,18 +16,19 @@ import subprocess
 import sys
 from contextlib import contextmanager
 from importlib.metadata import version
+from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 import jwt
 import pytest
 
+from tests.interop.schema_clients import SOURCES
 from tests.kit.broker import Broker
 from tests.kit.child import LOOPBACK, is_free
 from tests.kit.rest import Rest
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
-    from pathlib import Path
 
 pytestmark = [pytest.mark.interop, pytest.mark.timeout(1500)]
 
@@ -35,7 +38,7 @@ PORTS: Final = {
     "webServicePort": 8080,
     "webServicePortTls": 8443,
 }
-"""Ports that the suite expects."""
+"""Ports that the suites expect."""
 
 TIMEOUT_S: Final = 1200.0
 
@@ -44,16 +47,19 @@ ABOUT: Final = re.compile(r"(?i)tls|https|auth|token")
 
 PYTHON_REPOSITORY: Final = "https://github.com/apache/pulsar-client-python"
 
+GO_MODULE: Final = "github.com/apache/pulsar-client-go"
+
 PASSED_AT_LEAST: Final = 10
-"""Tests that the suite has now, so that a changed name does not leave all of them out."""
+GO_PASSED_AT_LEAST: Final = 30
+"""Tests that the suites have now, so that a changed name does not leave all of them out."""
 
 
 @contextmanager
 def broker_of(directory: Path, certificates: Path, files: Mapping[str, Path], secret: bytes) -> Iterator[Broker]:
-    """Start a broker as the script of the suite does, and make their tenants, namespaces and permissions."""
+    """Start a broker as the scripts of the suites do, and make their tenants, namespaces and permissions."""
     taken = [port for port in PORTS.values() if not is_free(port)]
     if taken:
-        pytest.skip(f"the suite needs the ports {taken}, which another program uses")
+        pytest.skip(f"the suites need the ports {taken}, which another program uses")
     package = "org.apache.pulsar.broker.authentication.AuthenticationProvider"
     settings = {
         **PORTS,
@@ -126,3 +132,35 @@ def test_the_suite_of_the_python_client(python_suite: Path, tmp_path: Path) -> N
     print(f"{len(names)} tests of the Python client: {' '.join(names)}")  # noqa: T201 - shown by -rP
     assert ended.returncode == 0, ended.stderr[-10_000:]
     assert len(names) >= PASSED_AT_LEAST
+
+
+@pytest.fixture(scope="module")
+def go_suite(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return a directory with the module of the Go client, in the version that our Go program uses."""
+    go = shutil.which("go")
+    if go is None:
+        pytest.skip("the suite of the Go client needs Go (Debian, Ubuntu: apt install golang)")
+    command = [go, "mod", "download", "-json", GO_MODULE]
+    found = subprocess.run(command, cwd=SOURCES / "go", capture_output=True, timeout=300, check=True)
+    sources = tmp_path_factory.mktemp("go") / "sources"
+    # Go keeps modules read-only.
+    shutil.copytree(json.loads(found.stdout)["Dir"], sources, copy_function=shutil.copyfile)
+    for directory, _, _ in os.walk(sources):
+        Path(directory).chmod(0o755)
+    return sources
+
+
+def test_the_suite_of_the_go_client(go_suite: Path, tmp_path: Path) -> None:
+    """OAuth 2 is included: its tests have a server, whose token is signed with the secret key of the suite."""
+    kit = go_suite / "integration-tests"
+    declared = re.findall(r"(?m)^func (Test\w+)\(", (go_suite / "pulsar" / "client_impl_test.go").read_text())
+    names = [name for name in declared if ABOUT.search(name)]
+    files = {"secret": kit / "tokens" / "secret.key", "passwords": kit / "conf" / ".htpasswd"}
+    with broker_of(tmp_path / "broker", kit / "certs", files, files["secret"].read_bytes()):
+        command = ["go", "test", "./pulsar", "-count", "1", "-v", "-run", f"^({'|'.join(names)})$"]
+        ended = subprocess.run(command, cwd=go_suite, capture_output=True, text=True, timeout=TIMEOUT_S, check=False)
+    passed = re.findall(r"(?m)^--- PASS: (\w+)", ended.stdout)
+    print(f"{len(passed)} tests of the Go client: {' '.join(passed)}")  # noqa: T201 - shown by -rP
+    assert ended.returncode == 0, (ended.stdout + ended.stderr)[-10_000:]
+    assert sorted(passed) == sorted(names)
+    assert len(names) >= GO_PASSED_AT_LEAST
