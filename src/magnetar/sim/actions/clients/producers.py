@@ -57,8 +57,11 @@ class Producers(ActionGroup):
             self.publish_one(producer)
         return True
 
-    def publish_one(self, producer: SimProducer, padding: int = 0) -> None:
-        """Publish an entry with the clock of the producer's cluster, with ``padding`` more bytes."""
+    def publish_one(self, producer: SimProducer, padding: int = 0, only_to: str = "") -> None:
+        """Publish an entry with the clock of the producer's cluster, with ``padding`` more bytes.
+
+        ``only_to`` is the only other cluster that gets it.
+        """
         now_ms = int(self.simulation.sites[producer.cluster].clock.now() * 1000)
         members = self.chance.choice((1, 1, 1, 2, 3))
         chunks = self.chance.randint(2, 3) if members == 1 and self.chance.random() < 0.1 else 1
@@ -66,6 +69,7 @@ class Producers(ActionGroup):
         others = [cluster for cluster in self.simulation.sites if cluster != producer.cluster]
         is_chosen = self.simulation.scenario.replicate_to and self.chance.random() < 0.2
         chosen = self.chance.sample(others, self.chance.randint(1, len(others))) if is_chosen else ()
+        chosen = [only_to] if only_to else chosen
         draft = Draft(
             publish_time_ms=now_ms,
             members=members,
