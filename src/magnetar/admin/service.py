@@ -166,7 +166,10 @@ class SubscriptionOperations(Protocol):
         ...
 
     async def peek(self, topic: TopicName, subscription: str, message: int) -> tuple[Position, bytes]:
-        """Return the ``message``-th (from 1) unacknowledged entry; refuses with ``message_not_found`` without one."""
+        """Return the ``message``-th (from 1) unacknowledged entry; without the subscription, that of a new one.
+
+        Refuses with ``message_not_found`` if there is none.
+        """
         ...
 
 

@@ -378,7 +378,8 @@ class FakeSubscriptionOperations:
         return AcknowledgementState(mark_delete_position=max(found.position, after))
 
     async def peek(self, topic: TopicName, subscription: str, message: int) -> tuple[Position, bytes]:
-        entry_id = self._subscription(topic, subscription).position.entry_id + message
+        known = self._topics.of(topic).subscriptions.get(subscription)
+        entry_id = (known.position.entry_id if known is not None else -1) + message
         entries = self._topics.of(topic).entries
         if entry_id >= len(entries):
             raise message_not_found()

@@ -53,8 +53,9 @@ def test_peek_stops_at_the_end(client: AdminClient) -> None:
     found = client.subscriptions.peek(OBS, "s", 5)
     assert [(each.position, each.payload) for each in found] == [(Position(3, 1), b"x1"), (Position(3, 2), b"x2")]
     assert (found[0].properties, found[0].messages) == ({"a": "b"}, 1)
-    with pytest.raises(AdminError, match="Subscription nope not found"):
-        client.subscriptions.peek(OBS, "nope", 1)
+    assert [each.payload for each in client.subscriptions.peek(OBS, "new", 1)] == [b"x0"]
+    with pytest.raises(AdminError, match="not found"):
+        client.subscriptions.peek(TopicName.parse(f"{OBS}-absent"), "s", 1)
 
 
 def test_a_refusal_has_status_and_reason(client: AdminClient) -> None:

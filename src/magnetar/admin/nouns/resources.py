@@ -280,14 +280,17 @@ class Subscriptions(Noun):
         return dict(self._http.get(f"{owner_path(owner)}/subscriptionProtection"))
 
     def peek(self, topic: TopicName, subscription: str, count: int) -> list[PeekedEntry]:
-        """Return up to ``count`` unacknowledged entries, the oldest first, without acknowledging them."""
+        """Return up to ``count`` unacknowledged entries, the oldest first, without acknowledging them.
+
+        Without the subscription, they are those that a new one would get from the beginning of the topic.
+        """
         found: list[PeekedEntry] = []
         while len(found) < count:
             try:
                 path = f"{subscription_path(topic, subscription)}/position/{len(found) + 1}"
                 found.append(PeekedEntry.of(self._http.send("GET", path)))
             except AdminError as error:
-                # There is no further entry. For a missing subscription, the first request fails.
+                # There is no further entry. For a missing topic, the first request fails.
                 if error.status is not HTTPStatus.NOT_FOUND or str(error) != _BEYOND_THE_END:
                     raise
                 break

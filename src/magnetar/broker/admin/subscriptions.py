@@ -168,12 +168,20 @@ class SubscriptionOperations:
         return found.is_replicated and not found.topic.replication_forbidden
 
     async def peek(self, topic: TopicName, subscription: str, message: int) -> tuple[Position, bytes]:
-        """Return the ``message``-th (from 1) unacknowledged entry."""
-        found = await self._found.subscription(topic, subscription)
-        position = await self._environment.slices.run(found.unread.nth(message, with_damaged=False))
+        """Return the ``message``-th (from 1) unacknowledged entry; without the subscription, that of a new one.
+
+        Apache Pulsar creates a subscription that does not exist, at the first entry.
+        """
+        found = await self._found.topic(topic)
+        known = found.subscriptions.get(subscription)
+        if known is not None:
+            position = await self._environment.slices.run(known.unread.nth(message, with_damaged=False))
+        else:
+            has_it = message <= found.ledger.entries
+            position = found.ledger.position_at(found.ledger.first_position, message - 1) if has_it else None
         if position is None:
             raise message_not_found()
-        return position, await found.topic.log.read_entry(position)
+        return position, await found.log.read_entry(position)
 
 
 def _check_replication_allowed(topic: SubscribedTopic) -> None:

@@ -62,9 +62,18 @@ def test_peek(cluster: Cluster, message: int) -> None:
     assert task.result()[0] == at(cluster, 2 * (message - 1))
 
 
-def test_peek_beyond_the_last_message(cluster: Cluster) -> None:
+def test_peek_as_a_new_subscription(cluster: Cluster) -> None:
     operations = Administration(cluster.environment, cluster.domains, "").subscriptions
-    task = cluster.loop.start(operations.peek(TOPIC, "s", 21))
+    task = cluster.loop.start(operations.peek(TOPIC, "new", 4))
+    cluster.settle()
+    assert task.result()[0] == at(cluster, 3)
+    assert "new" not in cluster.topic().subscriptions
+
+
+@pytest.mark.parametrize(("subscription", "message"), [("s", 21), ("new", ENTRIES + 1)])
+def test_peek_beyond_the_last_message(cluster: Cluster, subscription: str, message: int) -> None:
+    operations = Administration(cluster.environment, cluster.domains, "").subscriptions
+    task = cluster.loop.start(operations.peek(TOPIC, subscription, message))
     cluster.settle()
     with pytest.raises(AdminError) as raised:
         task.result()
