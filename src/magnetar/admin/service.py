@@ -166,10 +166,7 @@ class SubscriptionOperations(Protocol):
         ...
 
     async def peek(self, topic: TopicName, subscription: str, message: int) -> tuple[Position, bytes]:
-        """Return the ``message``-th (from 1) unacknowledged entry; without the subscription, that of a new one.
-
-        Refuses with ``message_not_found`` if there is none.
-        """
+        """Return the ``message``-th (from 1) entry to be received; a missing one: refuse with ``message_not_found``."""
         ...
 
 
