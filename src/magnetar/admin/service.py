@@ -166,7 +166,7 @@ class SubscriptionOperations(Protocol):
         ...
 
     async def peek(self, topic: TopicName, subscription: str, message: int) -> tuple[Position, bytes]:
-        """Return the ``message``-th (from 1) entry to be received; a missing one: refuse with ``message_not_found``."""
+        """Return the ``message``-th (from 1) entry to be received; refuses with ``message_not_found`` without one."""
         ...
 
 
