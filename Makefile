@@ -72,7 +72,7 @@ check: setup ## style, types and import contracts; one minute
 	@$(MAKE) --no-print-directory --jobs 2 types style
 
 types: setup
-	@$(BIN)/mypy
+	@$(BIN)/mypy --num-workers auto
 
 style: setup
 	@$(BIN)/ruff check

@@ -42,6 +42,7 @@ def rivals(directory: Path) -> list[dict[str, Any]]:
     return [event for event in map(json.loads, lines) if event["event"] == "another_pipeline"]
 
 
+@pytest.mark.long
 def test_a_second_pipeline_waits_and_says_so_and_takes_over_from_one_that_is_killed(
     tmp_path: Path, work: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -21,7 +21,7 @@ def test_nothing_that_was_promised_is_broken(seed: int) -> None:
     assert not verdict.violation, verdict.command
 
 
-@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.parametrize("seed", range(3))
 def test_metadata_agree_with_the_oracle(seed: int) -> None:
     verdict = judge_metadata(seed)
     assert not verdict.violation, verdict.command
