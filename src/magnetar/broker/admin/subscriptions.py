@@ -181,7 +181,8 @@ class SubscriptionOperations:
             position = found.ledger.position_at(found.ledger.first_position, message - 1) if has_it else None
         if position is None:
             raise message_not_found()
-        return position, await found.log.read_entry(position)
+        with refusals(topic):
+            return position, await found.log.read_entry(position)
 
 
 def _check_replication_allowed(topic: SubscribedTopic) -> None:
