@@ -139,7 +139,7 @@ class Context:
 
     def parts(self, topic: TopicName) -> list[TopicName]:
         """Return the partitions of ``topic``, or ``topic`` itself if it is not partitioned."""
-        return [topic.partition(index) for index in range(self.topics.partitions_of(topic) or 0)] or [topic]
+        return topic.parts(self.topics.partitions_of(topic) or 0)
 
     async def answer(self, document: Model | Mapping[str, Any] | Sequence[Model]) -> Response:
         """Return an answer that may be large, encoded in slices."""

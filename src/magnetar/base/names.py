@@ -143,3 +143,7 @@ class TopicName:
     def partition(self, index: int) -> TopicName:
         """Return the name of partition ``index``, starting at 0."""
         return TopicName(self.domain, self.tenant, self.namespace, f"{self.local_name}-partition-{index}")
+
+    def parts(self, partitions: int) -> list[TopicName]:
+        """Return the names of so many partitions; the topic itself if there are none."""
+        return [self.partition(index) for index in range(partitions)] or [self]

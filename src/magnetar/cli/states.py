@@ -53,7 +53,7 @@ def subscription_state(client: AdminClient, topic: TopicName, subscription: str)
     found = stats["subscriptions"].get(subscription)
     if found is None:
         return None
-    marks = {str(each): _mark(client, each, subscription) for each in _parts(topic, partitions)}
+    marks = {str(each): _mark(client, each, subscription) for each in topic.parts(partitions)}
     return {
         "backlog": found["msgBacklog"],
         "consumers": len(found["consumers"]),
@@ -70,7 +70,7 @@ def skips_messages(
     """
     if goal == EARLIEST:
         return False
-    for part in _parts(topic, client.topics.partitions(topic)):
+    for part in topic.parts(client.topics.partitions(topic)):
         stats = client.topics.internal_stats(part)
         cursor = stats["cursors"].get(subscription)
         if cursor is None:
@@ -100,10 +100,6 @@ def _has_entries(stats: dict[str, Any], mark: Position, end: Position) -> bool:
         if mark.ledger_id <= ledger_id <= end.ledger_id and first < stop:
             return True
     return False
-
-
-def _parts(topic: TopicName, partitions: int) -> list[TopicName]:
-    return [topic.partition(index) for index in range(partitions)] or [topic]
 
 
 def _mark(client: AdminClient, topic: TopicName, subscription: str) -> str | None:

@@ -161,7 +161,7 @@ def _parts(name: TopicName, client: AdminClient) -> list[TopicName]:
     """Return the partitions of a topic, the topic itself if it has none, and nothing if it does not exist."""
     count = 0 if name.partition_index >= 0 else unless_missing(client.topics.partitions, name)
     if count:
-        return [name.partition(index) for index in range(count)]
+        return name.parts(count)
     exists = count is not None and unless_missing(client.topics.internal_stats, name) is not None
     return [name] if exists else []
 

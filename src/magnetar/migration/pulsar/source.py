@@ -152,7 +152,7 @@ class PulsarSource:
 
     def remove_fence(self, topic: str, epoch: int, *, final: bool = False) -> None:
         """Let clients go on here. After a return, which is final, the target keeps them away by its own fence."""
-        self._pause.end(topic, durable_in(stats_if_any(self._side, topic)))
+        self._end_pause(topic)
         if final:
             return
         self._fences.set_route(route_scope(topic), self.name)
@@ -292,12 +292,12 @@ class PulsarSource:
         """
         if cluster == self.name or "://" not in scope:
             return
-        for topic in self._parts(TopicName.parse(scope)):
-            self._pause.end(topic, durable_in(stats_if_any(self._side, topic)))
+        topic = TopicName.parse(scope)
+        for part in topic.parts(self._topics.partitions_of(topic)):
+            self._end_pause(str(part))
 
-    def _parts(self, topic: TopicName) -> list[str]:
-        """Return the partitions of a topic, or the topic itself if it has none."""
-        return [str(topic.partition(index)) for index in range(self._topics.partitions_of(topic))] or [str(topic)]
+    def _end_pause(self, topic: str) -> None:
+        self._pause.end(topic, durable_in(stats_if_any(self._side, topic)))
 
     def delete_route(self, scope: str) -> None:
         """Do nothing."""

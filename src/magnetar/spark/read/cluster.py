@@ -114,7 +114,7 @@ class Cluster:
 
     def _partitions(self, name: TopicName) -> list[TopicName]:
         count = 0 if name.partition_index >= 0 else self._admin.topics.partitions(name)
-        return [name.partition(index) for index in range(count)] or [name]
+        return name.parts(count)
 
 
 def _schema_in(answer: Json) -> SchemaInfo:
