@@ -26,6 +26,7 @@ SUBSCRIPTION = "shop"
 PER_SECOND = 200
 RECEIVE_MS = 200
 RUNS = int(os.environ.get("MAGNETAR_CLEAN_AUDITS", "50"))
+"""Number of audits."""
 
 
 class Traffic:

@@ -238,6 +238,10 @@ class Simulation:
         replicas = [replica for site in self.running() for replica in site.replicas.values()]
         return [replica for replica in replicas if replica.topic is not None]
 
+    def replica_of(self, client: SimProducer | SimConsumer) -> Replica:
+        """Return the topic of a client in its cluster."""
+        return self.sites[client.cluster].replicas[client.topic]
+
     def add_producer(self, topic: TopicName) -> SimProducer:
         """Create a producer in a random cluster."""
         cluster = self.chance.choice(list(self.sites))

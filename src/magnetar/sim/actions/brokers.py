@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from magnetar.sim.clients.consumer import SimConsumer
-    from magnetar.sim.site import Replica
+    from magnetar.sim.site import Replica, Site
 
 
 BEFORE_S = 0.05
@@ -37,11 +37,15 @@ class Brokers(ActionGroup):
         if not running:
             return False
         site = self.chance.choice(running)
-        self.simulation.note(site.name, "trims")
-        site.loop.create_task(site.maintenance.trim())
+        self.trim(site)
         site.loop.create_task(site.maintenance.maintain_deduplication())
         site.loop.create_task(self.simulation.finish_deletions(site))
         return True
+
+    def trim(self, site: Site) -> None:
+        """Trim the topics of a running broker."""
+        self.simulation.note(site.name, "trims")
+        site.loop.create_task(site.maintenance.trim())
 
     def _unload(self) -> bool:
         loaded = self.simulation.loaded()
@@ -59,7 +63,7 @@ class Brokers(ActionGroup):
         consumer = self.simulation.group(Consumers).holding()
         if consumer is None:
             return False
-        replica = self.simulation.sites[consumer.cluster].replicas[consumer.topic]
+        replica = self.simulation.replica_of(consumer)
         for _ in range(3):
             self.simulation.later(self.chance.uniform(0.0, BEFORE_S), partial(self._acknowledge_one, consumer))
         self.simulation.note(replica.cluster, f"is about to unload {replica.name.local_name}")

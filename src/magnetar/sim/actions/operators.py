@@ -81,7 +81,7 @@ class Operations(ActionGroup):
         for pipeline in self.simulation.pipelines:
             pipeline.stall(self.chance.uniform(*STALLED_S))
         self.simulation.group(Producers).publish_one(producer)
-        replica = self.simulation.sites[producer.cluster].replicas[producer.topic]
+        replica = self.simulation.replica_of(producer)
         self.simulation.later(ARRIVED_S, partial(self._clear_all, replica))
         self.simulation.later(ARRIVED_S + CLEARED_S, partial(self._close_now, replica, producer))
         return True
@@ -97,8 +97,7 @@ class Operations(ActionGroup):
 
     def _trim_now(self, site: Site) -> None:
         if site.running:
-            self.simulation.note(site.name, "trims")
-            site.loop.create_task(site.maintenance.trim())
+            self.simulation.group(Brokers).trim(site)
 
     def _skip(self, replica: Replica, subscription: str) -> None:
         self._operators.skip(replica, subscription, self.chance.randint(1, SKIPPED_MAX))

@@ -83,7 +83,7 @@ class Processes(ActionGroup):
         producer = self.chance.choice(self.simulation.producers)
         for _ in range(ENTRIES_BEFORE):
             self.simulation.group(Producers).publish_one(producer)
-        replica = self.simulation.sites[producer.cluster].replicas[producer.topic]
+        replica = self.simulation.replica_of(producer)
         self.simulation.later(self.chance.uniform(*ARRIVED_S), partial(self._crash_behind_unload_now, replica))
         return True
 
@@ -107,7 +107,7 @@ class Processes(ActionGroup):
     def _crash_behind_deletion_now(self, consumer: SimConsumer) -> None:
         if self.simulation.is_healed or consumer not in self.simulation.consumers:
             return
-        self._crash_once_listed(self.simulation.sites[consumer.cluster].replicas[consumer.topic])
+        self._crash_once_listed(self.simulation.replica_of(consumer))
         self.simulation.group(Consumers).unsubscribe_with(consumer)
 
     def _crash_once_listed(self, replica: Replica) -> None:

@@ -73,7 +73,7 @@ class BitRot(ActionGroup):
         self._have_consumer(producer.topic, producer.cluster)
         for _ in range(PUBLISHED):
             self.simulation.group(Producers).publish_one(producer)
-        replica = self.simulation.sites[producer.cluster].replicas[producer.topic]
+        replica = self.simulation.replica_of(producer)
         soon_s = self.chance.uniform(0.002, self.chance.choice(SOON_S))
         self.simulation.later(soon_s, lambda: self._damage_in(replica, producer))
         return True
