@@ -1,10 +1,11 @@
-"""Subscriptions that a deletion in another cluster does not end, in the model of the simulator."""
+"""Subscriptions that outlive a deletion in another cluster or a loss of their topic, in the model of the simulator."""
 
 from __future__ import annotations
 
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, cast
 
+from magnetar.base.position import EARLIEST
 from magnetar.geo.progress.epochs import FIRST_EPOCH, Epoch
 from magnetar.sim.checks.checker import Checker
 from magnetar.sim.checks.lifetimes import Lifetimes
@@ -60,3 +61,25 @@ def test_an_epoch_that_no_deletion_explains_does_not_go_on() -> None:
     scenario = DeletionScenario()
     scenario.lifetimes.look_for_outlived(scenario.loaded(AFTERWARDS))
     assert scenario.acknowledged(AFTERWARDS) == {}
+
+
+def test_a_request_creates_a_subscription_again_if_the_topic_is_lost_before_the_answer() -> None:
+    model = Model(["ewr", "ord"])
+    checker = cast("Checker", SimpleNamespace(look_at_log=lambda _: None))
+    lifetimes = Lifetimes(model, checker, lambda *_: None)
+    progress = SimpleNamespace(state=SimpleNamespace(epoch=FIRST_EPOCH))
+    created = SimpleNamespace(name="worker", progress=progress, cursor=SimpleNamespace(began=EARLIEST))
+
+    def replica(*subscriptions: SimpleNamespace) -> Replica:
+        topic = SimpleNamespace(subscriptions={each.name: each for each in subscriptions})
+        return cast("Replica", SimpleNamespace(cluster="ord", topic=topic, is_unloading=False, crashes=0))
+
+    request = lifetimes.subscribe(replica(), "worker")
+    assert request is not None
+    request()
+    lifetimes.look_at(replica(created))
+    assert model.lifetime("ord", "worker", FIRST_EPOCH).starts == [{}]
+    model.lose("ord")
+    lifetimes.lose("ord")
+    lifetimes.look_at(replica(created))
+    assert model.lifetime("ord", "worker", FIRST_EPOCH).starts == [{}, {}]

@@ -91,6 +91,8 @@ class Lifetimes:
         """Cluster and name of subscriptions requested while the topic was loading or being deleted: created later."""
         self._waiting: set[tuple[str, str]] = set()
         """Cluster and name of existing subscriptions with a pending request, which may also wait for a deletion."""
+        self._created_in_life: set[tuple[str, str]] = set()
+        """Cluster and name of subscriptions that requests created in this life of the topic, answered or not."""
         self._unreplicated: set[tuple[str, str]] = set()
         """Cluster and name of requested subscriptions that a crash left unreplicated: replicated again a bit later."""
 
@@ -102,9 +104,11 @@ class Lifetimes:
         self._doubtful.pop(cluster, None)
         self._kept = [each for each in self._kept if each[0] != cluster]
         self._unreplicated = {each for each in self._unreplicated if each[0] != cluster}
-        waiting = {each for each in self._waiting if each[0] == cluster}
-        self._awaited |= waiting  # a waiting consumer may create it in the next life of the topic
+        # A waiting consumer may create it in the next life of the topic, also if the topic is lost before the answer.
+        waiting = {each for each in self._waiting | self._created_in_life if each[0] == cluster}
+        self._awaited |= waiting
         self._waiting -= waiting
+        self._created_in_life -= waiting
 
     def started(self, replica: Replica) -> None:
         """Record a deletion that was in doubt, and that the broker found when it started."""
@@ -245,6 +249,7 @@ class Lifetimes:
     def _created(self, replica: Replica, name: str) -> None:
         created = replica.topic.subscriptions.get(name) if replica.topic is not None else None
         if created is not None:
+            self._created_in_life.add((replica.cluster, name))
             self._checker.look_at_log(replica)
             self._begins(replica, created, self._model.logs[replica.cluster].starts_after(created.cursor.began))
 
