@@ -19,18 +19,42 @@ STOP_TIMEOUT_S = 30.0
 """Seconds between SIGTERM and SIGKILL."""
 
 
-_PORTS = range(10_000, 32_000)
+_ALL_PORTS = range(10_000, 32_000)
 """Ports outside of the kernel's range for outgoing connections, which could block a listening server."""
 
 
+class _Ports:
+    """Ports that this process alone hands out, each once until all were: a server may start long after its choice."""
+
+    def __init__(self) -> None:
+        """Take this process's part of all ports, if it is one of several that run tests."""
+        index = int(os.environ.get("PYTEST_XDIST_WORKER", "gw0").removeprefix("gw"))
+        share = len(_ALL_PORTS) // int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1"))
+        self._ports = _ALL_PORTS[index * share : (index + 1) * share]
+        self._next = random.randrange(share)
+
+    def take(self, length: int) -> range:
+        """Return ``length`` consecutive ports without listeners at the moment."""
+        while True:
+            if self._next + length > len(self._ports):
+                self._next = 0
+            found = self._ports[self._next : self._next + length]
+            self._next += length
+            if all(map(is_free, found)):
+                return found
+
+
+_PORTS = _Ports()
+
+
 def free_ports(count: int) -> list[int]:
-    """Return ``count`` different ports without listeners at the moment."""
-    found: list[int] = []
-    while len(found) < count:
-        port = random.choice(_PORTS)
-        if port not in found and is_free(port):
-            found.append(port)
-    return found
+    """Return ``count`` different ports without listeners, which no other test of this run gets."""
+    return [free_range(1).start for _ in range(count)]
+
+
+def free_range(length: int) -> range:
+    """Return ``length`` consecutive ports without listeners, which no other test of this run gets."""
+    return _PORTS.take(length)
 
 
 def is_free(port: int) -> bool:

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol, Self
 
 from tests.kit.broker import Broker
-from tests.kit.child import ChildProcess, free_ports, is_free
+from tests.kit.child import ChildProcess, free_range
 from tests.kit.messages import connect
 from tests.kit.processes import connected_ports, find, is_alive
 from tests.kit.rest import Rest
@@ -258,8 +258,4 @@ class LocalClusters(Group):
 
 def free_base_port(count: int) -> int:
     """Return a base port with free ports for ``count`` clusters of ``magnetar up``."""
-    while True:
-        base = free_ports(1)[0]
-        needed = [base + PORT_STEP * index + offset for index in range(count) for offset in (0, 1)]
-        if needed[-1] < 1 << 16 and all(map(is_free, needed)):
-            return base
+    return free_range(PORT_STEP * count).start
