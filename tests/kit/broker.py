@@ -6,6 +6,7 @@ import sys
 from typing import TYPE_CHECKING, ClassVar
 
 from magnetar.offline.check import check
+from tests.kit.forked import ForkedBroker
 from tests.kit.server import NO_SETTINGS, Server
 
 if TYPE_CHECKING:
@@ -44,6 +45,13 @@ class Broker(Server):
         """Raise AssertionError if the data directory of the stopped broker is damaged."""
         report = check(self.directory / "data")
         assert report.intact, (report.problems, report.losses)
+
+    def launch(self) -> None:
+        """Start the process without waiting: quickly, unless its environment or its limits are special."""
+        if self.environment or self.descriptors_max is not None:
+            super().launch()
+        else:
+            self._process = ForkedBroker(self.command(), self.directory, self.process_name)
 
     def command(self) -> list[str]:
         """Write the configuration, and return the broker's command line."""

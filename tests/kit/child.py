@@ -8,7 +8,7 @@ import random
 import signal
 import socket
 import subprocess
-from typing import TYPE_CHECKING
+from typing import IO, TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -69,6 +69,27 @@ def is_free(port: int) -> bool:
     return True
 
 
+class Process(Protocol):
+    """The methods of subprocess.Popen that a ChildProcess needs."""
+
+    @property
+    def pid(self) -> int:
+        """Return the process id."""
+        ...
+
+    def poll(self) -> int | None:
+        """Return the exit status; None while the process runs."""
+        ...
+
+    def wait(self, timeout: float | None = None) -> int:
+        """Wait for the end, and return the exit status; raise subprocess.TimeoutExpired after ``timeout`` seconds."""
+        ...
+
+    def send_signal(self, sig: int) -> None:
+        """Send a signal, unless the process has ended."""
+        ...
+
+
 class ChildProcess:
     """A command in a process group of its own; standard output and standard error go to different files."""
 
@@ -83,14 +104,20 @@ class ChildProcess:
         self.output = directory / f"{name}.out"
         self.log = directory / f"{name}.log"
         with self.output.open("wb") as output, self.log.open("ab") as log:
-            self._process = subprocess.Popen(
-                list(command),
-                stdin=subprocess.DEVNULL,
-                stdout=output,
-                stderr=log,
-                start_new_session=True,
-                env={**os.environ, **(environment or {})},
-            )
+            self._process = self._start(command, output, log, {**os.environ, **(environment or {})})
+
+    def _start(
+        self, command: Sequence[str], output: IO[bytes], log: IO[bytes], environment: Mapping[str, str]
+    ) -> Process:
+        """Start the process, as the first of its group."""
+        return subprocess.Popen(
+            list(command),
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=log,
+            start_new_session=True,
+            env=dict(environment),
+        )
 
     @property
     def pid(self) -> int:
