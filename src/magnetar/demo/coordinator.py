@@ -76,6 +76,11 @@ class Coordinator:
                 return False
         return True
 
+    def while_running(self, workers: list[Worker]) -> None:
+        """Wait for the end of ``workers`` as long as there is progress, and take the reports of all that have ended."""
+        self.while_moving(lambda: not any(worker.running for worker in workers))
+        self.turn()
+
     def until_ended(self, workers: list[Worker]) -> None:
         """Wait until ``workers`` have ended and all their reports are in the account."""
         self.until("they have ended", lambda: not any(worker.running for worker in workers))

@@ -126,7 +126,7 @@ class Failover:
     def _finish(self) -> None:
         """Wait until everything is consumed and acknowledged, and every cluster has every message."""
         account, coordinator = self._account, self._coordinator
-        coordinator.while_moving(lambda: not any(publisher.running for publisher in self._publishers))
+        coordinator.while_running(self._publishers)
         coordinator.enter("delivering what is left")
         coordinator.while_moving(
             lambda: account.tally.delivered >= account.published.total() and not account.tally.outstanding

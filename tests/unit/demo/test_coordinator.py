@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from types import SimpleNamespace
 from typing import TYPE_CHECKING
 
 import pytest
@@ -59,6 +60,12 @@ def test_shows_where_the_run_is() -> None:
 def test_waits_as_long_as_something_moves() -> None:
     run = FakeRun(*[Published("ewr", 1)] * 50)
     assert run.coordinator.while_moving(lambda: run.coordinator.account.published["ewr"] == 50)
+
+
+def test_the_last_reports_of_a_process_that_has_ended_are_taken() -> None:
+    run, ended = FakeRun(Published("ewr", 359)), SimpleNamespace(running=False)
+    run.coordinator.while_running([ended])  # type: ignore[list-item] # stands for a process
+    assert run.coordinator.account.published["ewr"] == 359
 
 
 def test_a_process_that_failed_ends_the_run() -> None:
