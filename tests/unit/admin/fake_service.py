@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import threading
 from dataclasses import dataclass, field
-from functools import lru_cache
+from functools import cache, lru_cache
 from http import HTTPStatus
 from typing import TYPE_CHECKING, TypeVar
 
@@ -647,30 +647,32 @@ class FakeAdminService:
 
 
 @lru_cache(maxsize=16)
-def _app(service: FakeAdminService) -> tuple[Starlette, threading.Lock]:
-    """Return the application of a service, which takes some 20 ms to build, and the lock of those who use it.
+def _app(service: FakeAdminService) -> Starlette:
+    """Return the application of a service, which takes some 20 ms to build."""
+    return build_app(service, service.resources)
 
-    Each request has an event loop of its own, and the application has objects that wait in one loop.
-    """
-    return build_app(service, service.resources), threading.Lock()
+
+@cache
+def _loop() -> asyncio.AbstractEventLoop:
+    """Return the loop of all applications, which have objects that wait in one loop. It runs in a thread of its own."""
+    loop = asyncio.new_event_loop()
+    threading.Thread(target=loop.run_forever, name="fake-services", daemon=True).start()
+    return loop
 
 
 class AppTransport(httpx.BaseTransport):
     """A transport that passes requests to an ASGI application without a network."""
 
     def __init__(self, service: FakeAdminService) -> None:
-        self._app, self._turn = _app(service)
+        self._application = httpx.ASGITransport(_app(service), raise_app_exceptions=False)
 
     def handle_request(self, request: httpx.Request) -> httpx.Response:
-        with self._turn:
-            return asyncio.run(self._call(request))
+        return asyncio.run_coroutine_threadsafe(self._call(request), _loop()).result()
 
     async def _call(self, request: httpx.Request) -> httpx.Response:
-        transport = httpx.ASGITransport(self._app, raise_app_exceptions=False)
         forwarded = httpx.Request(request.method, request.url, headers=request.headers, content=request.read())
-        async with httpx.AsyncClient(transport=transport) as client:
-            answer = await client.send(forwarded)
-        return httpx.Response(answer.status_code, headers=answer.headers, content=answer.content)
+        answer = await self._application.handle_async_request(forwarded)
+        return httpx.Response(answer.status_code, headers=answer.headers, content=await answer.aread())
 
 
 def new_service() -> FakeAdminService:
