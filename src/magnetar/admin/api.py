@@ -11,9 +11,10 @@ from starlette.datastructures import Headers
 from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
 from starlette.requests import ClientDisconnect
+from starlette.routing import BaseRoute, Match
 
 from magnetar.admin.access import check_request
-from magnetar.admin.exchange import AdminRoute, Context, refusal
+from magnetar.admin.exchange import ROUTE, AdminRoute, Context, refusal
 from magnetar.admin.handlers import (
     backlog_quotas,
     brokers,
@@ -44,11 +45,12 @@ from magnetar.admin.handlers.operations import (
     resource_quotas,
     topic_documents,
 )
-from magnetar.admin.pulsar_api.routes import specificity
 from magnetar.base.errors import AdminError, BadVersionError, MagnetarError
 from magnetar.metasync.local.scope import LOCAL, SCOPE, local_changes
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+
     from starlette.requests import Request
     from starlette.responses import Response
     from starlette.types import ASGIApp, Receive, Scope, Send
@@ -108,9 +110,8 @@ def build_app(service: AdminService, resources: Resources, access: Access | None
     ``{"reason": text}``, also for unknown routes and malformed requests.
     """
     context = Context(service, resources)
-    routes = sorted(all_routes(context), key=lambda each: specificity(each.path))
     app = Starlette(
-        routes=routes,
+        routes=[_RouteTree(all_routes(context))],
         middleware=[Middleware(_RawPath), Middleware(_Scope, service)],
         exception_handlers={
             AdminError: partial(_refused, service),
@@ -125,6 +126,52 @@ def build_app(service: AdminService, resources: Resources, access: Access | None
     app.state.access, app.state.check = access, check_request
     app.router.redirect_slashes = False
     return app
+
+
+class _RouteTree(BaseRoute):
+    """All routes by the parts of their paths. There are hundreds, and Starlette would try one after the other."""
+
+    def __init__(self, routes: Iterable[AdminRoute]) -> None:
+        self._root = _Node()
+        for route in routes:
+            node = self._root
+            for part in route.path.split("/"):
+                node = node.parts.setdefault("{}" if part.startswith("{") else part, _Node())
+            node.routes.append(route)
+
+    def matches(self, scope: Scope) -> tuple[Match, Scope]:
+        """Return the first full match, or else the first one with other methods, as Starlette's router does."""
+        best: tuple[Match, Scope] = Match.NONE, {}
+        for route in self._root.candidates(scope["path"].split("/")):
+            found = route.matches(scope)
+            if found[0] is Match.FULL:
+                return found
+            if best[0] is Match.NONE:
+                best = found
+        return best
+
+    async def handle(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer a request that matches."""
+        await scope[ROUTE].handle(scope, receive, send)
+
+
+class _Node:
+    """The routes that have the same parts up to here."""
+
+    def __init__(self) -> None:
+        self.parts: dict[str, _Node] = {}
+        """By the next part; ``{}`` stands for a parameter."""
+        self.routes: list[AdminRoute] = []
+
+    def candidates(self, parts: Sequence[str]) -> Iterator[AdminRoute]:
+        """Yield the routes of a path. A fixed part comes before a parameter in the same place."""
+        if not parts:
+            yield from self.routes
+            return
+        for part in (parts[0], "{}"):
+            node = self.parts.get(part)
+            if node is not None:
+                yield from node.candidates(parts[1:])
 
 
 class _RawPath:

@@ -331,7 +331,7 @@ def text_answer(text: str) -> Response:
 
 
 class AdminRoute(BaseRoute):
-    """A route of the API. There are hundreds, so Starlette gets only those whose fixed beginning a request has."""
+    """A route of the API."""
 
     def __init__(self, path: str, endpoint: Callable[..., Any], methods: list[str], description: Description) -> None:
         """Route ``methods`` of ``path``."""
@@ -339,8 +339,6 @@ class AdminRoute(BaseRoute):
         self.methods = {*methods, "HEAD"} if "GET" in methods else {*methods}
         self.description = description
         self._endpoint = endpoint
-        self._beginning = path.partition("{")[0]
-        self._parts = path.count("/")
 
     @property
     def is_without_effect(self) -> bool:
@@ -349,11 +347,9 @@ class AdminRoute(BaseRoute):
 
     def matches(self, scope: Scope) -> tuple[Match, Scope]:
         """Return whether the route matches, as Starlette's routes do."""
-        path = scope["path"]
-        if path.startswith(self._beginning) and path.count("/") == self._parts:
-            with suppress(ValueError):  # a number with more digits than int() takes
-                match, found = self._route.matches(scope)
-                return match, {**found, _ROUTE: self}
+        with suppress(ValueError):  # a number with more digits than int() takes
+            match, found = self._route.matches(scope)
+            return match, {**found, ROUTE: self}
         return Match.NONE, {}
 
     async def handle(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -365,12 +361,12 @@ class AdminRoute(BaseRoute):
         return Route(self.path, self._endpoint, methods=self.methods)
 
 
-_ROUTE = "magnetar.route"
+ROUTE = "magnetar.route"
 """Key of the route in the scope of a request."""
 
 
 def _description(request: Request) -> Description:
-    found: AdminRoute = request.scope[_ROUTE]
+    found: AdminRoute = request.scope[ROUTE]
     return found.description
 
 
@@ -381,7 +377,7 @@ def route(methods: str, path: str, handler: Callable[[Request], Any], **descript
     """
 
     async def endpoint(request: Request) -> Response:
-        request.app.state.check(request, request.scope[_ROUTE])
+        request.app.state.check(request, request.scope[ROUTE])
         result = handler(request)
         if isawaitable(result):
             result = await result

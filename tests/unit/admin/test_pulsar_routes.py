@@ -7,7 +7,7 @@ import pytest
 from starlette.routing import Match
 
 from magnetar.admin.api import build_app, served_routes
-from magnetar.admin.exchange import AdminRoute, Context, route
+from magnetar.admin.exchange import ROUTE, Context, route
 from magnetar.admin.pulsar_api.differences import DIFFERENCES
 from magnetar.admin.pulsar_api.routes import GROUPS, NEVER, PulsarRoute, Status, by_key, shape
 from tests.unit.admin.fake_service import AppTransport, new_service
@@ -37,12 +37,11 @@ def test_paths_of_pulsar_admin_outside_of_the_versions_are_listed(path: str) -> 
 
 def test_each_route_reaches_its_own_handler() -> None:
     service = new_service()
-    routes = [each for each in build_app(service, service.resources).routes if isinstance(each, AdminRoute)]
+    (routes,) = build_app(service, service.resources).routes
     for each in ROUTES:
-        scope = {"type": "http", "method": each.method, "path": path_of(each)}
-        found = next((tried for tried in routes if tried.matches(scope)[0] is Match.FULL), None)
-        assert found is not None, each
-        assert shape(found.path) == shape(each.path)
+        match, found = routes.matches({"type": "http", "method": each.method, "path": path_of(each)})
+        assert match is Match.FULL, each
+        assert shape(found[ROUTE].path) == shape(each.path)
 
 
 def test_the_status_of_a_route_depends_on_the_handlers() -> None:
@@ -63,7 +62,7 @@ def test_only_answers_of_served_routes_differ() -> None:
 
 
 def test_a_route_without_effect_is_marked() -> None:
-    stored: AdminRoute = route("POST", "/admin/v2/resource-quotas", handler, is_without_effect=True)
+    stored = route("POST", "/admin/v2/resource-quotas", handler, is_without_effect=True)
     (found,) = (each for each in ROUTES if each.key == ("POST", "/admin/v2/resource-quotas"))
     assert found.status(by_key([stored])) is Status.STORED
 
