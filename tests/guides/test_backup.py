@@ -52,6 +52,7 @@ def start_broker(shell: Shell, machine: Machine) -> None:
     machine.wait_until_healthy()
 
 
+@pytest.mark.long
 @pytest.mark.timeout(300)
 def test_a_deleted_topic_returns_with_its_messages_and_acknowledgements(tmp_path: Path) -> None:
     with Machine(tmp_path) as machine, machine.shell({"broker.ewr.example": machine}) as shell:

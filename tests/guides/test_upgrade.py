@@ -34,6 +34,7 @@ def publish_and_acknowledge(machine: Machine, numbers: range) -> list[int]:
     return left
 
 
+@pytest.mark.long
 @pytest.mark.timeout(300)
 def test_a_broker_is_upgraded_and_downgraded_without_loss(tmp_path: Path) -> None:
     """The release before is an earlier commit; it has no ``--check-config``, which succeeds here."""

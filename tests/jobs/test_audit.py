@@ -133,6 +133,7 @@ def test_the_example_of_the_guide_names_a_lost_entry(
     assert lost == {"topic": topic, "cluster": "jfk", **place, "count": 1}
 
 
+@pytest.mark.long
 def test_an_interrupted_audit_continues(
     commands: OneProcess, clusters: dict[str, Broker], topic: str, tmp_path: Path
 ) -> None:

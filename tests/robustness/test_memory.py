@@ -139,6 +139,7 @@ def is_accepted(connection: RawConnection, number: int) -> bool:
     return False
 
 
+@pytest.mark.long
 def test_after_clients_that_used_up_the_memory_with_topics_others_are_accepted(tmp_path: Path) -> None:
     limits = {"memoryLimitMB": SMALL_LIMIT_MB, "managedLedgerCacheSizeMB": SMALL_CACHE_MB}
     settings = {**limits, "brokerUnloadInactiveTopicsFrequencySeconds": 1}

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from tests.guides.page import Block
     from tests.kit.broker import Broker
 
-pytestmark = pytest.mark.timeout(300)
+pytestmark = [pytest.mark.long, pytest.mark.timeout(300)]
 
 TOPIC = "persistent://public/default/flights"
 HOUR_MS = 3_600_000

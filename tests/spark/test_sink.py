@@ -165,7 +165,7 @@ def test_a_query_that_gives_other_rows_when_it_runs_again_fails(
         write(frame.mapInArrow(rows, "value string"), broker, topic=topic)
 
 
-@pytest.mark.parametrize("guarantee", ["exactly-once", "at-least-once"])
+@pytest.mark.parametrize("guarantee", ["exactly-once", pytest.param("at-least-once", marks=pytest.mark.long)])
 def test_a_stream_is_published_across_restarts(
     spark: SparkSession, broker: Broker, client: pulsar.Client, topic: str, tmp_path: Path, guarantee: str
 ) -> None:
