@@ -60,6 +60,12 @@ def commands() -> Iterator[pb.BaseCommand]:
                 yield further
 
 
+def has_internal_name(command: pb.BaseCommand) -> bool:
+    """Return whether a command names a producer or a subscription of Magnetar's own parts."""
+    rows = COMMANDS.get(command.type, ())
+    return any(row.internal and getattr(body_of(command), row.internal) in INTERNAL_NAMES for row in rows)
+
+
 def body_of(command: pb.BaseCommand) -> Any:  # noqa: ANN401 - the body of any command
     """Return the body of a command."""
     return getattr(command, pb.BaseCommand.DESCRIPTOR.fields_by_number[command.type].name)

@@ -56,18 +56,22 @@ def token(role: str) -> str:
     return jwt.encode({"sub": role}, KEY, "HS256")
 
 
-@pytest.fixture(scope="module")
-def secured(peer: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[PulsarStandalone]:
-    provider = f"{PACKAGE}.broker.authentication.AuthenticationProviderToken"
-    settings = {
+def authorization_settings(key: bytes, superuser: str) -> dict[str, str]:
+    """Return the settings of a broker with authorization; ``superuser`` is a token of the role ``root``."""
+    return {
         "authenticationEnabled": "true",
-        "authenticationProviders": provider,
+        "authenticationProviders": f"{PACKAGE}.broker.authentication.AuthenticationProviderToken",
         "authorizationEnabled": "true",
         "superUserRoles": "root",
-        "tokenSecretKey": f"data:;base64,{base64.b64encode(KEY).decode()}",
+        "tokenSecretKey": f"data:;base64,{base64.b64encode(key).decode()}",
         "brokerClientAuthenticationPlugin": f"{PACKAGE}.client.impl.auth.AuthenticationToken",
-        "brokerClientAuthenticationParameters": f"token:{token('root')}",
+        "brokerClientAuthenticationParameters": f"token:{superuser}",
     }
+
+
+@pytest.fixture(scope="module")
+def secured(peer: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[PulsarStandalone]:
+    settings = authorization_settings(KEY, token("root"))
     apache = PulsarStandalone(tmp_path_factory.mktemp("authorized"), "apache", settings)
     apache.rest.authorize(token("root"))
     with apache:
