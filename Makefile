@@ -6,12 +6,16 @@ VENV := .venv
 BIN := $(VENV)/bin
 INSTALLED := $(VENV)/.installed
 CLASSES := $(VENV)/.classes
+REWRITTEN := $(VENV)/.rewritten
 SUITABLE_PYTHON = for p in python3 python3.13 python3.12 python3.11; do \
 	"$$p" -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && { echo "$$p"; break; }; done
 PYTHON ?= $(shell $(SUITABLE_PYTHON))
 PROTO := src/magnetar/wire/proto
 PROCESSES ?= $(if $(ARGS),0,3)
 PARALLEL = --numprocesses $(PROCESSES) --dist loadscope --no-loadscope-reorder
+
+# The processes of a test run share what one of them has compiled.
+export PYTHONDONTWRITEBYTECODE :=
 
 .PHONY: help setup demo test check unit format proto test-long test-memory test-chaos test-hostile interop sim transcripts docs bench reference python java types style
 
@@ -24,7 +28,7 @@ $(INSTALLED): pyproject.toml constraints.txt | python
 	@echo "creating $(VENV): about a minute, once" >&2
 	@$(PYTHON) -m venv $(VENV)
 	@$(BIN)/python -m pip install --quiet --editable '.[demo,dev]' --constraint constraints.txt
-	@$(BIN)/python -m compileall -q src  # pip does not compile an editable package, and Python not if PYTHONDONTWRITEBYTECODE is set
+	@$(BIN)/python -m compileall -q src  # pip does not compile an editable package
 	@touch $@
 
 python:
@@ -38,10 +42,16 @@ $(CLASSES): $(INSTALLED) | java
 	@$(BIN)/magnetar pipeline share-classes
 	@touch $@
 
+# pytest rewrites the assertions of all modules, which takes half a minute, and keeps the result.
+$(REWRITTEN): $(INSTALLED)
+	@$(BIN)/python -m pytest tests --collect-only --quiet >/dev/null || true  # the tests show the error
+	@touch $@
+
 demo: java setup ## three clusters, real flights, a planned switch and a kill (ARGS="--flights 20000"); ARGS=migrate: a tenant moves
 	@$(BIN)/magnetar demo $(ARGS)
 
-test: java setup $(CLASSES) ## all tests except the long suites, in three processes; 17 to 25 minutes (ARGS="-k name": in one)
+test: java setup ## all tests except the long suites, in three processes; 17 to 25 minutes (ARGS="-k name": in one)
+	@$(MAKE) --no-print-directory --jobs 2 $(CLASSES) $(REWRITTEN)
 	@$(BIN)/python -m pytest tests $(PARALLEL) $(ARGS)
 
 test-long: java setup ## tests that take a minute, full-sized forms of others, the built packages, and the Helm chart
