@@ -27,7 +27,7 @@ from magnetar.migration.switching.figures import percentile
 from magnetar.migration.switching.handover import ByDirection
 from magnetar.migration.switching.naming import fence_name, route_scopes
 from magnetar.migration.switching.recorder import Recorder
-from magnetar.migration.switching.switch import AT_ONCE, AT_ONCE_MAX, Progress, Switch, Threads
+from magnetar.migration.switching.switch import AT_ONCE, AT_ONCE_FROM_PULSAR, AT_ONCE_MAX, Progress, Switch, Threads
 from magnetar.migration.switching.topic_move import Course
 
 if TYPE_CHECKING:
@@ -50,12 +50,13 @@ TopicTimeout = Annotated[
     ),
 ]
 Parallel = Annotated[
-    int,
+    int | None,
     typer.Option(
         "--parallel",
         min=1,
         max=AT_ONCE_MAX,
-        help="Topics that are switched at the same time. With more, each is unavailable for longer.",
+        help="Topics that are switched at the same time. With more, each is unavailable for longer. "
+        f"Default: {AT_ONCE}, or {AT_ONCE_FROM_PULSAR} if the source is Apache Pulsar.",
     ),
 ]
 AckTimeout = Annotated[
@@ -77,7 +78,7 @@ def switch(
     topic: Topics = None,
     topic_timeout: TopicTimeout = _DEFAULT.total_s,
     acknowledgement_timeout: AckTimeout = _DEFAULT.acknowledgements_s,
-    parallel: Parallel = AT_ONCE,
+    parallel: Parallel = None,
     state: State = None,
     output: OutputForm = Output.TEXT,
 ) -> int:
@@ -104,7 +105,7 @@ def rollback(
     namespace: Namespaces = None,
     topic_timeout: TopicTimeout = _DEFAULT.total_s,
     acknowledgement_timeout: AckTimeout = _DEFAULT.acknowledgements_s,
-    parallel: Parallel = AT_ONCE,
+    parallel: Parallel = None,
     state: State = None,
     output: OutputForm = Output.TEXT,
 ) -> int:
@@ -126,7 +127,8 @@ class _Options:
 
     output: Output
     budget: Budget
-    at_once: int
+    at_once: int | None
+    """None: the default for the source."""
     only: Collection[str] = ()
     """Topics without partitions; none: all."""
 
@@ -207,7 +209,7 @@ def _prepared(
             course,
             journal.migration,
             route_scopes(pair.scope),
-            Threads(world, options.at_once),
+            Threads(world, options.at_once or (AT_ONCE_FROM_PULSAR if pair.from_pulsar else AT_ONCE)),
             lines,
             only=options.only,
         )

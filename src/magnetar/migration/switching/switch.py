@@ -26,6 +26,9 @@ AT_ONCE_MAX = 16
 AT_ONCE = 4
 """The default. More of them share the processors of both brokers, so that each is unavailable for longer."""
 
+AT_ONCE_FROM_PULSAR = 2
+"""The default if the source is Apache Pulsar, where a topic takes more requests, some one after the other."""
+
 
 class World(Clock, Protocol):
     """Time, and the end that an operator asks for. Used by several threads."""
