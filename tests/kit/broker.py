@@ -6,6 +6,7 @@ import sys
 from typing import TYPE_CHECKING, ClassVar
 
 from magnetar.offline.check import check
+from tests.kit.child import ChildProcess
 from tests.kit.forked import ForkedBroker
 from tests.kit.server import NO_SETTINGS, Server
 
@@ -48,10 +49,9 @@ class Broker(Server):
 
     def launch(self) -> None:
         """Start the process without waiting: quickly, unless its environment or its limits are special."""
-        if self.environment or self.descriptors_max is not None:
-            super().launch()
-        else:
-            self._process = ForkedBroker(self.command(), self.directory, self.process_name)
+        command = self.command()  # it may add to the environment
+        start = ChildProcess if self.environment or self.descriptors_max is not None else ForkedBroker
+        self._process = start(command, self.directory, self.process_name, self.environment)
 
     def command(self) -> list[str]:
         """Write the configuration, and return the broker's command line."""
