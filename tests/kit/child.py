@@ -48,13 +48,8 @@ _PORTS = _Ports()
 
 
 def free_ports(count: int) -> list[int]:
-    """Return ``count`` different ports without listeners, which no other test of this run gets."""
-    return [free_range(1).start for _ in range(count)]
-
-
-def free_range(length: int) -> range:
-    """Return ``length`` consecutive ports without listeners, which no other test of this run gets."""
-    return _PORTS.take(length)
+    """Return ``count`` consecutive ports without listeners, which no other test of this run gets."""
+    return list(_PORTS.take(count))
 
 
 def is_free(port: int) -> bool:

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol, Self
 
 from tests.kit.broker import Broker
-from tests.kit.child import ChildProcess, free_range
+from tests.kit.child import ChildProcess, free_ports
 from tests.kit.messages import connect
 from tests.kit.processes import connected_ports, find, is_alive
 from tests.kit.rest import Rest
@@ -258,4 +258,4 @@ class LocalClusters(Group):
 
 def free_base_port(count: int) -> int:
     """Return a base port with free ports for ``count`` clusters of ``magnetar up``."""
-    return free_range(PORT_STEP * count).start
+    return free_ports(PORT_STEP * count)[0]
