@@ -47,11 +47,9 @@ class Broker(Server):
         report = check(self.directory / "data")
         assert report.intact, (report.problems, report.losses)
 
-    def launch(self) -> None:
-        """Start the process without waiting: quickly, unless its environment or its limits are special."""
-        command = self.command()  # it may add to the environment
-        start = ChildProcess if self.environment or self.descriptors_max is not None else ForkedBroker
-        self._process = start(command, self.directory, self.process_name, self.environment)
+    def process_kind(self) -> type[ChildProcess]:
+        """Return the class of a process that starts quickly, unless its environment or its limits are special."""
+        return ChildProcess if self.environment or self.descriptors_max is not None else ForkedBroker
 
     def command(self) -> list[str]:
         """Write the configuration, and return the broker's command line."""

@@ -68,9 +68,14 @@ class Server(ABC):
     def command(self) -> list[str]:
         """Write the configuration, and return the broker's command line."""
 
+    def process_kind(self) -> type[ChildProcess]:
+        """Return the class of the process that the last command needs."""
+        return ChildProcess
+
     def launch(self) -> None:
         """Start the process without waiting."""
-        self._process = ChildProcess(self.command(), self.directory, self.process_name, self.environment)
+        command = self.command()  # it may add to the environment
+        self._process = self.process_kind()(command, self.directory, self.process_name, self.environment)
 
     def start(self) -> None:
         """Start the process, and wait until it is healthy; stop it if it does not become healthy."""
