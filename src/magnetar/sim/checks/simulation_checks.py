@@ -65,11 +65,9 @@ class SimulationChecks(Tap["Site"]):
         self._trace.note(self._scheduler.now, source, target or source, text)
 
     def look_at_logs(self, site: Site) -> None:
-        """Read the new durable entries of a cluster."""
+        """Read the new durable entries of a cluster, and record what determines the effect of requests on them."""
         for name, topic in self.topics.items():
-            if site.replicas[name].topic is not None:
-                topic.checker.look_at_log(site.replicas[name])
-                topic.look_at_seeks(site.replicas[name])
+            topic.look_at_log(site.replicas[name])
         if not self.scenario.sync and site.disk.is_synced:
             for topic in self.topics.values():
                 topic.unsynced.synced(site.name)

@@ -80,7 +80,7 @@ class TopicChecks:
         self.updates = Updates(self.model, self.checker, self.note) if scenario.markers is not None else None
         """The updates in mode ``markers``; None in mode ``exact``."""
         self._unloads = Unloads(self.model, self.checker)
-        self._seeks: dict[tuple[str, str, Epoch], Callable[[], None]] = {}
+        self._seeks: dict[tuple[str, str, Epoch], tuple[Topic, Callable[[], None]]] = {}
         """By cluster, subscription and new epoch: what records a seek that waits at a fence, again at each look."""
         self._holders = KeyHolders(self.checker.is_left)
         self.lost_at: dict[str, float] = {}
@@ -100,11 +100,18 @@ class TopicChecks:
         self._unloads.look_at(replica)
         self.look_at_seeks(replica)
 
+    def look_at_log(self, replica: Replica) -> None:
+        """Read new durable entries; record new epochs, which others may know, and seeks that wait."""
+        if replica.topic is not None:
+            self.checker.look_at_log(replica)
+            self._lifetimes.look_for_outlived(replica)
+            self.look_at_seeks(replica)
+
     def look_at_seeks(self, replica: Replica) -> None:
         """Record waiting seeks again: entries and acknowledgements may have come since the last look."""
-        for key, record in [each for each in self._seeks.items() if each[0][0] == replica.cluster]:
+        for key, (topic, record) in [each for each in self._seeks.items() if each[0][0] == replica.cluster]:
             _, name, raised = key
-            subscription = replica.topic.subscriptions.get(name) if replica.topic is not None else None
+            subscription = topic.subscriptions.get(name) if replica.topic is topic else None
             progress = subscription.progress if subscription is not None else None
             if progress is not None and progress.state.epoch < raised:
                 record()
@@ -289,7 +296,7 @@ class TopicChecks:
         self.note(session_name(session), replica.cluster, f"{subscription.name}: seek to {target} in epoch {epoch}")
         record()
         if replica.topic.log.migration_fence.is_set:
-            self._seeks[replica.cluster, subscription.name, raised] = record
+            self._seeks[replica.cluster, subscription.name, raised] = replica.topic, record
         promise = self.model.promise(replica.cluster, subscription.name)
         return self.model.unless_lost(replica.cluster, lambda: promise.add(raised, {}))
 
