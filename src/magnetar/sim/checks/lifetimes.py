@@ -89,8 +89,8 @@ class Lifetimes:
         """Cluster, topic, subscription and epoch of failed deletions: the next load finds the subscription."""
         self._awaited: set[tuple[str, str]] = set()
         """Cluster and name of subscriptions requested while the topic was loading or being deleted: created later."""
-        self._waiting: set[tuple[str, str]] = set()
-        """Cluster and name of existing subscriptions with a pending request, which may also wait for a deletion."""
+        self._waiting: dict[tuple[str, str], Subscription] = {}
+        """By cluster and name, existing subscriptions with a pending request, which may also wait for a deletion."""
         self._created_in_life: set[tuple[str, str]] = set()
         """Cluster and name of subscriptions that requests created in this life of the topic, answered or not."""
         self._unreplicated: set[tuple[str, str]] = set()
@@ -105,9 +105,9 @@ class Lifetimes:
         self._kept = [each for each in self._kept if each[0] != cluster]
         self._unreplicated = {each for each in self._unreplicated if each[0] != cluster}
         # A waiting consumer may create it in the next life of the topic, also if the topic is lost before the answer.
-        waiting = {each for each in self._waiting | self._created_in_life if each[0] == cluster}
+        waiting = {each for each in self._waiting.keys() | self._created_in_life if each[0] == cluster}
         self._awaited |= waiting
-        self._waiting -= waiting
+        self._waiting = {key: existing for key, existing in self._waiting.items() if key not in waiting}
         self._created_in_life -= waiting
 
     def started(self, replica: Replica) -> None:
@@ -123,8 +123,10 @@ class Lifetimes:
             return
         self.look_for_outlived(replica)
         self._last_seen[replica.cluster] = replica.crashes, replica.topic.subscriptions
-        for each in [each for each in self._waiting if each[0] == replica.cluster]:
-            if each[1] not in replica.topic.subscriptions:  # it was deleted by another cluster
+        for each, existing in [each for each in self._waiting.items() if each[0][0] == replica.cluster]:
+            found = replica.topic.subscriptions.get(each[1])
+            # It was deleted by another cluster, and the consumer may have created it again since the last look.
+            if found is None or (found is not existing and found.topic is existing.topic):
                 self._creates_once_admitted(each)
         for kept in [each for each in self._kept if each[0] == replica.cluster and each[1] is not replica.topic]:
             self._kept.remove(kept)
@@ -153,7 +155,7 @@ class Lifetimes:
         existing = topic.subscriptions.get(name)
         if existing is None:
             return lambda: self._created_or_awaited(replica, name)
-        self._waiting.add((replica.cluster, name))
+        self._waiting[replica.cluster, name] = existing
         return self._replicated(replica, existing) if existing.progress is None else None
 
     def unsubscribe(self, replica: Replica, subscription: Subscription | None) -> Unsubscribing | None:
@@ -192,7 +194,7 @@ class Lifetimes:
 
     def _creates_once_admitted(self, waiting: tuple[str, str]) -> None:
         """Record that a waiting consumer may create the subscription, which was deleted meanwhile."""
-        self._waiting.discard(waiting)
+        self._waiting.pop(waiting, None)
         self._awaited.add(waiting)
 
     def deletion_came(self, replica: Replica, name: str, tombstone: Epoch) -> None:
