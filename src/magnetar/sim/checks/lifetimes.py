@@ -132,7 +132,7 @@ class Lifetimes:
             self._kept.remove(kept)
             _, _, name, epoch = kept
             self._model.keep_subscription(replica.cluster, name, epoch)
-        for name in sorted(each for cluster, each in self._awaited if cluster == replica.cluster):
+        for name in sorted(self.awaited(replica.cluster)):
             # A topic that is fenced may have subscriptions that are not durable, and does not admit the consumer.
             if name in replica.topic.subscriptions and not replica.is_unloading:
                 self._awaited.discard((replica.cluster, name))
@@ -142,6 +142,10 @@ class Lifetimes:
             if found is not None and found.progress is not None:
                 self._unreplicated.discard((replica.cluster, name))
                 self._replicated(replica, found)()
+
+    def awaited(self, cluster: str) -> set[str]:
+        """Return the subscriptions of a cluster that were requested and whose creation is not recorded yet."""
+        return {name for each, name in self._awaited if each == cluster}
 
     def subscribe(self, replica: Replica, name: str) -> Callable[[], None] | None:
         """Handle SUBSCRIBE for a replicated subscription."""

@@ -101,11 +101,13 @@ class TopicChecks:
         self.look_at_seeks(replica)
 
     def look_at_log(self, replica: Replica) -> None:
-        """Read new durable entries; record new epochs, which others may know, and seeks that wait."""
+        """Read new durable entries; record new epochs, which others may know, seeks that wait and received updates."""
         if replica.topic is not None:
             self.checker.look_at_log(replica)
             self._lifetimes.look_for_outlived(replica)
             self.look_at_seeks(replica)
+            if self.updates is not None:
+                self.updates.look_at(replica)
 
     def look_at_seeks(self, replica: Replica) -> None:
         """Record waiting seeks again: entries and acknowledgements may have come since the last look."""
@@ -147,9 +149,7 @@ class TopicChecks:
     def check(self, replica: Replica) -> None:
         """Check everything about one cluster."""
         self.look_at(replica)
-        if self.updates is not None:
-            self.updates.look_at(replica)
-        self.checker.check(replica)
+        self.checker.check(replica, awaited=self._lifetimes.awaited(replica.cluster))
 
     # -- results of clients
     # ---------------------------------------------------------------------------------------------
