@@ -81,6 +81,7 @@ class Operations:
         if replica.topic is None:
             return lambda: None
         self._readings.may_miss(replica.cluster, entries)
+        first = replica.topic.ledger.first_position
         asked: list[tuple[Subscription, Epoch, list[Entry]]] = []
         self._expiring = [each for each in self._expiring if each[2]]
         for subscription in replica.topic.subscriptions.values():
@@ -90,7 +91,9 @@ class Operations:
                 lifetime = self._model.lifetime(replica.cluster, subscription.name, epoch)
                 for entry in left:
                     lifetime.acknowledge(entry.text, entry.every)
-                asked.append((subscription, epoch, left))
+                # A cursor that lost its state with the power may be before entries that were trimmed.
+                places = self._model.logs[replica.cluster].places
+                asked.append((subscription, epoch, [entry for entry in left if places[entry.text] >= first]))
         self._expiring += [(replica.cluster, each.name, left) for each, _, left in asked]
 
         def done() -> None:
