@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import gc
+import traceback
 from dataclasses import dataclass
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
 from magnetar.sim.actions import ACTION_GROUPS
@@ -88,13 +90,16 @@ def simulate(seed: int, clusters: int | None = None, steps: int | None = None) -
 
 
 def carried_out(make: Callable[[], SimulationT], run: Callable[[SimulationT], None]) -> SimulationT:
-    """Make, run and close a simulation."""
+    """Make, run and close a simulation; an exception in a check or an action is a violation of its seed."""
     gc.disable()  # a simulation is freed as a whole
     try:
         simulation = make()
         try:
             with simulation.watched_log():
                 run(simulation)
+        except Exception as error:  # noqa: BLE001 - the verdict names it
+            place = traceback.extract_tb(error.__traceback__)[-1]
+            simulation.checks.violate(f"{error!r} in {place.name}, line {place.lineno} of {Path(place.filename).name}")
         finally:
             simulation.close()
     finally:

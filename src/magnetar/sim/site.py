@@ -226,7 +226,7 @@ class Site:
         """Create missing topics and partitions."""
         for plan in self.scenario.plans:
             partitions = self.topics.partitions_of(plan.name)
-            if partitions is None and plan.partitions:
+            if plan.partitions and partitions in (None, plan.partitions):  # an earlier creation may have been refused
                 at_once(self.topics.partitioned.creation(plan.name, plan.partitions, {}))
             elif partitions is None:
                 self.topics.create(plan.name)

@@ -89,8 +89,11 @@ class Lifetimes:
         """Cluster, topic, subscription and epoch of failed deletions: the next load finds the subscription."""
         self._awaited: set[tuple[str, str]] = set()
         """Cluster and name of subscriptions requested while the topic was loading or being deleted: created later."""
-        self._waiting: dict[tuple[str, str], Subscription] = {}
-        """By cluster and name, existing subscriptions with a pending request, which may also wait for a deletion."""
+        self._waiting: dict[tuple[str, str], tuple[Topic, Subscription]] = {}
+        """By cluster and name, existing subscriptions with a pending request, and their topics when it came.
+
+        The request may also wait for a deletion.
+        """
         self._created_in_life: set[tuple[str, str]] = set()
         """Cluster and name of subscriptions that requests created in this life of the topic, answered or not."""
         self._unreplicated: set[tuple[str, str]] = set()
@@ -123,10 +126,10 @@ class Lifetimes:
             return
         self.look_for_outlived(replica)
         self._last_seen[replica.cluster] = replica.crashes, replica.topic.subscriptions
-        for each, existing in [each for each in self._waiting.items() if each[0][0] == replica.cluster]:
+        for each, (topic, existing) in [each for each in self._waiting.items() if each[0][0] == replica.cluster]:
             found = replica.topic.subscriptions.get(each[1])
             # It was deleted by another cluster, and the consumer may have created it again since the last look.
-            if found is None or (found is not existing and found.topic is existing.topic):
+            if found is None or (found is not existing and replica.topic is topic):
                 self._creates_once_admitted(each)
         for kept in [each for each in self._kept if each[0] == replica.cluster and each[1] is not replica.topic]:
             self._kept.remove(kept)
@@ -159,7 +162,7 @@ class Lifetimes:
         existing = topic.subscriptions.get(name)
         if existing is None:
             return lambda: self._created_or_awaited(replica, name)
-        self._waiting[replica.cluster, name] = existing
+        self._waiting[replica.cluster, name] = topic, existing
         return self._replicated(replica, existing) if existing.progress is None else None
 
     def unsubscribe(self, replica: Replica, subscription: Subscription | None) -> Unsubscribing | None:
