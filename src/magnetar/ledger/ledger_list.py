@@ -44,6 +44,22 @@ def listed_ledgers(value: bytes) -> list[int] | None:
         return None
 
 
+def listed_property(value: bytes, key: str) -> str | None:
+    """Return what a stored list keeps under ``key``; None if there is nothing, or if the list cannot be read."""
+    try:
+        found = json.loads(value)["properties"].get(key)
+    except (ValueError, KeyError, TypeError, AttributeError):
+        return None
+    return found if isinstance(found, str) else None
+
+
+def without_property(value: bytes, key: str) -> bytes:
+    """Return a stored list that has a property without that property."""
+    listed = json.loads(value)
+    del listed["properties"][key]
+    return json.dumps(listed).encode()
+
+
 class LedgerList:
     """The list of one topic, with one writer. Used on the event loop's thread."""
 

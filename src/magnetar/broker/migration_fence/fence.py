@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 log = structlog.get_logger(__name__)
 
-_PROPERTY: Final = "magnetar.migration-fence"
+PROPERTY: Final = "magnetar.migration-fence"
 """Managed-ledger property: the stored fence. It is deleted with the topic."""
 
 CLIENT_PATIENCE_S: Final = 5.0
@@ -36,6 +36,12 @@ class FenceRefusedError(MagnetarError):
     """A fence may not be set or removed; nothing has changed."""
 
 
+def change_refused(name: TopicName, fenced_by: str) -> RequestError:
+    """Return the refusal of a change of messages or acknowledgements of a fenced topic, with NotAllowedError."""
+    message = f"{name} is fenced by {fenced_by}: its messages and acknowledgements must not be changed meanwhile"
+    return RequestError(ServerError.NotAllowedError, message)
+
+
 class MigrationFence:
     """Whether a migration keeps the clients of a topic away. Used on the event loop's thread.
 
@@ -45,7 +51,7 @@ class MigrationFence:
 
     def __init__(self, environment: Environment, name: TopicName, ledger: ManagedLedger) -> None:
         """Recover the fence from the properties of the log."""
-        stored = ledger.properties.get(_PROPERTY)
+        stored = ledger.properties.get(PROPERTY)
         self.present: Fence | None = None if stored is None else Fence.decode(stored)
         """The fence; None without one, also while its removal is not durable yet."""
         self.is_set = self.present is not None
@@ -73,11 +79,7 @@ class MigrationFence:
     def check_change(self) -> None:
         """Raise RequestError with NotAllowedError for a change of messages or acknowledgements of a fenced topic."""
         if self.is_set:
-            message = (
-                f"{self._name} is fenced by {self._described()}: its messages and acknowledgements must not be changed "
-                "meanwhile"
-            )
-            raise RequestError(ServerError.NotAllowedError, message)
+            raise change_refused(self._name, self._described())
 
     def end(self) -> Awaitable[None]:
         """Return the end of the fence, for a request of a client.
@@ -114,7 +116,7 @@ class MigrationFence:
         self.present = wanted.begun(self._environment.clock.now())
         self.is_set = True
         self._begin_lease(None if self.present.ends_at is None else self.present.lease_s)
-        self._ledger.set_property(_PROPERTY, self.present.encode(), on_durable=done)
+        self._ledger.set_property(PROPERTY, self.present.encode(), on_durable=done)
 
     async def remove(self, migration: str, epoch: int, *, is_decision: bool) -> None:
         """Remove the fence, if there is one; clients go on when that is durable, on return.
@@ -163,7 +165,7 @@ class MigrationFence:
     def _remove(self, done: Callable[[StorageError | None], None]) -> None:
         self._end_lease()
         self.present = None
-        self._ledger.remove_property(_PROPERTY)
+        self._ledger.remove_property(PROPERTY)
 
         def removed(error: StorageError | None) -> None:
             if error is None and self.present is None and self.is_set:

@@ -9,6 +9,7 @@ from magnetar.base.errors import InvalidTopicNameError, RequestError, ServerErro
 from magnetar.base.limits import Limit
 from magnetar.base.names import is_longer, too_long
 from magnetar.broker.environment import settle
+from magnetar.broker.migration_fence.stored_fence import check_stored_fence
 from magnetar.broker.topic.damaged_topics import delete_unloaded
 from magnetar.broker.topic.linked_topics import LinkedTopics
 from magnetar.broker.topic.loader import TopicLoader
@@ -274,6 +275,7 @@ class TopicRegistry:
         try:
             topic = self.find(name)
         except TopicLoadError:
+            check_stored_fence(self.environment, name)
             delete_unloaded(self.environment, name, done, event="damaged_topic_deleted")
         else:
             topic.log.migration_fence.check_change()

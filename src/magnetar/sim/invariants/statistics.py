@@ -44,8 +44,10 @@ class Statistics(Invariant):
     def _check_links(self, topic: TopicChecks, replica: Replica) -> None:
         """S: a replication backlog is unknown, or not below the number of entries that the other cluster lacks."""
         assert replica.topic is not None
-        first, model = replica.topic.ledger.first_position, topic.model
-        own = [entry for entry in model.logs[replica.cluster].of.get(replica.cluster, []) if entry.position >= first]
+        model, log = topic.model, topic.model.logs[replica.cluster]
+        # A loss of power may bring back entries that were trimmed while the other cluster was away.
+        first = max(replica.topic.ledger.first_position, log.trimmed_before)
+        own = [entry for entry in log.of.get(replica.cluster, []) if entry.position >= first]
         for remote, link in replica.topic.replicators.items():
             if model.generations[remote]:
                 continue  # the link learns of the loss of the topic only when it is attached again

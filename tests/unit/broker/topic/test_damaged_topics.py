@@ -86,6 +86,7 @@ DAMAGES: dict[str, Callable[[Cluster], None]] = {
     "the origins are no JSON": property_of("magnetar.origins", "{"),
     "the returned entries are no JSON": property_of("magnetar.returned", "{"),
     "the former cluster is no JSON": property_of("magnetar.former", "{"),
+    "the migration fence is no JSON": property_of("magnetar.migration-fence", "{"),
     "the tombstones are no JSON": property_of("magnetar.tombstones", "{"),
 }
 

@@ -7,11 +7,12 @@ from functools import partial
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Protocol, cast
 
-from magnetar.base.errors import AdminError
+from magnetar.base.errors import AdminError, TopicLoadError
 from magnetar.broker.admin.fences.report import fenced_topic_steps
-from magnetar.broker.admin.finding import Finder
+from magnetar.broker.admin.finding import Finder, refusals
 from magnetar.broker.environment import settle
 from magnetar.broker.migration_fence.fence import FenceRefusedError
+from magnetar.broker.migration_fence.stored_fence import remove_stored_fence
 from magnetar.broker.migration_fence.transitions import Fence, Phase
 
 if TYPE_CHECKING:
@@ -62,10 +63,15 @@ class FenceOperations:
         return await self._environment.slices.run(fenced_topic_steps(found, digests=digests))
 
     async def remove(self, topic: TopicName, migration: str, epoch: int, *, is_decision: bool) -> None:
-        """Remove the fence; clients go on."""
-        found = await self._found.topic(topic)
-        with _conflicts():
-            await found.log.migration_fence.remove(migration, epoch, is_decision=is_decision)
+        """Remove the fence; clients go on. The topic may be one that cannot be loaded."""
+        with refusals(topic), _conflicts():
+            try:
+                await self._topics.ready(topic)
+                found = self._topics.get(topic)
+            except TopicLoadError:
+                await remove_stored_fence(self._environment, topic, migration, epoch, is_decision=is_decision)
+            else:
+                await found.log.migration_fence.remove(migration, epoch, is_decision=is_decision)
 
     async def _receipts_written(self, topic: Topic) -> None:
         """Return when the entries of clients have their receipts, and their producers are disconnected."""
