@@ -84,10 +84,11 @@ class Protection(Invariant):
         assert replica.topic is not None
         model, before = topic.model, self.simulation.scheduler.now - LATE_S
         late = [text for text, at in lacks.items() if at < before]
-        first, log, ever = replica.topic.ledger.first_position, model.logs[replica.cluster], model.ever[remote]
+        first, log = replica.topic.ledger.first_position, model.logs[replica.cluster]
+        got = model.ever[remote].keys() | model.custody.passed_over[remote]
         for entry in log.of.get(replica.cluster, []):
             is_late = entry.position >= first and log.ages.appended_at[entry.position] < before
-            if is_late and entry.text not in ever and entry.is_for(remote):
+            if is_late and entry.text not in got and entry.is_for(remote):
                 late.append(entry.text)
         if late:
             self.simulation.checks.violate(
