@@ -26,15 +26,23 @@ class Traffic:
     """Producers and consumers that stay connected during all moves."""
 
     def __init__(
-        self, service_url: str, publishing_to: Sequence[str], round_s: float = ROUND_S, **options: Option
+        self,
+        service_url: str,
+        publishing_to: Sequence[str],
+        round_s: float = ROUND_S,
+        *,
+        shares_connections: bool = True,
+        **options: Option,
     ) -> None:
         """Publish a message of each key to each topic, and pause for ``round_s`` seconds, again and again.
 
-        ``options`` are those of the producers.
+        Producers and consumers share connections or have connections of their own. ``options`` are those of the
+        producers.
         """
         self._options = options
         self._round_s = round_s
         self.client = connect(service_url)
+        self._publishing = self.client if shares_connections else connect(service_url)
         self.sent: dict[str, int] = defaultdict(int)
         """By topic and key: the number of the last message."""
         self.received: dict[str, Counter[str]] = {BILLING: Counter(), AUDIT: Counter()}
@@ -69,6 +77,8 @@ class Traffic:
             time.sleep(1)  # a repetition would arrive now
         finally:
             self.client.close()
+            if self._publishing is not self.client:
+                self._publishing.close()
 
     def _has_everything(self) -> bool:
         return all(len(each) >= self.published for each in self.received.values())
@@ -78,7 +88,7 @@ class Traffic:
 
     def _publish(self, topic: str) -> None:
         try:
-            producer = self.client.create_producer(topic, block_if_queue_full=True, **self._options)
+            producer = self._publishing.create_producer(topic, block_if_queue_full=True, **self._options)
             while not self._stop.wait(self._round_s):
                 for key in map(str, range(KEYS)):
                     number = self.sent[f"{topic} {key}"] + 1
