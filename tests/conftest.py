@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     import pulsar
 
 
-def pytest_configure(config: pytest.Config) -> None:
-    """Register the markers, all of which ``make test`` excludes. No test fails because the machine is busy.
+def pytest_configure() -> None:
+    """Let no test fail because the machine is busy.
 
     Logged tracebacks are plain, because the coloured ones with the variables of each frame take up to a second.
     """
@@ -30,21 +30,12 @@ def pytest_configure(config: pytest.Config) -> None:
     structlog.configure(processors=[*processors, renderer])
     hypothesis.settings.register_profile("untimed", deadline=None)
     hypothesis.settings.load_profile("untimed")
-    config.addinivalue_line("markers", "chaos: kills processes many times over (make test-chaos)")
-    config.addinivalue_line("markers", "hostile: attacks a broker in many ways (make test-hostile)")
-    config.addinivalue_line("markers", "interop: runs Apache Pulsar itself (make interop)")
-    config.addinivalue_line("markers", "long: takes a minute, or is the full-sized form of a test (make test-long)")
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Exclude tests that take minutes, unless ``-m`` is given. With several processes, start with the longest unit."""
+    """With several processes, start with the longest unit."""
     if hasattr(config, "workerinput"):
         items.sort(key=lambda item: unit_of(item.nodeid) != SHARED_CLUSTERS)
-    if config.option.markexpr:
-        return
-    slow = [item for item in items if any(map(item.get_closest_marker, ("chaos", "hostile", "interop", "long")))]
-    config.hook.pytest_deselected(items=slow)
-    items[:] = [item for item in items if item not in slow]
 
 
 @pytest.hookimpl(wrapper=True, optionalhook=True)
