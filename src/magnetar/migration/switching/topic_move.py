@@ -88,6 +88,8 @@ class TopicMove:
         self._renewed: dict[str, float] = {}
         self._silent_since: float | None = None
         self._waits_for = "the topic has not been fenced in time"
+        self._incomplete: tuple[str, ...] = ()
+        """Partitions whose messages or acknowledgements were not complete at the last look; looked at first."""
         self._perform = {
             EffectKind.BEGIN_SWITCH: self._begin,
             EffectKind.BEGIN_RETURN: self._begin,
@@ -164,10 +166,16 @@ class TopicMove:
     def _drain(self, topics: Sequence[str]) -> float:
         leaving, entered = self._clusters(topics)
         self._renew(topics, Phase.CLOSED)  # before the look, which shows whether the fence was there all the time
-        for topic in topics:
-            reason = self._course.handover.missing(topic, entered, partial(self._look, topic, leaving, Phase.CLOSED))
-            if reason:
-                self._waits_for = f"{topic}: {reason}"
+        for some in (self._incomplete, topics) if self._incomplete else (topics,):
+            # All partitions in the same round: a look may also bring what is missing, or send clients away.
+            reasons = {
+                topic: self._course.handover.missing(topic, entered, partial(self._look, topic, leaving, Phase.CLOSED))
+                for topic in some
+            }
+            self._incomplete = tuple(topic for topic, reason in reasons.items() if reason)
+            if self._incomplete:
+                first = self._incomplete[0]
+                self._waits_for = f"{first}: {reasons[first]}"
                 return self._wait_or_give_up()
         self._recorder.append(TopicsMoved(TopicEvent.DRAINED, tuple(topics)))
         return 0.0

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import pytest
 
@@ -14,6 +15,7 @@ from magnetar.migration.sides import UnansweredError
 from magnetar.migration.switching.budget import Budget
 from magnetar.migration.switching.cluster import FenceRefusedError, ProducerState
 from magnetar.migration.switching.fence import Fence, Phase
+from magnetar.migration.switching.handover import ByLinks
 from magnetar.migration.switching.recorder import Recorder
 from magnetar.migration.switching.switch import Driver, Progress, Switch, Threads
 from magnetar.migration.switching.topic_move import LEASE_S, Course
@@ -28,6 +30,10 @@ from tests.unit.migration.switching.virtual import (
     VirtualJournal,
     World,
 )
+
+if TYPE_CHECKING:
+    from magnetar.migration.switching.cluster import Cluster
+    from magnetar.migration.switching.handover import Handover, Look
 
 EU, *US = TOPICS
 BUDGET = Budget(total_s=5.0, acknowledgements_s=0.5)
@@ -70,6 +76,24 @@ class Silent(Remote):
         raise UnansweredError(SIDE)
 
 
+class Unloading:
+    """A cluster that clients leave some time after the first look at a topic."""
+
+    LEAVING_S = 1.0
+
+    def __init__(self, world: World) -> None:
+        self._world = world
+        self._looked_at: dict[str, float] = {}
+
+    def prepare(self, topic: str, entered: Cluster) -> None:
+        pass
+
+    def missing(self, topic: str, entered: Cluster, look: Look) -> str:
+        look()
+        since = self._looked_at.setdefault(topic, self._world.now)
+        return "" if self._world.now - since >= self.LEAVING_S else "1 clients are connected"
+
+
 class Run:
     """One start of the migrator."""
 
@@ -80,11 +104,13 @@ class Run:
         target: type[Remote] = Remote,
         drive: Driver | None = None,
         only: tuple[str, ...] = (),
+        handover: Handover | None = None,
     ) -> None:
         self.journal = VirtualJournal(world)
         ewr, jfk = world.brokers.values()
         self.told: list[Progress] = []
-        self.course = Course(Remote(ewr), target(jfk), Recorder(self.journal), "m", VirtualClock(world), BUDGET)
+        recorder, clock = Recorder(self.journal), VirtualClock(world)
+        self.course = Course(Remote(ewr), target(jfk), recorder, "m", clock, BUDGET, handover=handover or ByLinks())
         drive = drive or Interleaved(world)
         self.switch = Switch(self.course, self.journal.migration, [TENANT], drive, self.told.append, only=only)
 
@@ -164,6 +190,13 @@ def test_a_partition_that_takes_too_long_holds_back_the_others(world: StillWorld
     run.switch.switch()
     assert [*run.switch.released] == ["persistent://shop/orders/us"]
     assert [served_by(world, name) for name in US] == [["ewr"], ["ewr"]]
+
+
+def test_clients_leave_all_partitions_of_a_topic_at_the_same_time(world: StillWorld) -> None:
+    run = Run(world, handover=Unloading(world))
+    run.switch.switch()
+    assert (run.stage, run.switch.released) == (Stage.SWITCHED, {})
+    assert max(run.course.figures.unavailable_ms) < 2_000 * Unloading.LEAVING_S
 
 
 def test_a_topic_whose_ids_cannot_be_translated_is_released(world: StillWorld) -> None:
