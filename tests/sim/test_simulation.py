@@ -9,6 +9,7 @@ from importlib import import_module
 
 import pytest
 
+from magnetar.sim.checks.lifetimes import Lifetimes
 from magnetar.sim.metasync.run import judge as judge_metadata
 from magnetar.sim.run import judge, simulate
 
@@ -55,6 +56,14 @@ def test_the_same_seed_is_the_same_run_in_every_process(run: str) -> None:
 
 def test_another_seed_is_another_run() -> None:
     assert judge(1, steps=5).fingerprint != judge(2, steps=5).fingerprint
+
+
+def test_an_exception_in_a_check_is_the_violation_of_its_seed(monkeypatch: pytest.MonkeyPatch) -> None:
+    def look(*_: object) -> None:
+        raise LookupError
+
+    monkeypatch.setattr(Lifetimes, "look_at", look)
+    assert judge(1, steps=5).violation.startswith("LookupError() in look, line ")
 
 
 def test_a_run_can_be_told_and_drawn() -> None:
