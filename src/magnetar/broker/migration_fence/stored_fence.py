@@ -28,7 +28,8 @@ def check_stored_fence(environment: Environment, name: TopicName) -> None:
 
     A fence that cannot be read does not keep an operator from giving up the topic.
     """
-    fence = _read(environment, name)
+    stored = environment.metadata.get(managed_ledger_path(name))
+    fence = None if stored is None else _fence_in(stored.value)
     if fence is not None and fence.remaining_s(environment.clock.now()) != 0:
         raise change_refused(name, str(fence))
 
@@ -37,12 +38,12 @@ async def remove_stored_fence(
     environment: Environment, name: TopicName, migration: str, epoch: int, *, is_decision: bool
 ) -> None:
     """Remove the fence, if there is one; see ``MigrationFence.remove``. Raises FenceRefusedError, StorageError."""
-    fence = _read(environment, name)
+    path = managed_ledger_path(name)
+    stored = environment.metadata.get(path)
+    fence = None if stored is None else _fence_in(stored.value)
     refusal = reason_against_removal(fence, migration, epoch, is_decision=is_decision)
     if refusal:
         raise FenceRefusedError(refusal)
-    path = managed_ledger_path(name)
-    stored = environment.metadata.get(path)
     if fence is None or stored is None:
         return
     removed: Future[None] = environment.loop.create_future()
@@ -51,9 +52,8 @@ async def remove_stored_fence(
     await removed
 
 
-def _read(environment: Environment, name: TopicName) -> Fence | None:
-    stored = environment.metadata.get(managed_ledger_path(name))
-    text = None if stored is None else listed_property(stored.value, PROPERTY)
+def _fence_in(listed: bytes) -> Fence | None:
+    text = listed_property(listed, PROPERTY)
     try:
         return None if text is None else Fence.decode(text)
     except (ValueError, KeyError, TypeError):

@@ -98,18 +98,18 @@ class TopicChecks:
         """Record created subscriptions and a loaded topic."""
         self._lifetimes.look_at(replica)
         self._unloads.look_at(replica)
-        self.look_at_seeks(replica)
+        self._look_at_seeks(replica)
 
     def look_at_log(self, replica: Replica) -> None:
         """Read new durable entries; record new epochs, which others may know, seeks that wait and received updates."""
         if replica.topic is not None:
             self.checker.look_at_log(replica)
             self._lifetimes.look_for_outlived(replica)
-            self.look_at_seeks(replica)
+            self._look_at_seeks(replica)
             if self.updates is not None:
                 self.updates.look_at(replica)
 
-    def look_at_seeks(self, replica: Replica) -> None:
+    def _look_at_seeks(self, replica: Replica) -> None:
         """Record waiting seeks again: entries and acknowledgements may have come since the last look."""
         for key, (topic, record) in [each for each in self._seeks.items() if each[0][0] == replica.cluster]:
             _, name, raised = key
