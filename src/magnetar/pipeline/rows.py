@@ -8,7 +8,8 @@ its kind. The first row of a task is an OPENING, JSON. The body of ENTRIES, all 
                                u16 length, life of the source
     u32 items, each: u16 index of its attachment, i64 x 6 position, previous and floor (ledger, entry),
                      u8 link_start, u32 length, u32 entries of a run (0: a single entry),
-                     of a run: u32 size of each entry, u32 length, schema version
+                     of a run: u32 size of each entry, u32 length, schema version,
+                               u16 length, origin in custody, i64 x 2 position there (empty and 0: no origin)
                      the entry, or the entries of the run
     zeros up to ROW_BYTES_MIN and to a multiple of ROW_ALIGNMENT
 
@@ -32,7 +33,7 @@ import pyarrow as pa
 
 from magnetar.base.position import Position
 from magnetar.pipeline import limits
-from magnetar.wire.message_id import Link
+from magnetar.wire.message_id import Link, OriginPosition
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -47,6 +48,8 @@ _ATTACHMENTS = struct.Struct(">H")
 _NUMBER = struct.Struct(">I")
 _TEXT = struct.Struct(">H")
 _ITEM = struct.Struct(">HqqqqqqBII")
+_POSITION = struct.Struct(">qq")
+_NO_ORIGIN = OriginPosition("", Position(0, 0))
 _OFFSETS = struct.Struct("=iii")
 """The offsets of an Arrow column with two values."""
 
@@ -84,11 +87,16 @@ class Carried(NamedTuple):
     """The sizes of the entries of a run; empty for a single entry."""
     schema_version: bytes = b""
     """The version of the schema of all entries of a run at the source, empty for none. Not set for a single entry."""
+    origin: OriginPosition | None = None
+    """The position at its origin, of the first one of a run, if it has no stamp and is in the custody of the source.
+
+    Then ``link`` has positions of the origin.
+    """
 
     @property
     def is_marker(self) -> bool:
         """Return whether it is a marker, which has the position of the entry before it."""
-        return self.position == self.link.previous
+        return self.origin is None and self.position == self.link.previous
 
     @property
     def entries(self) -> int:
@@ -102,12 +110,14 @@ class Carried(NamedTuple):
 
     def singles(self) -> Iterator[Carried]:
         """Yield each entry of a run."""
-        position, link, start = self.position, self.link, 0
+        position, origin, link, start = self.position, self.origin, self.link, 0
         for size in self.sizes:
-            yield Carried(self.attachment, position, link, self.entry[start : start + size])
+            yield Carried(self.attachment, position, link, self.entry[start : start + size], origin=origin)
             start += size
-            link = Link(position, position)
-            position = position._replace(entry_id=position.entry_id + 1)
+            previous = position if origin is None else origin.position
+            link = Link(previous, previous)
+            position = _next(position)
+            origin = None if origin is None else origin._replace(position=_next(origin.position))
 
 
 @dataclass(frozen=True, slots=True)
@@ -189,10 +199,10 @@ def decode_chunk(body: memoryview) -> list[Carried]:
         index, *places, link_start, length, size_count = _ITEM.unpack_from(body, offset)
         offset += _ITEM.size
         position, previous, floor = map(Position, places[::2], places[1::2])
-        sizes, version, offset = _run(body, offset, size_count) if size_count else ((), b"", offset)
+        sizes, version, origin, offset = _run(body, offset, size_count) if size_count else ((), b"", None, offset)
         entry = body[offset : offset + length].tobytes()
         link = Link(previous, floor, link_start != 0)
-        entries.append(Carried(attachments[index], position, link, entry, sizes, version))
+        entries.append(Carried(attachments[index], position, link, entry, sizes, version, origin))
         offset += length
     return entries
 
@@ -227,16 +237,25 @@ def _entries(chunk: list[Carried], indexes: dict[Attachment, int]) -> Iterator[b
         if carried.sizes:
             yield struct.pack(f">{len(carried.sizes)}I", *carried.sizes)
             yield _NUMBER.pack(len(carried.schema_version)) + carried.schema_version
+            cluster, position = carried.origin or _NO_ORIGIN
+            yield _TEXT.pack(len(cluster.encode())) + cluster.encode() + _POSITION.pack(*position)
         yield carried.entry
 
 
-def _run(body: memoryview, offset: int, count: int) -> tuple[tuple[int, ...], bytes, int]:
-    """Decode the sizes and the schema version of a run at ``offset``; return them and the offset after them."""
+def _run(body: memoryview, offset: int, count: int) -> tuple[tuple[int, ...], bytes, OriginPosition | None, int]:
+    """Decode the sizes, the schema version and the origin of a run at ``offset``; return also the offset after them."""
     sizes = struct.unpack_from(f">{count}I", body, offset)
     offset += count * _NUMBER.size
     start = offset + _NUMBER.size
     end = start + _NUMBER.unpack_from(body, offset)[0]
-    return sizes, body[start:end].tobytes(), end
+    cluster, offset = _text(body, end)
+    position = Position(*_POSITION.unpack_from(body, offset))
+    origin = OriginPosition(cluster, position) if cluster else None
+    return sizes, body[start:end].tobytes(), origin, offset + _POSITION.size
+
+
+def _next(position: Position) -> Position:
+    return position._replace(entry_id=position.entry_id + 1)
 
 
 def _text(body: memoryview, offset: int) -> tuple[str, int]:

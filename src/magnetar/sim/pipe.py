@@ -12,14 +12,17 @@ from magnetar.wire import commands
 from magnetar.wire.entries.origin import Origin, stamp
 from magnetar.wire.links import (
     COPIES_METADATA,
+    CUSTODY_IN_RUNS,
     CUSTODY_METADATA,
+    CUSTODY_ONE_BY_ONE,
     LEASE_METADATA,
     LIFE_METADATA,
     PARKED_METADATA,
+    RUNS_METADATA,
     link_producer,
     link_subscription,
 )
-from magnetar.wire.message_id import link_of, message_id, position_of
+from magnetar.wire.message_id import LinkRun, link_of, message_id, origin_of, position_of
 from magnetar.wire.proto import pulsar_api_pb2 as pb
 
 if TYPE_CHECKING:
@@ -34,20 +37,26 @@ class Pipe:
     target: Cluster
     lease: int = 0
     topic: TopicName = TOPIC
-    carried: list[tuple[Position, bytes]] = field(default_factory=list)
-    """Stamped entries that were read and not sent."""
+    carried: list[tuple[Position, bytes | LinkRun]] = field(default_factory=list)
+    """Stamped entries, and runs of entries in custody, that were read and not sent; each with its last position."""
     unconfirmed: dict[int, Position] = field(default_factory=dict)
     last_origin: Position | None = None
     gaps: int = 0
     copies: bool = True
     """Whether it declares that it carries copies (broker/replication/outbound/copies.py)."""
-    custody: bool = True
-    """Whether it declares that it carries entries in custody (broker/replication/outbound/custody.py)."""
+    custody: str = CUSTODY_ONE_BY_ONE
+    """How it declares that it carries entries in custody (broker/replication/outbound/custody.py); empty: it does not.
+    """
     parked: str = ""
     """Reason for which the target refused an entry before; empty without one."""
     refusals: list[Any] = field(default_factory=list)
     """Error responses to the last ``attach``."""
     _sequence_id: int = 0
+
+    @property
+    def entries(self) -> list[bytes]:
+        """Return the stamped entries that were read and not sent, without runs."""
+        return [each for _, each in self.carried if isinstance(each, bytes)]
 
     def attach(self, *, seek: bool = True, permits: int = 5) -> None:
         """Take over the link with a new lease; ``seek``: start after the newest entry of the source in the target."""
@@ -66,7 +75,8 @@ class Pipe:
             metadata=commands.key_values(
                 {LEASE_METADATA: str(self.lease)}
                 | ({COPIES_METADATA: "true"} if self.copies else {})
-                | ({CUSTODY_METADATA: "true"} if self.custody else {})
+                | ({CUSTODY_METADATA: self.custody} if self.custody else {})
+                | ({RUNS_METADATA: "true"} if self.custody == CUSTODY_IN_RUNS else {})
                 | ({PARKED_METADATA: self.parked} if self.parked else {})
             ),
         )
@@ -107,9 +117,14 @@ class Pipe:
         for frame in self.reader.heard:
             message = frame.command.message
             if frame.command.type == pb.BaseCommand.MESSAGE:
-                position, link = position_of(message.message_id), link_of(message)
-                origin = Origin(self.source.name, position, link.previous, link.floor, link.link_start)
-                self.carried.append((position, stamp(frame.body, origin)))
+                position, link, sizes = position_of(message.message_id), link_of(message), message.entry_sizes
+                if sizes:
+                    run = LinkRun(position, link, sizes, message.schema_version, frame.body, origin_of(message))
+                    last = position._replace(entry_id=position.entry_id + len(sizes) - 1)
+                    self.carried.append((last, run))
+                else:
+                    origin = Origin(self.source.name, position, link.previous, link.floor, link.link_start)
+                    self.carried.append((position, stamp(frame.body, origin)))
         self.reader.heard.clear()
 
     def send(self, count: int, *, twice: bool = False) -> None:
@@ -119,7 +134,7 @@ class Pipe:
             for _ in range(1 + twice):
                 self._sequence_id += 1
                 self.unconfirmed[self._sequence_id] = position
-                frames.append(commands.send(producer_id=1, sequence_id=self._sequence_id, entry=entry))
+                frames.append(_send_frame(self._sequence_id, entry))
         del self.carried[:count]
         if frames:
             self.writer.say(*frames)
@@ -153,6 +168,12 @@ class Pipe:
                 return
         message = "the link makes no progress"
         raise AssertionError(message)
+
+
+def _send_frame(sequence_id: int, entry: bytes | LinkRun) -> bytes:
+    if isinstance(entry, LinkRun):
+        return commands.send_run(producer_id=1, sequence_id=sequence_id, run=entry)
+    return commands.send(producer_id=1, sequence_id=sequence_id, entry=entry)
 
 
 def read_all(cluster: Cluster) -> list[str]:

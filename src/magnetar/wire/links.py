@@ -33,7 +33,11 @@ COPIES_METADATA: Final = "magnetar.copies"
 
 CUSTODY_METADATA: Final = "magnetar.custody"
 """Consumer metadata of SUBSCRIBE: the task can carry entries of other clusters that are in the source's custody, and
-its target takes them."""
+its target takes them: one by one, or in runs (CUSTODY_IN_RUNS)."""
+
+CUSTODY_ONE_BY_ONE: Final = "true"
+CUSTODY_IN_RUNS: Final = "runs"
+"""Values of CUSTODY_METADATA."""
 
 RUNS_METADATA: Final = "magnetar.runs"
 """Consumer metadata of SUBSCRIBE: the task takes runs of entries."""

@@ -61,11 +61,18 @@ class Link(NamedTuple):
     link_start: bool = False
 
 
+class OriginPosition(NamedTuple):
+    """A position in the cluster that published an entry."""
+
+    cluster: str
+    position: Position
+
+
 class LinkRun(NamedTuple):
     """Entries with consecutive positions. On the link, each follows the one before."""
 
     first: Position
-    """The position of the first entry."""
+    """The position of the first entry in the source."""
     link: Link
     """The place of the first entry on the link."""
     sizes: Sequence[int]
@@ -74,6 +81,18 @@ class LinkRun(NamedTuple):
     """The version of the schema of all of them; empty for none."""
     entries: bytes
     """The entries, one after the other."""
+    origin: OriginPosition | None = None
+    """The position of the first entry in its origin, if the entries are in the custody of the source: consecutive, too.
+
+    Then ``link`` has positions of the origin.
+    """
+
+
+def origin_of(message: pb.CommandMessage) -> OriginPosition | None:
+    """Return the position at its origin of the first entry of a run in custody; None for other entries."""
+    if not message.origin_cluster:
+        return None
+    return OriginPosition(message.origin_cluster, position_of(message.origin_message_id))
 
 
 def link_of(message: pb.CommandMessage) -> Link:

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 from magnetar.base.position import Position
 from magnetar.broker.replication import stamped_run
-from magnetar.broker.replication.outbound.frames import LinkFrames
+from magnetar.broker.replication.outbound.frames import InCustody, LinkFrames
+from magnetar.pipeline.reading import source_cluster
 from magnetar.pipeline.rows import Carried
 from magnetar.wire.message_id import Link
 
@@ -45,8 +46,18 @@ def one_position(original: Any) -> Any:
     return mutant
 
 
+def of_the_source(_: Any) -> Any:
+    return lambda _message: None
+
+
+def first_of_the_extent(_: Any) -> Any:
+    return lambda self, _position: self.extent.origin_first
+
+
 MUTANTS: dict[str, Mutant] = {
     "a run over entries that are for others": (LinkFrames, "add", without_check),
     "a run confirmed with its first entry": (Carried, "last", first_position),
+    "a run in custody taken for entries of the source": (source_cluster, "origin_of", of_the_source),
+    "a run in custody at the place of the first one": (InCustody, "at", first_of_the_extent),
     "all entries of a run stamped with the position of the first": (stamped_run, "stamp_plain", one_position),
 }

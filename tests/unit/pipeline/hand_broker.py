@@ -98,6 +98,9 @@ class HandBroker:
     takes_custody = False
     """Whether the broker takes entries in the custody of a source."""
 
+    takes_custody_runs = False
+    """Whether the broker takes runs of them."""
+
     hangs_up = False
     """Whether the broker closes the next connection right after it has accepted it."""
 
@@ -269,6 +272,7 @@ class HandBroker:
                 body.feature_flags.supports_link_runs = self.takes_runs
                 body.feature_flags.supports_link_place = self.reads_place
                 body.feature_flags.supports_custody = self.takes_custody
+                body.feature_flags.supports_custody_runs = self.takes_custody_runs
                 self.say(commands.encode(body))
                 if self.hangs_up and self.connection is not None:
                     self.hangs_up = False

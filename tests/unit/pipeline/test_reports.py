@@ -16,7 +16,7 @@ from magnetar.pipeline.connections.reports import (
     TargetUp,
     encode_report,
 )
-from magnetar.wire.links import LinkEnd
+from magnetar.wire.links import CUSTODY_IN_RUNS, CUSTODY_ONE_BY_ONE, LinkEnd
 
 ids = st.integers(-1, 2**63 - 1)
 positions = st.builds(Position, ids, ids)
@@ -24,7 +24,7 @@ numbers = st.integers(0, 2**32 - 1)
 states = st.text(st.characters(exclude_characters="\0", exclude_categories=["Cs"]))
 reports = st.one_of(
     st.just(Ready()),
-    st.builds(TargetUp, states, st.booleans()),
+    st.builds(TargetUp, states, st.sampled_from(["", CUSTODY_ONE_BY_ONE, CUSTODY_IN_RUNS])),
     st.builds(TargetLost, states, st.lists(states).map(tuple)),
     st.builds(TargetDown, st.text()),
     st.builds(Receipts, st.lists(st.tuples(numbers, positions)).map(tuple)),

@@ -20,14 +20,17 @@ from magnetar.pipeline.rows import (
     kind_of,
     row,
 )
-from magnetar.wire.message_id import Link
+from magnetar.wire.message_id import Link, OriginPosition
 
 ids = st.integers(-1, 2**63 - 1)
 positions = st.builds(Position, ids, ids)
 texts = st.text(max_size=30)
 attachments = st.builds(Attachment, st.integers(0, 2**32 - 1), texts, texts, texts)
+origins = st.builds(OriginPosition, st.text(min_size=1, max_size=30), positions)
 links = st.builds(Link, positions, positions, st.booleans())
-singles = st.builds(Carried, attachments, positions, links, st.binary(max_size=200), st.just(()), st.just(b""))
+singles = st.builds(
+    Carried, attachments, positions, links, st.binary(max_size=200), st.just(()), st.just(b""), st.none()
+)
 
 
 @st.composite
@@ -35,7 +38,8 @@ def runs(draw: st.DrawFn) -> Carried:
     entries = draw(st.lists(st.binary(max_size=50), min_size=2, max_size=10))
     version = draw(st.binary(max_size=300))
     sizes = tuple(map(len, entries))
-    return Carried(draw(attachments), draw(positions), draw(links), b"".join(entries), sizes, version)
+    origin = draw(st.one_of(st.none(), origins))
+    return Carried(draw(attachments), draw(positions), draw(links), b"".join(entries), sizes, version, origin)
 
 
 carried = st.one_of(singles, runs())
@@ -57,6 +61,23 @@ def test_a_run_has_its_entries_one_after_the_other() -> None:
     ]
     single = Carried(attachment, first, link, b"a")
     assert (single.entries, single.last) == (1, first)
+
+
+def test_the_entries_of_a_run_in_custody_have_positions_at_their_origin() -> None:
+    attachment, first, at = Attachment(1, "ewr", "t"), Position(3, 7), OriginPosition("lga", Position(9, 4))
+    link = Link(Position(3, 7), Position(9, 3))
+    run = Carried(attachment, first, link, b"abb", (1, 2), origin=at)
+    assert not run.is_marker, "its place is one of its origin"
+    assert list(run.singles()) == [
+        Carried(attachment, first, link, b"a", origin=at),
+        Carried(
+            attachment,
+            Position(3, 8),
+            Link(Position(9, 4), Position(9, 4)),
+            b"bb",
+            origin=OriginPosition("lga", Position(9, 5)),
+        ),
+    ]
 
 
 def test_a_run_may_have_any_schema_version() -> None:

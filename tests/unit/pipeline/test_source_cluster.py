@@ -15,8 +15,8 @@ from magnetar.pipeline.options import ClusterAddress
 from magnetar.pipeline.reading.source_cluster import SourceCluster
 from magnetar.pipeline.spreading import ALL_BUCKETS
 from magnetar.wire import commands
-from magnetar.wire.links import LinkEnd, link_bucket
-from magnetar.wire.message_id import Link, LinkRun, position_of
+from magnetar.wire.links import CUSTODY_IN_RUNS, LinkEnd, link_bucket
+from magnetar.wire.message_id import Link, LinkRun, OriginPosition, position_of
 from tests.unit.pipeline.hand_broker import HandBroker, HandLoop, RestingBroker
 
 if TYPE_CHECKING:
@@ -51,7 +51,7 @@ class Reader:
         self.target, self.lease, self.pipeline = "jfk", 7, "host:1:a"
         self.buckets = buckets
         self.target_state = ""
-        self.takes_custody = False
+        self.custody = ""
         self.carrying, self.succeeded = carrying, False
         self.carried: list[Carried] = []
         self.forgotten: list[int] = []
@@ -95,10 +95,10 @@ def test_a_task_names_its_lease_and_its_pipeline() -> None:
 
 def test_a_task_offers_to_carry_entries_in_custody_if_the_target_takes_them() -> None:
     reader = Reader(carrying=False)
-    reader.takes_custody = reader.carrying = True
+    reader.custody, reader.carrying = CUSTODY_IN_RUNS, True
     reader.tail.attach()
     reader.hand.run()
-    assert "magnetar.custody" in reader.metadata()[0]
+    assert reader.metadata()[0]["magnetar.custody"] == "runs"
 
 
 def test_a_gap_in_entries_in_custody_is_sought_in_positions_of_their_origin() -> None:
@@ -217,6 +217,14 @@ def test_a_run_is_carried_as_a_whole() -> None:
     assert reader.budget.used == 0
     assert reader.broker.acknowledged[-1] == Position(3, 4)
     assert reader.broker.flows == [2, limits.WINDOW_ENTRIES_INITIAL - 2], "each entry uses a permit"
+
+
+def test_a_run_in_custody_is_carried_with_its_origin() -> None:
+    reader, origin = Reader(), OriginPosition("lga", Position(9, 4))
+    run = LinkRun(Position(3, 0), Link(Position(9, 2), Position(9, 3)), (1, 2), b"v", bytes(3), origin)
+    reader.broker.say(commands.message_run(consumer_id=1, run=run))
+    reader.hand.run()
+    assert [(each.last, each.origin, each.link) for each in reader.carried] == [(Position(3, 1), origin, run.link)]
 
 
 def test_a_run_that_is_not_complete_parks_the_link() -> None:

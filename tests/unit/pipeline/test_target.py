@@ -19,9 +19,9 @@ from magnetar.wire.entries import markers
 from magnetar.wire.entries.earlier_stamps import PREVIOUS_POSITION
 from magnetar.wire.entries.entry import parse_metadata
 from magnetar.wire.entries.markers import marker_type
-from magnetar.wire.entries.origin import SOURCE_POSITION, origin_of
-from magnetar.wire.links import RUN_ENTRIES_MAX
-from magnetar.wire.message_id import Link, position_of
+from magnetar.wire.entries.origin import SOURCE_POSITION, Origin, origin_of, read_origin
+from magnetar.wire.links import CUSTODY_IN_RUNS, CUSTODY_ONE_BY_ONE, RUN_ENTRIES_MAX
+from magnetar.wire.message_id import Link, OriginPosition, position_of
 from magnetar.wire.proto import pulsar_api_pb2 as pb
 from tests.unit.pipeline.hand_broker import HandBroker, HandLoop, RestingBroker
 
@@ -89,6 +89,30 @@ def test_a_run_is_sent_at_once_and_confirmed_with_its_last_entry() -> None:
     assert writer.broker.entries[1][0] == run.entry
     assert writer.take()[-1] == Receipts(((1, Position(3, 3)),))
     assert writer.target.outstanding == 0
+
+
+def test_a_run_in_custody_names_its_origin() -> None:
+    writer, at = Writer(takes_runs=True), OriginPosition("lga", Position(9, 4))
+    writer.send(run_of(ORDERS, 1, 0, 1, 2)._replace(link=Link(Position(9, 1), Position(9, 3)), origin=at))
+    (sent,) = writer.broker.runs
+    assert (sent.origin_cluster, position_of(sent.origin_message_id)) == at
+    assert [position_of(place) for place in (sent.previous_message_id, sent.floor_message_id)] == [
+        Position(9, 1),
+        Position(9, 3),
+    ]
+    assert writer.take()[-1] == Receipts(((1, Position(3, 1)),))
+
+
+def test_the_entries_of_a_large_run_in_custody_have_stamps_of_their_origin() -> None:
+    writer, at = Writer(takes_runs=True, max_message_size=LIMIT), OriginPosition("lga", Position(9, 4))
+    writer.send(run_of(ORDERS, 1, 0, 4000, 3000, 1000)._replace(link=Link(Position(9, 1), Position(9, 3)), origin=at))
+    assert writer.broker.runs == []
+    assert [read_origin(each) for each in writer.broker.entries[1]] == [
+        Origin("lga", Position(9, 4), Position(9, 1), Position(9, 3)),
+        Origin("lga", Position(9, 5), Position(9, 4), Position(9, 4)),
+        Origin("lga", Position(9, 6), Position(9, 5), Position(9, 5)),
+    ]
+    assert writer.take()[-1] == Receipts(((1, Position(3, 2)),))
 
 
 @pytest.mark.parametrize("takes_runs", [False, True])
@@ -508,14 +532,15 @@ def test_a_foreign_target_gets_schemas_too() -> None:
     assert writer.take() == [TargetUp(), Receipts(((1, Position(3, 1)),))]
 
 
-@pytest.mark.parametrize("takes_custody", [False, True])
-def test_a_target_is_up_when_it_reports_its_losses(takes_custody: bool) -> None:
+@pytest.mark.parametrize("custody", ["", CUSTODY_ONE_BY_ONE, CUSTODY_IN_RUNS])
+def test_a_target_is_up_when_it_reports_its_losses(custody: str) -> None:
     broker, reports = RestingBroker("pulsar://jfk:6650"), list[Report]()
-    broker.takes_custody = takes_custody
+    broker.takes_custody = custody != ""
+    broker.takes_custody_runs = custody == CUSTODY_IN_RUNS
     loop = HandLoop(broker)
     target = Target(loop, Opening("jfk", 1, "/run/reports", broker.url, {}), reports.append, random.Random(1))
     target.start()
     loop.run()
     broker.say(commands.topics_lost(state="run:1", topics=[ORDERS]))
     loop.run()
-    assert reports == [TargetUp("run:0", takes_custody), TargetLost("run:1", (ORDERS,))]
+    assert reports == [TargetUp("run:0", custody), TargetLost("run:1", (ORDERS,))]

@@ -30,3 +30,8 @@ def custodians_of(topic: AnyTopic) -> Mapping[str, str]:
     return {
         origin: custodian for origin, custodian in custody.items() if origin not in members and custodian in members
     }
+
+
+def may_carry(topic: AnyTopic, source: str, origin: str) -> bool:
+    """Return whether a link from ``source`` carries entries of ``origin``: its own, or those in its custody."""
+    return origin == source or custodians_of(topic).get(origin) == source

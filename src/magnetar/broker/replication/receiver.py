@@ -13,7 +13,7 @@ from magnetar.base.errors import DataLossError, LinkGapError, MagnetarError, Req
 from magnetar.base.position import EARLIEST
 from magnetar.broker.publish.interfaces import PublishedTopic
 from magnetar.broker.publish.producer import answer_at, answer_failed
-from magnetar.broker.replication.custodians import custodians_of, is_custodian
+from magnetar.broker.replication.custodians import is_custodian, may_carry
 from magnetar.broker.replication.interfaces import TopicWithSubscriptions
 from magnetar.broker.replication.lives import check_probe, was_lost
 from magnetar.geo.origins.annotation import Annotation, RunExtent
@@ -257,9 +257,7 @@ class ReplicatedProducer:
             return without_frames(error)
         except ValueError as error:
             return DataLossError(str(error))
-        if origin is not None and (
-            origin.cluster == self.source or custodians_of(self.topic).get(origin.cluster) == self.source
-        ):
+        if origin is not None and may_carry(self.topic, self.source, origin.cluster):
             return Arrived(origin, metadata)
         own = self.topic.environment.cluster
         if (

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from magnetar.base.errors import DataLossError
 from magnetar.base.position import EARLIEST
 from magnetar.broker.publish.producer import answer_at, answer_failed
+from magnetar.broker.replication.custodians import may_carry
 from magnetar.broker.replication.receiver import Arrived, Offered, ReplicatedProducer
 from magnetar.geo.origins.annotation import Annotation, RunExtent
 from magnetar.geo.receiving import Verdict, floor_of, judge, lacks_entries_before
@@ -28,10 +29,12 @@ _PLAIN = pb.MessageMetadata()
 
 def takes_whole(producer: ReplicatedProducer, first: Origin) -> bool:
     """Return whether a run that starts at ``first`` is new, and need not be judged entry by entry."""
-    last = producer.last_origin_position
+    topic = producer.topic
+    last = topic.log.index.last_position(first.cluster)
     return (
         producer.refusal is None
-        and producer.topic.deduplication.sequence_ids is None
+        and may_carry(topic, producer.source, first.cluster)
+        and topic.deduplication.sequence_ids is None
         and judge(last, first) is Verdict.APPEND
         and not lacks_entries_before(last, first)
     )
@@ -39,7 +42,8 @@ def takes_whole(producer: ReplicatedProducer, first: Origin) -> bool:
 
 def publish_plain_run(producer: ReplicatedProducer, head: SendHead, run: PlainRun) -> None:
     """Append a run that the producer ``takes_whole``, and answer its SEND when the entries are durable."""
-    last = producer.last_origin_position
+    cluster = run.first.cluster
+    last = producer.topic.log.index.last_position(cluster)
     session, size = producer.session, sum(map(len, run.entries))
     session.publishes_started(1, size)
     producer.count(run.messages, size)
@@ -53,7 +57,7 @@ def publish_plain_run(producer: ReplicatedProducer, head: SendHead, run: PlainRu
             answer_at(producer, [head], first or EARLIEST)
 
     extent = RunExtent(run.first.position, len(run.entries), floor_of(last, run.first))
-    producer.topic.append_replicated(Annotation(producer.source, (extent,), link_start=False), run.entries, durable)
+    producer.topic.append_replicated(Annotation(cluster, (extent,), link_start=False), run.entries, durable)
 
 
 def publish_run(producer: ReplicatedProducer, head: SendHead, run: Sequence[StampedEntry]) -> None:
@@ -70,16 +74,19 @@ def publish_run(producer: ReplicatedProducer, head: SendHead, run: Sequence[Stam
         else:
             answer_at(producer, heads, first or EARLIEST)
 
-    producer.take_new([head], (_offered(producer, stamped) for stamped in run), answer)
+    producer.take_new([head], (_offered(producer, stamped) for stamped in run), answer, run[0].origin.cluster)
 
 
 def _offered(producer: ReplicatedProducer, stamped: StampedEntry) -> Offered:
     entry, messages = stamped.entry, stamped.messages
-    if messages and isinstance(entry, bytes) and producer.topic.deduplication.sequence_ids is None:
+    is_plain = bool(messages) and producer.topic.deduplication.sequence_ids is None
+    if is_plain and isinstance(entry, bytes) and may_carry(producer.topic, producer.source, stamped.origin.cluster):
         return entry, Arrived(stamped.origin, _PLAIN), messages
     arrival = producer.read(entry)
     if not isinstance(arrival, Arrived):
         return entry, arrival, messages
+    if arrival.is_returned:
+        return entry, DataLossError(f"a run of {producer.source} has entries that this cluster published"), messages
     if arrival.origin != stamped.origin:
         return entry, DataLossError(f"entry {stamped.origin.position} of a run has the stamp of another one"), messages
     return entry, arrival, bounded(arrival.metadata.num_messages_in_batch)

@@ -44,7 +44,7 @@ class ArrivedRun:
     __slots__ = ("_entries", "_schema_version", "first")
 
     def __init__(self, source: str, command: pb.CommandSend, body: bytes) -> None:
-        """Split the ``body`` of a SEND from ``source``.
+        """Split the ``body`` of a SEND from ``source``; its entries may be those of a cluster in its custody.
 
         Raises RemoteProtocolError if the command does not describe it.
         """
@@ -55,7 +55,7 @@ class ArrivedRun:
             message = f"a run of {len(self._entries)} entries from {position} on"
             raise RemoteProtocolError(message)
         previous, floor = position_of(command.previous_message_id), position_of(command.floor_message_id)
-        self.first = Origin(source, position, previous, floor, command.link_start)
+        self.first = Origin(command.origin_cluster or source, position, previous, floor, command.link_start)
         """The origin of the first entry."""
 
     def __len__(self) -> int:

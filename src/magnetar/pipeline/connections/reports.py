@@ -3,7 +3,7 @@
 A frame is ``u32 length, u8 kind, body``; the length counts kind and body. Integers are big-endian. The bodies:
 
     READY        empty                            TARGET_DOWN  UTF-8 reason
-    TARGET_UP    u8 takes custody, UTF-8 state    TARGET_LOST  UTF-8 state and topics, separated by zero bytes
+    TARGET_UP    UTF-8 state and custody          TARGET_LOST  UTF-8 state and topics; separated by zero bytes
     RECEIPTS     u32 attachment, i64 ledger, i64 entry, repeated
     REFUSED      u32 attachment, u8 gap, i64 ledger, i64 entry, UTF-8 origin, a zero byte, UTF-8 reason
 """
@@ -33,8 +33,8 @@ class TargetUp:
 
     state: str = ""
     """Its state according to its first report of losses; empty if it reports none."""
-    takes_custody: bool = False
-    """Whether it takes entries of other clusters that are in the custody of a source."""
+    custody: str = ""
+    """How it takes entries of other clusters that are in the custody of a source, see CUSTODY_METADATA; empty: not."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,8 +91,8 @@ def encode_report(report: Report) -> bytes:
     match report:
         case Ready():
             return _frame(_Kind.READY, b"")
-        case TargetUp(state, takes_custody):
-            return _frame(_Kind.TARGET_UP, bytes([takes_custody]) + state.encode())
+        case TargetUp(state, custody):
+            return _frame(_Kind.TARGET_UP, f"{state}\0{custody}".encode())
         case TargetLost(state, topics):
             return _frame(_Kind.TARGET_LOST, "\0".join((state, *topics)).encode())
         case TargetDown(reason):
@@ -137,7 +137,8 @@ def _decode(kind: _Kind, body: bytes) -> Report:
         case _Kind.READY:
             return Ready()
         case _Kind.TARGET_UP:
-            return TargetUp(body[1:].decode(), bool(body[0]))
+            state, custody = body.decode().split("\0")
+            return TargetUp(state, custody)
         case _Kind.TARGET_LOST:
             state, *topics = body.decode().split("\0")
             return TargetLost(state, tuple(topics))

@@ -40,7 +40,7 @@ class CarryingTask(ABC):
         self.target, self.lease, self.buckets = assignment.target, assignment.lease, assignment.buckets
         self.pipeline = pipeline
         self.target_state = ""
-        self.takes_custody = False
+        self.custody = ""
         self._target_down = "not connected yet"
         """Why the target is not connected; empty if it is."""
         self._begun = False
@@ -97,8 +97,8 @@ class CarryingTask(ABC):
 
     def _target_changed(self, report: TargetUp | TargetLost | TargetDown) -> None:
         match report:
-            case TargetUp(state, takes_custody):
-                self._target_down, self.target_state, self.takes_custody = "", state, takes_custody
+            case TargetUp(state, custody):
+                self._target_down, self.target_state, self.custody = "", state, custody
                 self._attach()
             case TargetLost(state, topics):
                 self.target_state = state

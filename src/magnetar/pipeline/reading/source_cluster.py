@@ -14,7 +14,7 @@ from magnetar.pipeline.reading.due_links import DueLinks
 from magnetar.pipeline.reading.source_link import Close, Effect, Retry, SourceLink, Subscribe
 from magnetar.pipeline.rows import Carried
 from magnetar.wire.links import link_bucket
-from magnetar.wire.message_id import Link, link_of, position_of
+from magnetar.wire.message_id import Link, link_of, origin_of, position_of
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable
@@ -167,7 +167,9 @@ class SourceCluster:
             self._take_foreign(source_link, position, entry)
             return
         sizes, now = tuple(message.entry_sizes), self._task.loop.time()
-        carried = Carried(source_link.attachment, position, link_of(message), entry, sizes, message.schema_version)
+        origin = origin_of(message) if sizes else None
+        link, version = link_of(message), message.schema_version
+        carried = Carried(source_link.attachment, position, link, entry, sizes, version, origin)
         if sizes and sum(sizes) != len(entry):
             reason = f"a run at {position} has {len(entry)} bytes, and states {sum(sizes)}"
             self.carry_out(source_link, source_link.refused(reason, self._task.rng))

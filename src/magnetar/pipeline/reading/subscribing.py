@@ -39,8 +39,8 @@ def subscribe_command(task: Task, source_link: SourceLink, broker: PulsarConnect
 def _metadata(task: Task, source_link: SourceLink) -> dict[str, str]:
     """Return the metadata of SUBSCRIBE: the pipeline, the lease, and the reason if the target has refused an entry."""
     metadata = {LEASE_METADATA: str(task.lease), COPIES_METADATA: "true", RUNS_METADATA: "true"}
-    if task.takes_custody:
-        metadata[CUSTODY_METADATA] = "true"
+    if task.custody:
+        metadata[CUSTODY_METADATA] = task.custody
     if task.pipeline:
         metadata[PIPELINE_METADATA] = task.pipeline
     if source_link.reason and source_link.is_refused:

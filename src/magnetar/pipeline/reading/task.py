@@ -25,8 +25,8 @@ class Task(Protocol):
     """The buckets of the links to the target that the task carries (`magnetar.wire.links.link_bucket`)."""
     target_state: str
     """The state of the target according to its newest report of losses; empty without one."""
-    takes_custody: bool
-    """Whether the target takes entries of other clusters that are in the custody of a source."""
+    custody: str
+    """How the target takes entries of other clusters that are in the custody of a source; empty: it does not."""
 
     @property
     def carrying(self) -> bool:

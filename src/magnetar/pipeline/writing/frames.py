@@ -51,9 +51,10 @@ def send_frame(
     """
     position, link = carried.position, carried.link
     if carried.sizes:
-        run = LinkRun(position, link, carried.sizes, version, carried.entry)
+        run = LinkRun(position, link, carried.sizes, version, carried.entry, carried.origin)
         return commands.send_run(producer_id=producer_id, sequence_id=sequence_id, run=run)
-    origin = Origin(carried.attachment.source, position, link.previous, link.floor, link.link_start)
+    cluster, at = carried.origin or (carried.attachment.source, position)
+    origin = Origin(cluster, at, link.previous, link.floor, link.link_start)
     entry, messages = stamp_and_count(carried.entry, origin, version, as_properties=as_properties)
     return commands.send(
         producer_id=producer_id,

@@ -8,6 +8,7 @@ from magnetar.base.errors import MagnetarError
 from magnetar.base.tasks import start_task
 from magnetar.client.link_reports import watch_losses
 from magnetar.pipeline.connections.reports import Report, TargetLost, TargetUp
+from magnetar.wire.links import CUSTODY_IN_RUNS, CUSTODY_ONE_BY_ONE
 
 if TYPE_CHECKING:
     import asyncio
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
 
     from magnetar.client.client import PulsarClient
     from magnetar.client.connection import PulsarConnection
+    from magnetar.wire.proto import pulsar_api_pb2 as pb
 
 
 class TargetLosses:
@@ -47,11 +49,18 @@ class TargetLosses:
         def lost(state: str, topics: Collection[str]) -> None:
             nonlocal is_up
             if service is self._client.service:
-                takes_custody = service.peer_features.supports_custody
-                self._report(TargetLost(state, tuple(topics)) if is_up else TargetUp(state, takes_custody))
+                custody = _custody(service.peer_features)
+                self._report(TargetLost(state, tuple(topics)) if is_up else TargetUp(state, custody))
                 is_up = True
 
         try:
             await watch_losses(service, lost)
         except (MagnetarError, OSError):
             service.close()  # the next connection watches again
+
+
+def _custody(features: pb.FeatureFlags) -> str:
+    """Return how a broker takes entries in custody, see CUSTODY_METADATA; empty: not at all."""
+    if features.supports_custody_runs:
+        return CUSTODY_IN_RUNS
+    return CUSTODY_ONE_BY_ONE if features.supports_custody else ""

@@ -133,6 +133,8 @@ def message_run(*, consumer_id: int, run: LinkRun) -> bytes:
         message_id=message_id(run.first),
         **_run_fields(run),
     )
+    if run.origin is not None:
+        body.origin_message_id.CopyFrom(message_id(run.origin.position))
     return encode_command(pb.BaseCommand(type=pb.BaseCommand.MESSAGE, message=body), run.entries)
 
 
@@ -141,7 +143,7 @@ def send_run(*, producer_id: int, sequence_id: int, run: LinkRun) -> bytes:
     body = pb.CommandSend(
         producer_id=producer_id,
         sequence_id=sequence_id,
-        origin_message_id=message_id(run.first),
+        origin_message_id=message_id(run.first if run.origin is None else run.origin.position),
         **_run_fields(run),
     )
     return encode_command(pb.BaseCommand(type=pb.BaseCommand.SEND, send=body), run.entries)
@@ -155,6 +157,7 @@ def _run_fields(run: LinkRun) -> dict[str, Any]:
         "link_start": run.link.link_start,
         "entry_sizes": run.sizes,
         "schema_version": run.schema_version,
+        "origin_cluster": None if run.origin is None else run.origin.cluster,
     }
 
 

@@ -189,16 +189,17 @@ def place_of(origin: Origin) -> bytes:
     if origin.link_start:
         place += f" {_LINK_START}"
     source = str(origin.position)
-    return b"%b%b%c%b" % (_property(SOURCE_POSITION, source), LINK_PLACE_KEY, len(place), place.encode())
+    return b"%b%b%c%b" % (serialized_property(SOURCE_POSITION, source), LINK_PLACE_KEY, len(place), place.encode())
 
 
 def _earlier_place_of(origin: Origin) -> bytes:
     """Return the fields of ``place_of`` in the form of earlier releases."""
     place = properties_of(origin.previous, origin.floor, link_start=origin.link_start)
-    return b"".join(_property(key, value) for key, value in ((SOURCE_POSITION, str(origin.position)), *place))
+    each = ((SOURCE_POSITION, str(origin.position)), *place)
+    return b"".join(serialized_property(key, value) for key, value in each)
 
 
-def _property(key: str, value: str) -> bytes:
+def serialized_property(key: str, value: str) -> bytes:
     """Serialize one element of ``MessageMetadata.properties`` (field 4; key is field 1 of it, value 2).
 
     Runs once per replicated entry; protobuf takes more than twice as long. Every length is below 128, so one byte.

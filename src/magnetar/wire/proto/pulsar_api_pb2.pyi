@@ -601,6 +601,7 @@ class FeatureFlags(_message.Message):
     SUPPORTS_LINK_RUNS_FIELD_NUMBER: _builtins.int
     SUPPORTS_LINK_PLACE_FIELD_NUMBER: _builtins.int
     SUPPORTS_CUSTODY_FIELD_NUMBER: _builtins.int
+    SUPPORTS_CUSTODY_RUNS_FIELD_NUMBER: _builtins.int
     supports_auth_refresh: _builtins.bool
     supports_broker_entry_metadata: _builtins.bool
     supports_partial_producer: _builtins.bool
@@ -622,6 +623,8 @@ class FeatureFlags(_message.Message):
     """The broker reads MessageMetadata.link_place."""
     supports_custody: _builtins.bool
     """CommandSendError.origin_cluster."""
+    supports_custody_runs: _builtins.bool
+    """CommandSend.origin_cluster."""
     def __init__(
         self,
         *,
@@ -640,10 +643,11 @@ class FeatureFlags(_message.Message):
         supports_link_runs: _builtins.bool | None = ...,
         supports_link_place: _builtins.bool | None = ...,
         supports_custody: _builtins.bool | None = ...,
+        supports_custody_runs: _builtins.bool | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["supports_auth_refresh", b"supports_auth_refresh", "supports_broker_entry_metadata", b"supports_broker_entry_metadata", "supports_custody", b"supports_custody", "supports_get_partitioned_metadata_without_auto_creation", b"supports_get_partitioned_metadata_without_auto_creation", "supports_link_buckets", b"supports_link_buckets", "supports_link_place", b"supports_link_place", "supports_link_runs", b"supports_link_runs", "supports_link_watches", b"supports_link_watches", "supports_partial_producer", b"supports_partial_producer", "supports_repl_dedup_by_lid_and_eid", b"supports_repl_dedup_by_lid_and_eid", "supports_resting_links", b"supports_resting_links", "supports_scalable_topics", b"supports_scalable_topics", "supports_tc_metadata_discovery", b"supports_tc_metadata_discovery", "supports_topic_watcher_reconcile", b"supports_topic_watcher_reconcile", "supports_topic_watchers", b"supports_topic_watchers"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["supports_auth_refresh", b"supports_auth_refresh", "supports_broker_entry_metadata", b"supports_broker_entry_metadata", "supports_custody", b"supports_custody", "supports_custody_runs", b"supports_custody_runs", "supports_get_partitioned_metadata_without_auto_creation", b"supports_get_partitioned_metadata_without_auto_creation", "supports_link_buckets", b"supports_link_buckets", "supports_link_place", b"supports_link_place", "supports_link_runs", b"supports_link_runs", "supports_link_watches", b"supports_link_watches", "supports_partial_producer", b"supports_partial_producer", "supports_repl_dedup_by_lid_and_eid", b"supports_repl_dedup_by_lid_and_eid", "supports_resting_links", b"supports_resting_links", "supports_scalable_topics", b"supports_scalable_topics", "supports_tc_metadata_discovery", b"supports_tc_metadata_discovery", "supports_topic_watcher_reconcile", b"supports_topic_watcher_reconcile", "supports_topic_watchers", b"supports_topic_watchers"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["supports_auth_refresh", b"supports_auth_refresh", "supports_broker_entry_metadata", b"supports_broker_entry_metadata", "supports_custody", b"supports_custody", "supports_get_partitioned_metadata_without_auto_creation", b"supports_get_partitioned_metadata_without_auto_creation", "supports_link_buckets", b"supports_link_buckets", "supports_link_place", b"supports_link_place", "supports_link_runs", b"supports_link_runs", "supports_link_watches", b"supports_link_watches", "supports_partial_producer", b"supports_partial_producer", "supports_repl_dedup_by_lid_and_eid", b"supports_repl_dedup_by_lid_and_eid", "supports_resting_links", b"supports_resting_links", "supports_scalable_topics", b"supports_scalable_topics", "supports_tc_metadata_discovery", b"supports_tc_metadata_discovery", "supports_topic_watcher_reconcile", b"supports_topic_watcher_reconcile", "supports_topic_watchers", b"supports_topic_watchers"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["supports_auth_refresh", b"supports_auth_refresh", "supports_broker_entry_metadata", b"supports_broker_entry_metadata", "supports_custody", b"supports_custody", "supports_custody_runs", b"supports_custody_runs", "supports_get_partitioned_metadata_without_auto_creation", b"supports_get_partitioned_metadata_without_auto_creation", "supports_link_buckets", b"supports_link_buckets", "supports_link_place", b"supports_link_place", "supports_link_runs", b"supports_link_runs", "supports_link_watches", b"supports_link_watches", "supports_partial_producer", b"supports_partial_producer", "supports_repl_dedup_by_lid_and_eid", b"supports_repl_dedup_by_lid_and_eid", "supports_resting_links", b"supports_resting_links", "supports_scalable_topics", b"supports_scalable_topics", "supports_tc_metadata_discovery", b"supports_tc_metadata_discovery", "supports_topic_watcher_reconcile", b"supports_topic_watcher_reconcile", "supports_topic_watchers", b"supports_topic_watchers"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -1190,6 +1194,7 @@ class CommandSend(_message.Message):
     FLOOR_MESSAGE_ID_FIELD_NUMBER: _builtins.int
     LINK_START_FIELD_NUMBER: _builtins.int
     SCHEMA_VERSION_FIELD_NUMBER: _builtins.int
+    ORIGIN_CLUSTER_FIELD_NUMBER: _builtins.int
     producer_id: _builtins.int
     sequence_id: _builtins.int
     num_messages: _builtins.int
@@ -1200,6 +1205,8 @@ class CommandSend(_message.Message):
     marker: _builtins.bool
     link_start: _builtins.bool
     schema_version: _builtins.bytes
+    origin_cluster: _builtins.str
+    """The cluster whose positions these are, if its entries are in the custody of the source."""
     @_builtins.property
     def message_id(self) -> Global___MessageIdData: ...
     @_builtins.property
@@ -1233,10 +1240,11 @@ class CommandSend(_message.Message):
         floor_message_id: Global___MessageIdData | None = ...,
         link_start: _builtins.bool | None = ...,
         schema_version: _builtins.bytes | None = ...,
+        origin_cluster: _builtins.str | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["floor_message_id", b"floor_message_id", "highest_sequence_id", b"highest_sequence_id", "is_chunk", b"is_chunk", "link_start", b"link_start", "marker", b"marker", "message_id", b"message_id", "num_messages", b"num_messages", "origin_message_id", b"origin_message_id", "previous_message_id", b"previous_message_id", "producer_id", b"producer_id", "schema_version", b"schema_version", "sequence_id", b"sequence_id", "txnid_least_bits", b"txnid_least_bits", "txnid_most_bits", b"txnid_most_bits"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["floor_message_id", b"floor_message_id", "highest_sequence_id", b"highest_sequence_id", "is_chunk", b"is_chunk", "link_start", b"link_start", "marker", b"marker", "message_id", b"message_id", "num_messages", b"num_messages", "origin_cluster", b"origin_cluster", "origin_message_id", b"origin_message_id", "previous_message_id", b"previous_message_id", "producer_id", b"producer_id", "schema_version", b"schema_version", "sequence_id", b"sequence_id", "txnid_least_bits", b"txnid_least_bits", "txnid_most_bits", b"txnid_most_bits"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["entry_sizes", b"entry_sizes", "floor_message_id", b"floor_message_id", "highest_sequence_id", b"highest_sequence_id", "is_chunk", b"is_chunk", "link_start", b"link_start", "marker", b"marker", "message_id", b"message_id", "num_messages", b"num_messages", "origin_message_id", b"origin_message_id", "previous_message_id", b"previous_message_id", "producer_id", b"producer_id", "schema_version", b"schema_version", "sequence_id", b"sequence_id", "txnid_least_bits", b"txnid_least_bits", "txnid_most_bits", b"txnid_most_bits"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["entry_sizes", b"entry_sizes", "floor_message_id", b"floor_message_id", "highest_sequence_id", b"highest_sequence_id", "is_chunk", b"is_chunk", "link_start", b"link_start", "marker", b"marker", "message_id", b"message_id", "num_messages", b"num_messages", "origin_cluster", b"origin_cluster", "origin_message_id", b"origin_message_id", "previous_message_id", b"previous_message_id", "producer_id", b"producer_id", "schema_version", b"schema_version", "sequence_id", b"sequence_id", "txnid_least_bits", b"txnid_least_bits", "txnid_most_bits", b"txnid_most_bits"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -1324,11 +1332,17 @@ class CommandMessage(_message.Message):
     LINK_START_FIELD_NUMBER: _builtins.int
     ENTRY_SIZES_FIELD_NUMBER: _builtins.int
     SCHEMA_VERSION_FIELD_NUMBER: _builtins.int
+    ORIGIN_CLUSTER_FIELD_NUMBER: _builtins.int
+    ORIGIN_MESSAGE_ID_FIELD_NUMBER: _builtins.int
     consumer_id: _builtins.int
     redelivery_count: _builtins.int
     consumer_epoch: _builtins.int
     link_start: _builtins.bool
     schema_version: _builtins.bytes
+    origin_cluster: _builtins.str
+    """For a run of entries in custody, which have no stamps: their origin, and the position of the first one there. The
+    previous entry and the floor are positions of the origin, too.
+    """
     @_builtins.property
     def message_id(self) -> Global___MessageIdData: ...
     @_builtins.property
@@ -1347,6 +1361,8 @@ class CommandMessage(_message.Message):
         each follows the one before. They have the same schema version.
         """
 
+    @_builtins.property
+    def origin_message_id(self) -> Global___MessageIdData: ...
     def __init__(
         self,
         *,
@@ -1360,10 +1376,12 @@ class CommandMessage(_message.Message):
         link_start: _builtins.bool | None = ...,
         entry_sizes: _abc.Iterable[_builtins.int] | None = ...,
         schema_version: _builtins.bytes | None = ...,
+        origin_cluster: _builtins.str | None = ...,
+        origin_message_id: Global___MessageIdData | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["consumer_epoch", b"consumer_epoch", "consumer_id", b"consumer_id", "floor_message_id", b"floor_message_id", "link_start", b"link_start", "message_id", b"message_id", "previous_message_id", b"previous_message_id", "redelivery_count", b"redelivery_count", "schema_version", b"schema_version"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["consumer_epoch", b"consumer_epoch", "consumer_id", b"consumer_id", "floor_message_id", b"floor_message_id", "link_start", b"link_start", "message_id", b"message_id", "origin_cluster", b"origin_cluster", "origin_message_id", b"origin_message_id", "previous_message_id", b"previous_message_id", "redelivery_count", b"redelivery_count", "schema_version", b"schema_version"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["ack_set", b"ack_set", "consumer_epoch", b"consumer_epoch", "consumer_id", b"consumer_id", "entry_sizes", b"entry_sizes", "floor_message_id", b"floor_message_id", "link_start", b"link_start", "message_id", b"message_id", "previous_message_id", b"previous_message_id", "redelivery_count", b"redelivery_count", "schema_version", b"schema_version"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["ack_set", b"ack_set", "consumer_epoch", b"consumer_epoch", "consumer_id", b"consumer_id", "entry_sizes", b"entry_sizes", "floor_message_id", b"floor_message_id", "link_start", b"link_start", "message_id", b"message_id", "origin_cluster", b"origin_cluster", "origin_message_id", b"origin_message_id", "previous_message_id", b"previous_message_id", "redelivery_count", b"redelivery_count", "schema_version", b"schema_version"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from magnetar.admin.topic_service import StatsOptions
+from magnetar.base.position import EARLIEST
 from magnetar.broker.admin.fences.report import fenced_topic_steps
 from magnetar.broker.admin.stats import topic_stats
 from magnetar.broker.loop.slices import at_once
@@ -12,9 +13,11 @@ from magnetar.broker.replication.outbound.custody import RETRY_S
 from magnetar.broker.replication.protection import subscription_protection
 from magnetar.ledger.rollover import ManagedLedgerConfig
 from magnetar.sim.cluster import TOPIC, entry
-from magnetar.sim.pipe import read_all
+from magnetar.sim.pipe import Pipe, read_all
 from magnetar.wire import commands
 from magnetar.wire.entries.entry import payload_of
+from magnetar.wire.links import CUSTODY_IN_RUNS, CUSTODY_ONE_BY_ONE
+from magnetar.wire.message_id import LinkRun, OriginPosition
 from tests.unit.broker.network import ClusterNetwork, Worker
 from tests.unit.broker.replication.test_copies import begin_life, rebuild
 
@@ -167,7 +170,7 @@ def test_own_entries_wait_until_those_in_custody_have_receipts() -> None:
     assert len(pipe.carried) == 1
     pipe.send(1)
     pipe.confirm()
-    assert [bytes(payload_of(entry)) for _, entry in pipe.carried] == [b"own"]
+    assert [bytes(payload_of(each)) for each in pipe.entries] == [b"own"]
 
 
 def test_entries_that_are_lost_in_transit_are_carried_again() -> None:
@@ -390,3 +393,99 @@ def test_the_return_goes_on_after_restarts() -> None:
         carry(network)
     assert sorted(read_all(network["ewr"])) == ["a", "b", "c", "d", "own"]
     assert sorted(Worker(network, "ewr").read()) == ["a", "c", "d", "own"]
+
+
+# -- runs -----------------------------------------------------------------------------------------------------------
+
+
+def in_runs(network: ClusterNetwork, source: str = "jfk", target: str = "lga") -> Pipe:
+    """Return the pipe of a link that carries entries in custody in runs."""
+    pipe = network.pipes[source, target]
+    pipe.custody = CUSTODY_IN_RUNS
+    return pipe
+
+
+def test_a_run_of_entries_in_custody_has_no_stamps_and_names_its_origin() -> None:
+    network = scenario()
+    pipe = in_runs(network)
+    pipe.attach(permits=1000)
+    pipe.send(1)
+    pipe.confirm()
+    ((last, run),) = pipe.carried
+    assert isinstance(run, LinkRun)
+    first = network["ewr"].topic().ledger.first_position
+    assert run.origin == OriginPosition("ewr", first)
+    assert run.entries == entry("a") + entry("b") + entry("c")
+    assert (run.link.previous, len(run.sizes)) == (EARLIEST, 3)
+    assert last == run.first._replace(entry_id=run.first.entry_id + 2)
+    pipe.run()
+    assert read_all(network["lga"]) == ["a", "b", "c", "own"]
+    index = network["lga"].topic().log.index
+    assert index.last_position("ewr") == first._replace(entry_id=first.entry_id + 2)
+    assert backlog(network) == 0
+
+
+def test_runs_continue_behind_what_the_target_has() -> None:
+    network = ClusterNetwork(*NAMES)
+    network.publish("ewr", "a", "b")
+    network.carry()
+    network.publish("ewr", "c", "d")
+    network.carry("ewr", "jfk")
+    leave(network)
+    in_runs(network).attach(permits=1)
+    in_runs(network).run()
+    assert read_all(network["lga"]) == ["a", "b", "c", "d"]
+    assert backlog(network) == 0
+
+
+def test_a_run_ends_at_an_entry_that_is_for_others() -> None:
+    network = ClusterNetwork(*NAMES)
+    publisher = network["ewr"].client()
+    publisher.produce()
+    for number, text in enumerate(("a", "b", "for jfk", "c")):
+        clusters = {"replicate_to": ["jfk"]} if text == "for jfk" else {}
+        one = entry(text, sequence_id=number, **clusters)
+        publisher.say(commands.send(producer_id=1, sequence_id=number, entry=one))
+    network.carry("ewr", "jfk")
+    leave(network)
+    pipe = in_runs(network)
+    pipe.attach(permits=1000)
+    pipe.send(1)
+    pipe.confirm()
+    assert [len(run.sizes) for _, run in pipe.carried if isinstance(run, LinkRun)] == [2, 1]
+    pipe.run()
+    assert read_all(network["lga"]) == ["a", "b", "c"]
+
+
+def test_entries_of_two_custodians_are_carried_on_in_runs() -> None:
+    """jfk has got the entries of ewr with two stamps, or in a run with one."""
+    for custody in (CUSTODY_ONE_BY_ONE, CUSTODY_IN_RUNS):
+        network = ClusterNetwork(*NAMES)
+        network.publish("ewr", "a", "b", "c")
+        network.carry("ewr", "lga")
+        leave(network, custodian="lga")
+        network.pipes["lga", "jfk"].custody = custody
+        network.carry("lga", "jfk")
+        assert read_all(network["jfk"]) == ["a", "b", "c"]
+        rebuild(network, "lga")
+        leave(network, custodian="jfk")
+        in_runs(network).attach(permits=1000)
+        in_runs(network).run()
+        assert read_all(network["lga"]) == ["a", "b", "c"], custody
+
+
+@pytest.mark.parametrize("origin", ["mia", "lga"])
+def test_a_run_of_a_cluster_that_is_not_in_the_custody_of_the_source_is_refused(origin: str) -> None:
+    network = scenario()
+    pipe = in_runs(network)
+    pipe.attach(permits=1000)
+    pipe.send(1)
+    pipe.confirm()
+    ((last, run),) = pipe.carried
+    assert isinstance(run, LinkRun)
+    assert run.origin is not None
+    pipe.carried[:] = [(last, run._replace(origin=run.origin._replace(cluster=origin)))]
+    pipe.send(1)
+    (error,) = pipe.writer.take("SEND_ERROR")
+    assert "custody of this source" in error.message
+    assert read_all(network["lga"]) == []

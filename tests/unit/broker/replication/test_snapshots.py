@@ -384,7 +384,7 @@ def test_a_first_request_that_was_under_way_when_a_link_was_handed_over_is_made_
 
 def updates_in(pipe: Pipe) -> int:
     """Return the number of updates that the holder of a link has got and not sent."""
-    return sum(marker_type(parse_metadata(entry)) == markers.UPDATE for _, entry in pipe.carried)
+    return sum(marker_type(parse_metadata(entry)) == markers.UPDATE for entry in pipe.entries)
 
 
 def acknowledged_with_update() -> Mesh:
@@ -470,7 +470,7 @@ def test_confirmations_of_what_was_sent_before_an_update_do_not_confirm_it(entri
     mesh.publish("ewr", *"bc"[:entries])
     mesh.clusters["ewr"].settle()
     pipe.read()
-    assert [marker_type(parse_metadata(entry)) for _, entry in pipe.carried][:2] == [PROBE, markers.UPDATE]
+    assert [marker_type(parse_metadata(entry)) for entry in pipe.entries][:2] == [PROBE, markers.UPDATE]
     pipe.send(1)
     pipe.confirm()
     pipe.attach(permits=1000)

@@ -19,12 +19,14 @@ from magnetar.base.position import EARLIEST, Position
 from magnetar.broker.reading.reader import EntryReader
 from magnetar.broker.replication.custodians import custodians_of
 from magnetar.broker.replication.lives import known_lives
+from magnetar.broker.replication.outbound.frames import InCustody, LinkFrames
 from magnetar.broker.replication.outbound.interfaces import NotifiedTopic, RestingLink
 from magnetar.wire import commands
 from magnetar.wire.entries import entry as wire_entry
 from magnetar.wire.entries import markers
 from magnetar.wire.entries.origin import Origin, stamp_again
-from magnetar.wire.links import CUSTODY_METADATA, LIFE_METADATA, PARKED_METADATA
+from magnetar.wire.entries.unstamped import unstamp
+from magnetar.wire.links import CUSTODY_IN_RUNS, CUSTODY_METADATA, LIFE_METADATA, PARKED_METADATA
 from magnetar.wire.message_id import Link
 
 if TYPE_CHECKING:
@@ -97,6 +99,8 @@ class Custody(Part):
         """Local and origin positions of entries that the target has not confirmed."""
         self._is_able = False
         """Whether the holder can carry entries in custody."""
+        self._is_in_runs = False
+        """Whether it carries them in runs, without stamps."""
         self._retry: asyncio.TimerHandle | None = None
         self.origins = self._kept()
         """The clusters whose entries are in custody here."""
@@ -175,6 +179,7 @@ class Custody(Part):
         self.end()
         can_carry, was_refused = CUSTODY_METADATA in consumer.metadata, PARKED_METADATA in consumer.metadata
         self._is_able = is_free and can_carry and not was_refused
+        self._is_in_runs = consumer.metadata.get(CUSTODY_METADATA) == CUSTODY_IN_RUNS
         if is_free and can_carry and was_refused:
             self._retry = self._link.environment.loop.call_later(RETRY_S, self._become_able)
         if self._is_able:
@@ -276,8 +281,10 @@ class Custody(Part):
         if throttle is not None:
             throttle.sent(len(entries), sum([len(entry) for _, entry in entries]))
         self._skip_trimmed(extent)
+        frames = LinkFrames(consumer, InCustody(self._origin, extent))
         for position, entry in entries:
-            self._take(consumer, extent, position, entry)
+            self._take(consumer, frames, extent, position, entry)
+        consumer.session.write(frames.take())
         self._topic.notify()
 
     def _next(self) -> HeldExtent | None:
@@ -291,8 +298,10 @@ class Custody(Part):
         if trimmed is not None and self._previous < trimmed < extent.origin_first:
             self._previous, self._is_start = trimmed, True
 
-    def _take(self, consumer: Consumer, extent: HeldExtent, position: Position, entry: bytes) -> None:
-        """Send the entry at the local ``position``, unless it is for other clusters only."""
+    def _take(
+        self, consumer: Consumer, frames: LinkFrames, extent: HeldExtent, position: Position, entry: bytes
+    ) -> None:
+        """Add the entry at the local ``position`` to ``frames``, unless it is for other clusters only."""
         ledger_id, first = extent.origin_first
         offset = position.entry_id - extent.local_first.entry_id
         origin_position, before = Position(ledger_id, first + offset), Position(ledger_id, first + offset - 1)
@@ -306,12 +315,21 @@ class Custody(Part):
         self._in_flight.append((position, origin_position))
         self.entries_out += 1
         self.bytes_out += len(entry)
-        self._send(consumer, position, stamp_again(entry, origin))
+        self._count(consumer, entry)
+        unstamped = unstamp(entry, self._origin, origin_position) if self._is_in_runs else None
+        if unstamped is None:
+            frames.add_stamped(position, stamp_again(entry, origin))
+        else:
+            frames.add(position, Link(origin.previous, origin.floor, origin.link_start), unstamped)
 
-    def _send(self, consumer: Consumer, place: Position, entry: bytes) -> None:
+    @staticmethod
+    def _count(consumer: Consumer, entry: bytes) -> None:
         consumer.permits -= 1
         consumer.messages_sent += 1
         consumer.bytes_sent += len(entry)
+
+    def _send(self, consumer: Consumer, place: Position, entry: bytes) -> None:
+        self._count(consumer, entry)
         frame = commands.message_on_link(consumer_id=consumer.consumer_id, position=place, entry=entry, link=Link())
         consumer.session.write(frame)
 

@@ -27,6 +27,7 @@ _FEATURES_FOR_MAGNETAR = pb.FeatureFlags(
     supports_link_runs=True,
     supports_link_place=True,
     supports_custody=True,
+    supports_custody_runs=True,
 )
 """Features for clients of Magnetar. Other clients get what Apache Pulsar sends."""
 
