@@ -166,8 +166,9 @@ class TopicMove:
     def _drain(self, topics: Sequence[str]) -> float:
         leaving, entered = self._clusters(topics)
         self._renew(topics, Phase.CLOSED)  # before the look, which shows whether the fence was there all the time
-        for some in (self._incomplete, topics) if self._incomplete else (topics,):
-            # All partitions in the same round: a look may also bring what is missing, or send clients away.
+        others = tuple(topic for topic in topics if topic not in self._incomplete)
+        for some in (self._incomplete, others):
+            # All of them in the same round: a look may also bring what is missing, or send clients away.
             reasons = {
                 topic: self._course.handover.missing(topic, entered, partial(self._look, topic, leaving, Phase.CLOSED))
                 for topic in some
