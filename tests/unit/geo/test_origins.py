@@ -1,19 +1,15 @@
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from magnetar.base.position import EARLIEST, Position
+from magnetar.cursor.ranges import Range
 from magnetar.geo.origins.annotation import RunExtent, decode_annotation, encode_annotation
 from magnetar.geo.origins.index import Claim, OriginIndex
 from magnetar.geo.progress.state import SubscriptionProgress
 from magnetar.geo.receiving import Verdict, floor_of, gap_error, judge
 from magnetar.wire.entries.origin import Origin
-
-if TYPE_CHECKING:
-    from magnetar.cursor.ranges import Range
 
 Entry = tuple[Position, str, Position]
 
@@ -66,6 +62,25 @@ def test_index_is_the_list_of_its_entries(plan: list[tuple[str, int, bool]], one
         assert flat(index.to_local(name, EARLIEST, Position(10**6, 0))) == [entry[0] for entry in held]
         below = [entry[2] for entry in held if entry[0] <= high[0]]
         assert index.positions_at(high[0]).get(name) == (below[-1] if below else None)
+
+
+@given(plans, st.lists(st.integers(0, 47), unique=True))
+def test_entries_in_ranges_are_those_of_their_origins(plan: list[tuple[str, int, bool]], chosen: list[int]) -> None:
+    index, entries = build(plan)
+    inside = [entries[number] for number in sorted(chosen) if number < len(entries)]
+    ranges: list[Range] = []
+    for place, _, _ in inside:
+        if ranges and ranges[-1].last == (place.ledger_id, place.entry_id - 1):
+            ranges[-1] = ranges[-1]._replace(last=place)
+        else:
+            ranges.append(Range(place, place))
+    found = {
+        (cluster, Position(ledger_id, entry_id))
+        for cluster, runs in index.origins_of(ranges)
+        for ledger_id, first, last in runs
+        for entry_id in range(first, last + 1)
+    }
+    assert found == {(cluster, origin) for _, cluster, origin in inside}
 
 
 @given(plans, st.integers(0, 40))

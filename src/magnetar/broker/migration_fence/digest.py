@@ -16,7 +16,6 @@ if TYPE_CHECKING:
     from collections.abc import Generator, Iterable, Iterator
 
     from magnetar.cursor.state import CursorState
-    from magnetar.geo.origins.extents import HeldExtent
     from magnetar.geo.origins.index import OriginIndex
 
     _Run = tuple[int, int, int]
@@ -36,11 +35,9 @@ def digest_steps(index: OriginIndex, state: CursorState, first: Position, last: 
     runs: dict[str, list[_Run]] = {}
     position = first
     while ranges := state.undeleted(position, last, _STEP_ENTRIES):
-        for begin, end in ranges:
-            before = Position(begin.ledger_id, begin.entry_id - 1)
-            for cluster, extent in _extents(index, before, end):
-                ledger_id, entry_id = extent.origin_first
-                runs.setdefault(cluster, []).append((ledger_id, entry_id, extent.origin_last.entry_id))
+        for cluster, found in index.origins_of(ranges):
+            runs.setdefault(cluster, []).extend(found)
+        end = ranges[-1].last
         position = Position(end.ledger_id, end.entry_id + 1)
         yield
     digest = blake2b(digest_size=_DIGEST_BYTES)
@@ -53,15 +50,6 @@ def digest_steps(index: OriginIndex, state: CursorState, first: Position, last: 
     for cluster, place, left in sorted(index.partial_claims(partial)):
         digest.update(f"{cluster} {place} {left:x}\n".encode())
     return digest.hexdigest()
-
-
-def _extents(index: OriginIndex, before: Position, last: Position) -> Iterator[tuple[str, HeldExtent]]:
-    """Yield the extents of the entries ``(before, last]``, by origin."""
-    for cluster in index.clusters():
-        for extent in index.own_extents(before, last, cluster):
-            yield cluster, extent
-    for extent in index.returned_extents(before, last):
-        yield index.local_cluster, extent
 
 
 def _joined(runs: Iterable[_Run]) -> Iterator[_Run]:

@@ -138,6 +138,23 @@ class Track:
                 )
             index += 1
 
+    def origins_of(self, ranges: Iterable[Range]) -> Iterator[tuple[int, int, int]]:
+        """Yield the entries of the origin in local ``ranges``, each in one ledger: origin ledger, first and last entry.
+
+        In log order; fast if the ranges ascend within extents. The track must not change while the iterator is in use.
+        """
+        local_ledger = first = end = origin_ledger = shift = 0
+        for begin, stop in ranges:
+            if begin.ledger_id == local_ledger and first <= begin.entry_id and stop.entry_id < end:
+                yield origin_ledger, begin.entry_id + shift, stop.entry_id + shift
+                continue
+            for extent in self.extents(Position(begin.ledger_id, begin.entry_id - 1), stop):
+                yield extent.origin_first.ledger_id, extent.origin_first.entry_id, extent.origin_last.entry_id
+            index = self._table.local_at_or_below(stop)
+            if index >= 0:
+                local_ledger, first, origin_ledger, origin_first, _ = self._table.row(index)
+                end, shift = first + self._count(index), origin_first - first
+
     def claims(self, first: Position, last: Position) -> list[Interval]:
         """Return the claims for acknowledging the local entries ``first..last``, both inclusive and in one ledger."""
         found: list[Interval] = []

@@ -256,6 +256,11 @@ class OriginIndex:
         track = self._tracks.get(cluster or self.local_cluster)
         return track.extents(after_local, through_local) if track is not None else iter(())
 
+    def origins_of(self, ranges: Sequence[Range]) -> Iterator[tuple[str, Iterator[tuple[int, int, int]]]]:
+        """Yield the entries in local ``ranges`` by origin, which may occur several times; see ``Track.origins_of``."""
+        for cluster, track in self._all_tracks():
+            yield cluster, track.origins_of(ranges)
+
     def gaps(self, cluster: str, after: Position) -> Iterator[Interval]:
         """Yield the intervals of positions of ``cluster`` after ``after`` that lie between two entries held here.
 
