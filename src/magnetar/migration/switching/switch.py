@@ -23,10 +23,10 @@ if TYPE_CHECKING:
 AT_ONCE_MAX = 16
 """Maximum number of topics that are between the clusters at the same time."""
 
-AT_ONCE = 4
+AT_ONCE = 2
 """The default. More of them share the processors of both brokers, so that each is unavailable for longer."""
 
-AT_ONCE_FROM_PULSAR = 2
+AT_ONCE_FROM_PULSAR = 1
 """The default if the source is Apache Pulsar, where a topic takes more requests, some one after the other."""
 
 
