@@ -21,6 +21,9 @@ if TYPE_CHECKING:
     from magnetar.sim.simulation import Simulation
 
 
+KEPT_OF_EACH = 6
+"""Messages of each producer of a cluster that leaves for good, so that several of them are carried together."""
+
 CUSTODY_SHARE = 0.7
 """Share of the clusters that leave whose entries are given into the custody of another one."""
 
@@ -83,7 +86,7 @@ class Members(ActionGroup):
         origin = self.chance.choice(origins)
         custodian, late = self.chance.sample([each for each in members if each != origin], 2)
         self._tell([each for each in members if each != late], self.simulation.custody)
-        for producer in producers:
+        for producer in producers * KEPT_OF_EACH:
             if producer.cluster == origin:
                 producer.publish(Draft(int(self.simulation.sites[origin].clock.now() * 1000)))
         self.simulation.run(self.chance.uniform(0.5, SPREAD_S))
