@@ -13,13 +13,13 @@ import pytest
 from magnetar.admin.api import served_routes
 from magnetar.admin.exchange import Context
 from magnetar.admin.pulsar_api.routes import GROUPS, shape
-from magnetar.authorization.decisions import Rules, State, refusal
+from magnetar.authorization.decisions import refusal
 from magnetar.authorization.needs import Resource
 from magnetar.authorization.routes import need_of
 from magnetar.base.names import NamespaceName, TopicName
-from magnetar.metadata.policies import AuthPolicies, Policies, TenantInfo
 from magnetar.security.principal import Principal
 from reference.broker import administration
+from tests.access.roles import ADMIN, PERMISSIONS, READER, ROOT, RULES, SECRET, STATE, STRANGER, WRITER
 from tests.kit.pulsar import PulsarStandalone
 from tests.kit.rest import Rest
 
@@ -28,9 +28,7 @@ if TYPE_CHECKING:
 
 pytestmark = [pytest.mark.interop, pytest.mark.timeout(600)]
 
-KEY = b"a secret of at least 32 bytes, for this test"
 PACKAGE = "org.apache.pulsar"
-PERMISSIONS = {"reader": ["consume"], "writer": ["produce"]}
 NAMES = {
     "tenant": "shop",
     "namespace": "web",
@@ -39,8 +37,6 @@ NAMES = {
     "cluster": "apache",
     "bundle": "0x00000000_0xffffffff",
 }
-RULES = Rules(super_users=frozenset({"root"}))
-STATE = State(TenantInfo(adminRoles=["admin"]), Policies(auth_policies=AuthPolicies(namespace_auth=PERMISSIONS)))
 REFUSED = (HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN)
 
 DIFFERENT = {
@@ -53,7 +49,7 @@ DIFFERENT = {
 
 
 def token(role: str) -> str:
-    return jwt.encode({"sub": role}, KEY, "HS256")
+    return jwt.encode({"sub": role}, SECRET, "HS256")
 
 
 def authorization_settings(key: bytes, superuser: str) -> dict[str, str]:
@@ -62,7 +58,7 @@ def authorization_settings(key: bytes, superuser: str) -> dict[str, str]:
         "authenticationEnabled": "true",
         "authenticationProviders": f"{PACKAGE}.broker.authentication.AuthenticationProviderToken",
         "authorizationEnabled": "true",
-        "superUserRoles": "root",
+        "superUserRoles": ROOT,
         "tokenSecretKey": f"data:;base64,{base64.b64encode(key).decode()}",
         "brokerClientAuthenticationPlugin": f"{PACKAGE}.client.impl.auth.AuthenticationToken",
         "brokerClientAuthenticationParameters": f"token:{superuser}",
@@ -71,11 +67,11 @@ def authorization_settings(key: bytes, superuser: str) -> dict[str, str]:
 
 @pytest.fixture(scope="module")
 def secured(peer: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[PulsarStandalone]:
-    settings = authorization_settings(KEY, token("root"))
+    settings = authorization_settings(SECRET, token(ROOT))
     apache = PulsarStandalone(tmp_path_factory.mktemp("authorized"), "apache", settings)
-    apache.rest.authorize(token("root"))
+    apache.rest.authorize(token(ROOT))
     with apache:
-        apache.rest.ensure("tenants/shop", {"adminRoles": ["admin"], "allowedClusters": ["apache"]})
+        apache.rest.ensure("tenants/shop", {"adminRoles": [ADMIN], "allowedClusters": ["apache"]})
         apache.rest.ensure("namespaces/shop/web", {})
         apache.rest.put("persistent/shop/web/x")
         apache.rest.put("persistent/shop/web/x/subscription/s")
@@ -100,7 +96,7 @@ def resource_of(path: str) -> Resource:
     return Resource("shop" if "{tenant}" in path else "")
 
 
-@pytest.mark.parametrize("role", ["stranger", "reader", "writer", "admin"])
+@pytest.mark.parametrize("role", [STRANGER, READER, WRITER, ADMIN])
 def test_requests_are_refused_as_by_apache_pulsar(secured: PulsarStandalone, role: str) -> None:
     compared, wrong = 0, []
     with Rest(secured.admin_url) as rest:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from functools import partial
 from typing import TYPE_CHECKING
 
 from magnetar.demo.account import Account, DemoError
@@ -78,12 +79,12 @@ class Coordinator:
 
     def while_running(self, workers: list[Worker]) -> None:
         """Wait for the end of ``workers`` as long as there is progress, and take the reports of all that have ended."""
-        self.while_moving(lambda: not any(worker.running for worker in workers))
+        self.while_moving(partial(_have_ended, workers))
         self.turn()
 
     def until_ended(self, workers: list[Worker]) -> None:
         """Wait until ``workers`` have ended and all their reports are in the account."""
-        self.until("they have ended", lambda: not any(worker.running for worker in workers))
+        self.until("they have ended", partial(_have_ended, workers))
         self.turn()
 
     def turn(self) -> None:
@@ -123,3 +124,7 @@ class Coordinator:
                 },
             )
         )
+
+
+def _have_ended(workers: list[Worker]) -> bool:
+    return not any(worker.running for worker in workers)
