@@ -100,15 +100,15 @@ def test_cutting_back_and_trimming_keep_the_rest(plan: list[tuple[str, int, bool
     for local, cluster, origin in kept:
         if local.ledger_id >= place.ledger_id:
             again.append(cluster, origin, 1, local)
-    claims = [claim for local, _, _ in kept for claim in index.to_origin(local, local)]
-    assert [claim for local, _, _ in kept for claim in again.to_origin(local, local)] == claims
+    claims = [claim for local, _, _ in kept for claim in index.claims([Range(local, local)])]
+    assert [claim for local, _, _ in kept for claim in again.claims([Range(local, local)])] == claims
 
 
 def test_interleaved_entries_make_one_interval_for_each_origin() -> None:
     index, entries = build([("a", 1, False), ("b", 1, False)] * 500)
     progress = SubscriptionProgress("worker")
     for local, _, _ in entries[::2] + entries[1::2]:
-        progress.claim(index.to_origin(local, local))
+        progress.claim(index.claims([Range(local, local)]))
     assert progress.intervals == 2
 
 
@@ -116,7 +116,7 @@ def test_nothing_is_claimed_across_a_floor() -> None:
     index = OriginIndex("a")
     index.append("b", Position(1, 0), 1, Position(5, 0), Position(1, -1))
     index.append("b", Position(1, 7), 1, Position(5, 1), Position(1, 6))
-    assert index.to_origin(Position(5, 0), Position(5, 1)) == [
+    assert index.claims([Range(Position(5, 0), Position(5, 1))]) == [
         Claim("b", Position(1, -1), Position(1, 0)),
         Claim("b", Position(1, 6), Position(1, 7)),
     ]
@@ -167,7 +167,7 @@ def test_no_own_entry_is_claimed_across_a_loss_boundary() -> None:
     def build_again(index: OriginIndex) -> list[Claim]:
         for ledger_id in (5, 7, 8, 12):
             index.append("a", Position(ledger_id, 2), 3, Position(ledger_id, 2))
-        return [claim for ledger_id in (5, 7, 8, 12) for claim in index.to_origin(*_of(ledger_id))]
+        return [claim for ledger_id in (5, 7, 8, 12) for claim in index.claims([Range(*_of(ledger_id))])]
 
     expected = [
         Claim("a", Position(5, 1), Position(5, 4)),
@@ -187,7 +187,7 @@ def test_a_loss_here_says_nothing_about_the_entries_of_other_clusters() -> None:
     index.append("b", Position(5, 0), 1, Position(5, 0), Position(5, -1))
     index.append("b", Position(7, 0), 1, Position(7, 0), Position(5, 0))
     index.append("b", Position(8, 0), 1, Position(7, 1))
-    assert index.to_origin(Position(7, 0), Position(7, 1)) == [Claim("b", Position(5, 0), Position(8, 0))]
+    assert index.claims([Range(Position(7, 0), Position(7, 1))]) == [Claim("b", Position(5, 0), Position(8, 0))]
 
 
 def _of(ledger_id: int) -> tuple[Position, Position]:

@@ -194,7 +194,7 @@ def test_a_rebuilt_cluster_claims_returned_entries_also_if_it_publishes_nothing(
         index.append_own(Position(9, 6), 1)
     index.append_returned(Position(5, 2), 2, Position(9, 7), Position(5, 1))
     state = SubscriptionProgress("worker")
-    state.claim(index.to_origin(Position(9, 0), Position(9, 8)))
+    state.claim(index.claims([Range(Position(9, 0), Position(9, 8))]))
     before = Position(9, 6)
     if is_trimmed:
         index = OriginIndex("a", index.positions_at(before), returned=index.returned_through(before))

@@ -190,12 +190,8 @@ class OriginIndex:
                 found[self.local_cluster] = returned
         return found
 
-    def to_origin(self, local_first: Position, local_last: Position) -> list[Claim]:
-        """Return the claims for acknowledging ``local_first..local_last``, both inclusive and in one ledger.
-
-        The claim for an extent's first entry begins at the extent's floor, for any other at the previous entry.
-        Adjacent claims are joined.
-        """
+    def _to_origin(self, local_first: Position, local_last: Position) -> list[Claim]:
+        """Return the claims for acknowledging ``local_first..local_last``, both inclusive and in one ledger."""
         return [
             Claim(cluster, lower, upper)
             for cluster, track in self._all_tracks()
@@ -203,8 +199,12 @@ class OriginIndex:
         ]
 
     def claims(self, ranges: Iterable[Range]) -> list[Claim]:
-        """Return the claims for acknowledging ``ranges`` of local entries."""
-        return [claim for first, last in ranges for claim in self.to_origin(first, last)]
+        """Return the claims for acknowledging ``ranges`` of local entries.
+
+        The claim for an extent's first entry begins at the extent's floor, for any other at the previous entry.
+        Adjacent claims of a range are joined.
+        """
+        return [claim for first, last in ranges for claim in self._to_origin(first, last)]
 
     def partial_claims(self, partial: Iterable[tuple[Position, int]]) -> list[PartialClaim]:
         """Return the claims for partly acknowledged batches: local positions with their remaining bits."""
@@ -227,7 +227,7 @@ class OriginIndex:
 
     def origin_of(self, local: Position) -> tuple[str, Position] | None:
         """Return the origin and origin position of an entry; None if the topic does not hold it."""
-        for cluster, _, position in self.to_origin(local, local):
+        for cluster, _, position in self._to_origin(local, local):
             return cluster, position
         return None
 

@@ -131,7 +131,7 @@ def test_skipped_entries_are_not_claimed() -> None:
     cluster = network.target
     state = cluster.subscription().shared_progress
     assert state is not None
-    claimed = cluster.topic().log.index.to_origin(*list(network.texts("jfk"))[2:3] * 2)
+    claimed = cluster.topic().log.index.claims([Range(*list(network.texts("jfk"))[2:3] * 2)])
     assert [(each.cluster, each.lower) for each in claimed] == [("ewr", network.positions["c"])]
 
 
