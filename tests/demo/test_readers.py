@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, cast
 import pytest
 
 from magnetar.client.client import PulsarClient
+from magnetar.demo.messages import Access
 from magnetar.demo.plan import FLIGHT_PROPERTY, NAMESPACE, TENANT, TOPIC
 from magnetar.demo.processes.readers import Census, Probe
 from magnetar.demo.processes.workers import Arrived, Controls, Holding
@@ -65,7 +66,7 @@ def running(tmp_path: Path) -> Iterator[Broker]:
 def test_a_census_counts_what_was_sent_again_and_what_came_twice(running: Broker) -> None:
     reports: list[Report] = []
     publish(running, flight(1), flight(2), flight(2), flight(3, "5:1"), flight(3, "5:2"), flight(3, "5:2"))
-    Census("ewr", running.service_url)(cast("Controls", Steering()), reports.append)
+    Census("ewr", Access(running.service_url))(cast("Controls", Steering()), reports.append)
     assert reports == [Holding("ewr", messages=6, flights=3, resent=2, repeated=1)]
 
 
@@ -78,7 +79,7 @@ def test_a_probe_notes_what_comes_from_elsewhere_also_after_the_broker_was_lost(
 
     publish(running, flight(1, "5:1"))
     with ThreadPoolExecutor() as threads:
-        done = threads.submit(Probe(running.service_url), cast("Controls", steering), reports.append)
+        done = threads.submit(Probe(Access(running.service_url)), cast("Controls", steering), reports.append)
         try:
             subscriptions = f"persistent/{TOPIC.removeprefix('persistent://')}/stats"
             wait_until(lambda: running.rest.get(subscriptions)["subscriptions"], what="the probe to read")

@@ -12,6 +12,7 @@ import typer
 
 from magnetar.cli.failures import ExitCode, Failure
 from magnetar.cli.output import Output, note, show_json, show_table
+from magnetar.cli.spark_options import Package, SparkMaster, spark_arguments
 
 app = typer.Typer()
 
@@ -46,6 +47,11 @@ def demo(
     ),
     base_port: Annotated[int, typer.Option(help="First port of the clusters.")] = 16650,
     keep: Annotated[bool, typer.Option("--keep", help="failover: keep the clusters running afterwards.")] = False,
+    secure: Annotated[
+        bool, typer.Option("--secure", help="failover: with TLS, tokens and permissions; see magnetar up.")
+    ] = False,
+    master: SparkMaster = None,
+    package: Package = None,
     output: Annotated[Output, typer.Option("--output", "-o", help="Output format of the report.")] = Output.TEXT,
 ) -> int:
     """Move consumers, or a whole tenant, between clusters, and count lost and repeated messages.
@@ -56,10 +62,12 @@ def demo(
     """
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # unwinds, so that everything is stopped
     if story is Story.MIGRATE:
-        _refuse({"--flights": flights, "--keep": keep or None}, story)
+        of_failover = {"--flights": flights, "--keep": keep or None, "--secure": secure or None}
+        _refuse(of_failover | {"--master": master, "--package": package}, story)
         return _migrate(directory, topics or _TOPICS, rate or _RATE, base_port, output)
     _refuse({"--topics": topics, "--rate": rate}, story)
-    return _fail_over(directory, _FLIGHTS if flights is None else flights, base_port, output, keep=keep)
+    of_up = ["--secure"] * secure + spark_arguments(master, package)
+    return _fail_over(directory, _FLIGHTS if flights is None else flights, base_port, output, of_up, keep=keep)
 
 
 def _refuse(given: dict[str, object], story: Story) -> None:
@@ -69,10 +77,10 @@ def _refuse(given: dict[str, object], story: Story) -> None:
             raise typer.BadParameter(message)
 
 
-def _fail_over(directory: Path, flights: int, base_port: int, output: Output, *, keep: bool) -> int:
+def _fail_over(directory: Path, flights: int, base_port: int, output: Output, of_up: list[str], *, keep: bool) -> int:
     from magnetar.demo.run import Options, run  # noqa: PLC0415 - needs the official client, no other command does
 
-    report, kept = run(Options(directory, flights, base_port, keep))
+    report, kept = run(Options(directory, flights, base_port, keep, of_up))
     _show(report.to_json(), report.rows(), directory / "report.json", output)
     if kept is not None:
         note(output, f"The clusters keep running; stop them with: kill {kept}")

@@ -63,6 +63,13 @@ def spark_settings(
     return settings
 
 
+def spark_arguments(master: str | None, package: Path | None) -> list[str]:
+    """Return the arguments of a pipeline that runs in another process; raises ConfigurationError for a wrong option."""
+    spark_settings(master, None, None, None, package)
+    arguments = [] if master is None else ["--master", master]
+    return arguments if package is None else [*arguments, "--package", str(package.absolute())]
+
+
 def addresses_of(
     clusters: str, client_confs: list[str] | None, option: str = "--clusters"
 ) -> tuple[ClusterAddress, ...]:

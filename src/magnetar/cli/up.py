@@ -17,8 +17,9 @@ from magnetar.base.errors import ConfigurationError
 from magnetar.cli.output import Output, show_lines, show_table
 from magnetar.cli.profile_store import Profile, load_profiles, save_profiles
 from magnetar.cli.session import names
+from magnetar.cli.spark_options import Package, SparkMaster, spark_arguments
 from magnetar.cli.start_steps import StartSteps
-from magnetar.ops.layout import LocalCluster, hold, lay_out, require_free_ports
+from magnetar.ops.layout import LocalCluster, hold, lay_out, pipeline_command, require_free_ports
 from magnetar.ops.local_clusters import Host, LocalClusters
 from magnetar.ops.secure import ADMIN, APPLICATION, Security, set_up
 from magnetar.ops.spark import require_spark
@@ -39,6 +40,8 @@ def up(
         bool,
         typer.Option("--secure", help="TLS, tokens and permissions: clients may do what a role has been granted only."),
     ] = False,
+    master: SparkMaster = None,
+    package: Package = None,
     profiles: Annotated[bool, typer.Option(help="Add the clusters to your profiles.")] = True,
     output: Annotated[Output, typer.Option("--output", "-o", help="Output format of the endpoints.")] = Output.TEXT,
 ) -> None:
@@ -49,11 +52,17 @@ def up(
 
     With --secure, keys, certificates and tokens are in DATA/security. The role admin may do everything, the role app
     nothing until it is permitted. Each broker has an audit log in DATA/logs.
+
+    With --master, the pipeline runs on a Spark cluster, whose workers must reach the brokers on this machine.
     """
     cluster_names = names(clusters)
     with_pipeline = pipeline and len(cluster_names) > 1  # a single cluster has no target
+    spark_options = spark_arguments(master, package)
     if with_pipeline:
         _require_spark()
+    elif spark_options:
+        message = "--master has no effect without a pipeline\nhint: name two clusters, and omit --no-pipeline"
+        raise ConfigurationError(message)
     stop_request = threading.Event()
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, lambda *_: stop_request.set())
@@ -63,7 +72,8 @@ def up(
         laid_out = lay_out(cluster_names, data, base_port, security)
         require_free_ports(laid_out)
         steps = StartSteps()
-        local = LocalClusters(laid_out, Host(stop_request, steps.tell, steps.show), with_pipeline=with_pipeline)
+        pipeline_of = pipeline_command(laid_out, spark_options) if with_pipeline else None
+        local = LocalClusters(laid_out, Host(stop_request, steps.tell, steps.show), pipeline_of)
         try:
             with steps:
                 local.start()

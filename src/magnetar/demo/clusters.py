@@ -7,6 +7,7 @@ import os
 import signal
 import time
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from magnetar.admin.client import AdminClient
@@ -14,15 +15,15 @@ from magnetar.base.errors import AdminError, ClusterUnreachableError
 from magnetar.base.names import NamespaceName, TopicName
 from magnetar.demo.account import DemoError
 from magnetar.demo.flights import AIRPORTS
-from magnetar.demo.messages import now_ms
+from magnetar.demo.messages import Access, credentials_of, now_ms
 from magnetar.demo.plan import NAMESPACE, SUBSCRIPTION, TENANT, TOPIC
 from magnetar.demo.samples import Percentiles
 from magnetar.ops.layout import MAGNETAR
 from magnetar.ops.processes import Command, Process, describe_exit, tail
+from magnetar.ops.secure import ADMIN, APPLICATION
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
-    from pathlib import Path
 
 START_TIMEOUT_SECONDS = 240.0
 """Time limit for the start of three brokers and Spark."""
@@ -84,17 +85,26 @@ class Clusters:
 
     process: Process
     endpoints: dict[str, dict[str, Any]]
+    security: dict[str, Any] | None = None
+    """Files with the certificate and the tokens of secured clusters."""
     _admins: dict[str, AdminClient] = field(default_factory=dict)
 
-    def service_url(self, cluster: str) -> str:
-        """Return the URL for clients."""
-        return str(self.endpoints[cluster]["service_url"])
+    def access(self, cluster: str) -> Access:
+        """Return the way for clients."""
+        return Access(str(self.endpoints[cluster]["service_url"]), *self._files(APPLICATION))
+
+    def _files(self, role: str) -> tuple[Path | None, Path | None]:
+        """Return the files with the token of a role, and with the certificate that clients trust."""
+        if self.security is None:
+            return None, None
+        return Path(self.security["tokens"][role]), Path(self.security["trust"])
 
     def admin(self, cluster: str) -> AdminClient:
         """Return a client of the cluster's admin API."""
         if cluster not in self._admins:
             url = str(self.endpoints[cluster]["admin_url"])
-            self._admins[cluster] = AdminClient(url, timeout_s=ADMIN_TIMEOUT_SECONDS)
+            credentials = credentials_of(*self._files(ADMIN))
+            self._admins[cluster] = AdminClient(url, timeout_s=ADMIN_TIMEOUT_SECONDS, credentials=credentials)
         return self._admins[cluster]
 
     def create_namespace(self) -> None:
@@ -105,6 +115,8 @@ class Clusters:
         admin = self.admin(AIRPORTS[0])
         admin.tenants.create(TENANT, AIRPORTS)
         admin.namespaces.create(_NAMESPACE, AIRPORTS)
+        if self.security is not None:
+            admin.permissions.grant(_NAMESPACE, APPLICATION, ["produce", "consume"])
         admin.policies.set_retention(_NAMESPACE, minutes=-1, megabytes=-1)
 
     def has_namespace(self, cluster: str) -> bool:
@@ -145,18 +157,20 @@ class Clusters:
         self.process.kill_group()
 
 
-def start_clusters(data: Path, base_port: int, *, keep: bool, names: Sequence[str] = AIRPORTS) -> Clusters:
-    """Start ``magnetar up`` with the clusters ``names``; raises DemoError with its output if the start fails.
+def start_clusters(
+    data: Path, base_port: int, *, keep: bool, names: Sequence[str] = AIRPORTS, options: Sequence[str] = ()
+) -> Clusters:
+    """Start ``magnetar up`` with the clusters ``names`` and further ``options``.
 
-    With ``keep`` it outlives this process.
+    With ``keep`` it outlives this process. Raises DemoError with its output if the start fails.
     """
     log = data / "logs" / "up.log"
     arguments = [*MAGNETAR, "up", "--clusters", ",".join(names), "--data", str(data), "--base-port", str(base_port)]
-    arguments += ["--no-profiles", "--output", "json"]
+    arguments += ["--no-profiles", "--output", "json", *options]
     command = Command("magnetar up", arguments, data, log, outlives_parent=keep)
     process = Process(command)
     deadline = time.monotonic() + START_TIMEOUT_SECONDS
-    while (endpoints := _endpoints(log)) is None:
+    while (found := _endpoints(log)) is None:
         status = process.poll()
         if status is not None or time.monotonic() > deadline:
             process.kill_group()
@@ -164,13 +178,13 @@ def start_clusters(data: Path, base_port: int, *, keep: bool, names: Sequence[st
             message = f"magnetar up {what}:\n{tail(log)}"
             raise DemoError(message)
         time.sleep(POLL_SECONDS)
-    return Clusters(process, endpoints)
+    return Clusters(process, found["clusters"], found.get("security"))
 
 
 def _endpoints(log: Path) -> dict[str, Any] | None:
     for line in log.read_text(encoding="utf-8").splitlines():
         if line.startswith('{"clusters"') and line.endswith("}"):
-            return dict(json.loads(line)["clusters"])
+            return dict(json.loads(line))
     return None
 
 

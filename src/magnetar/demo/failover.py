@@ -48,19 +48,19 @@ class Failover:
         self._clusters = coordinator.clusters
         self._flights = flights
         self._applied: dict[str, Percentiles] = {}
-        url, workers, seconds = self._clusters.service_url, coordinator.workers, publish_seconds(flights)
+        access, workers, seconds = self._clusters.access, coordinator.workers, publish_seconds(flights)
         self._publish_seconds = seconds
         self._publishers = [
-            workers.add(f"publisher in {name}", Publisher(name, url(name), flights, seconds)) for name in AIRPORTS
+            workers.add(f"publisher in {name}", Publisher(name, access(name), flights, seconds)) for name in AIRPORTS
         ]
         self._consumers: list[list[Worker]] = [
             [
-                workers.add(f"consumer {number} in {name}", Consumer(url(name), stage, holds=name != STAGES[-1]))
+                workers.add(f"consumer {number} in {name}", Consumer(access(name), stage, holds=name != STAGES[-1]))
                 for number in range(CONSUMERS)
             ]
             for stage, name in enumerate(STAGES)
         ]
-        self._probe = workers.add(f"probe in {LGA}", Probe(url(LGA)))
+        self._probe = workers.add(f"probe in {LGA}", Probe(access(LGA)))
 
     def run(self) -> Report:
         """Run all steps; raises DemoError if a step does not finish."""
@@ -142,7 +142,7 @@ class Failover:
         """Count the messages in every cluster's whole log."""
         self._coordinator.enter("counting what each cluster holds")
         for name in AIRPORTS:
-            self._coordinator.workers.add(f"census of {name}", Census(name, self._clusters.service_url(name))).go()
+            self._coordinator.workers.add(f"census of {name}", Census(name, self._clusters.access(name))).go()
         counted = self._account.holdings
         self._coordinator.until("all logs are read", lambda: len(counted) == len(AIRPORTS), CENSUS_TIMEOUT_SECONDS)
 

@@ -17,6 +17,7 @@ from magnetar.demo.processes.workers import Workers
 from magnetar.ops.layout import hold
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from pathlib import Path
 
     from magnetar.demo.report import Report
@@ -35,6 +36,8 @@ class Options:
     base_port: int = 16650
     keep: bool = False
     """Whether the clusters keep running."""
+    of_up: Sequence[str] = ()
+    """Further options of ``magnetar up``."""
 
 
 def run(options: Options) -> tuple[Report, int | None]:
@@ -52,7 +55,7 @@ def run(options: Options) -> tuple[Report, int | None]:
     kept = False
     with Display() as display:
         display.starting()
-        clusters = start_clusters(data, options.base_port, keep=options.keep)
+        clusters = start_clusters(data, options.base_port, keep=options.keep, options=options.of_up)
         try:
             report = Failover(Coordinator(clusters, workers, display, options.flights), options.flights).run()
             kept = options.keep

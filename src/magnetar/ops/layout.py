@@ -153,8 +153,8 @@ def _escaped(value: str) -> str:
     return value.replace("\\", "\\\\").replace("\n", "\\n").replace("\r", "\\r")
 
 
-def pipeline_command(clusters: Sequence[LocalCluster]) -> Command:
-    """Return the command of the pipeline that replicates between all ``clusters``."""
+def pipeline_command(clusters: Sequence[LocalCluster], spark_options: Sequence[str] = ()) -> Command:
+    """Return the command of the pipeline that replicates between all ``clusters``, with further options of Spark."""
     root = clusters[0].directory.parent
     served = ",".join(f"{cluster.name}={cluster.admin_url}" for cluster in clusters)
     spark_log = root / "logs" / "spark.log"
@@ -162,6 +162,7 @@ def pipeline_command(clusters: Sequence[LocalCluster]) -> Command:
     security = clusters[0].security
     if security is not None:
         options += ["--client-conf", str(security.conf(PIPELINE))]
+    options += spark_options
     return Command(
         name="pipeline",
         arguments=[*MAGNETAR, "pipeline", "replicate", *options],

@@ -8,7 +8,6 @@ from functools import partial
 from typing import TYPE_CHECKING, Protocol
 
 from magnetar.base.errors import ConfigurationError, MagnetarError
-from magnetar.ops.layout import pipeline_command
 from magnetar.ops.processes import Child, Command, Process, Running, describe_exit, tail
 from magnetar.ops.records import introduce, is_healthy
 
@@ -72,12 +71,12 @@ class Host:
 class LocalClusters:
     """Supervised brokers and pipeline. Call `start`, then `supervise`, and `stop` in any case."""
 
-    def __init__(self, clusters: Sequence[LocalCluster], host: Host, *, with_pipeline: bool) -> None:
-        """Prepare the processes; `start` starts them."""
+    def __init__(self, clusters: Sequence[LocalCluster], host: Host, pipeline: Command | None) -> None:
+        """Prepare the processes, with the command of the ``pipeline`` if there is one; `start` starts them."""
         self.clusters = clusters
         self._world = host
         self._brokers = {each.name: Child(each.broker_command(), host.start) for each in clusters}
-        self._pipeline = Child(pipeline_command(clusters), host.start) if with_pipeline else None
+        self._pipeline = None if pipeline is None else Child(pipeline, host.start)
 
     def start(self) -> None:
         """Start everything; return when all clusters are registered with each other and the pipeline replicates.

@@ -48,6 +48,11 @@ def test_the_pipeline_serves_all_clusters(tmp_path: Path) -> None:
     assert "ewr=http://127.0.0.1:16651,jfk=http://127.0.0.1:16661" in command.arguments
 
 
+def test_the_pipeline_runs_on_another_spark(tmp_path: Path) -> None:
+    command = pipeline_command(lay_out(["ewr", "jfk"], tmp_path, 16650), ["--master", "spark://localhost:7077"])
+    assert list(command.arguments[-2:]) == ["--master", "spark://localhost:7077"]
+
+
 @pytest.mark.parametrize(
     ("names", "base_port", "what"),
     [

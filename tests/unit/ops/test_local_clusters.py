@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from magnetar.base.errors import ConfigurationError
-from magnetar.ops.layout import LocalCluster, lay_out
+from magnetar.ops.layout import LocalCluster, lay_out, pipeline_command
 from magnetar.ops.local_clusters import START_TIMEOUT_SECONDS, Host, LocalClusters, StartStep, StoppedError
 from tests.unit.ops.fakes import FakeClock, FakeProcesses
 
@@ -26,8 +26,9 @@ class Stage:
         self.healthy = True
         self.waits: list[Callable[[], bool]] = []
         self.log = directory / "logs" / "pipeline.log"
+        clusters = lay_out(["ewr", "jfk"], directory, 16650)
         self.local = LocalClusters(
-            lay_out(["ewr", "jfk"], directory, 16650),
+            clusters,
             Host(
                 stop_request=self,
                 say=self.said.append,
@@ -38,7 +39,7 @@ class Stage:
                 monotonic=self.clock,
                 pause=self.clock.pass_time,
             ),
-            with_pipeline=with_pipeline,
+            pipeline_command(clusters) if with_pipeline else None,
         )
 
     def introduce(self, clusters: Sequence[LocalCluster]) -> None:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 import pulsar
 
 from magnetar.demo.account import DemoError
-from magnetar.demo.messages import connect
+from magnetar.demo.messages import Access, connect
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -30,7 +30,7 @@ class Traffic:
         """Connect, and begin."""
         self._account = account
         self._pause_s = len(topics) / per_second
-        self._client = connect(service_url)
+        self._client = connect(Access(service_url))
         self._ends = threading.Event()
         self._is_over = threading.Event()
         self._failures: list[str] = []

@@ -16,6 +16,7 @@ from magnetar.demo.processes.workers import REPORT_SECONDS, Consumed
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from magnetar.demo.messages import Access
     from magnetar.demo.processes.workers import Controls, Report
     from magnetar.demo.tally import Entry
 
@@ -27,14 +28,14 @@ RECEIVE_TIMEOUT_MS = 20
 class Consumer:
     """A consumer of the shared, replicated subscription in the cluster of ``stage``."""
 
-    service_url: str
+    access: Access
     stage: int
     holds: bool
     """Whether it never acknowledges some messages."""
 
     def __call__(self, controls: Controls, report: Callable[[Report], None]) -> None:
         """Consume until stopped; unacknowledged messages stay unacknowledged."""
-        client = connect(self.service_url)
+        client = connect(self.access)
         consumer = client.subscribe(
             TOPIC,
             SUBSCRIPTION,

@@ -18,6 +18,7 @@ from magnetar.demo.processes.workers import REPORT_SECONDS, Published
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from magnetar.demo.messages import Access
     from magnetar.demo.processes.workers import Controls, Report
 
 STEP_SECONDS = 0.005
@@ -32,14 +33,14 @@ class Publisher:
     """Publishes those of the first ``flights`` flights that departed from ``origin``, in ``seconds``."""
 
     origin: str
-    service_url: str
+    access: Access
     flights: int
     seconds: float
 
     def __call__(self, controls: Controls, report: Callable[[Report], None]) -> None:
         """Publish all flights, and wait for all receipts."""
         flights = list(read_flights(data_file(), self.flights, self.origin))
-        client = connect(self.service_url)
+        client = connect(self.access)
         outbox = _Outbox(
             client.create_producer(
                 TOPIC, send_timeout_millis=0, max_pending_messages=PENDING_MAX, block_if_queue_full=True

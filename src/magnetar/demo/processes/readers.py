@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from magnetar.client.consumer import Consumer, Received
+    from magnetar.demo.messages import Access
     from magnetar.demo.processes.workers import Controls, Report
 
 READ_TIMEOUT_S = 0.05
@@ -38,14 +39,14 @@ _ORIGIN_COLUMN = 12
 class Probe:
     """Reports the arrivals of other clusters' messages in this cluster, from its start on."""
 
-    service_url: str
+    access: Access
 
     def __call__(self, controls: Controls, report: Callable[[Report], None]) -> None:
         """Read until stopped."""
         asyncio.run(self._read(controls, report))
 
     async def _read(self, controls: Controls, report: Callable[[Report], None]) -> None:
-        log = _Log(self.service_url)
+        log = _Log(self.access)
         arrivals: list[Arrival] = []
         reported_at = time.monotonic()
         while not controls.stop.is_set():
@@ -64,14 +65,14 @@ class Census:
     """Counts all messages of ``cluster``, from first to last."""
 
     cluster: str
-    service_url: str
+    access: Access
 
     def __call__(self, controls: Controls, report: Callable[[Report], None]) -> None:
         """Read the whole log, unless stopped, and report the count."""
         asyncio.run(self._read(controls, report))
 
     async def _read(self, controls: Controls, report: Callable[[Report], None]) -> None:
-        client = PulsarClient(self.service_url)
+        client = PulsarClient(self.access.service_url, self.access.options)
         reader = await client.read(TOPIC, EARLIEST, read_ahead=READ_AHEAD)
         last, position = await reader.last_position(), EARLIEST
         positions: dict[int, list[str]] = {}
@@ -96,8 +97,8 @@ class Census:
 class _Log:
     """The entries of the topic from now on; resumes after the newest one when the connection was lost."""
 
-    def __init__(self, service_url: str) -> None:
-        self._client = PulsarClient(service_url)
+    def __init__(self, access: Access) -> None:
+        self._client = PulsarClient(access.service_url, access.options)
         self._reader: Consumer | None = None
         self._position: Position = LATEST
 
