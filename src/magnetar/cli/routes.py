@@ -14,7 +14,8 @@ app = noun("The clusters that serve the clients of tenants, namespaces and topic
 
 Scope = Annotated[str, typer.Argument(help="Tenant, tenant/namespace, or full name of a topic.")]
 Epoch = Annotated[
-    int | None, typer.Option("--epoch", help="Change it only if this is the present epoch; 0: if there is none.")
+    int | None,
+    typer.Option("--epoch", help="Change it only if this is the epoch, also of a deleted route; 0: if there was none."),
 ]
 
 

@@ -71,7 +71,12 @@ def test_a_change_that_expects_another_epoch_is_refused(client: AdminClient) -> 
         client.routes.delete("nyc", epoch=1)
     client.routes.delete("nyc", epoch=epoch)
     assert client.routes.all() == []
-    client.routes.set("nyc", "B", epoch=0)
+    deleted = client.routes.get_or_deleted("nyc")
+    assert "cluster" not in deleted
+    with pytest.raises(AdminError, match=rf"was deleted with epoch {deleted['epoch']}, not 0"):
+        client.routes.set("nyc", "B", epoch=0)
+    client.routes.set("nyc", "B", epoch=deleted["epoch"])
+    assert client.routes.get_or_deleted("nyc") == client.routes.get("nyc")
 
 
 @pytest.mark.parametrize(

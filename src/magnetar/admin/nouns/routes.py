@@ -20,8 +20,15 @@ class Routes(Noun):
         """Return the route of exactly this scope."""
         return dict(self._http.get(_path(scope)))
 
+    def get_or_deleted(self, scope: str) -> Json:
+        """Return the route of exactly this scope; a deleted one has no cluster. Refused with 404 if there was none."""
+        return dict(self._http.get(_path(scope), deleted="true"))
+
     def set(self, scope: str, cluster: str, *, epoch: int | None = None) -> Json:
-        """Set the route and return it. With ``epoch``, refused with 409 if that is not its present epoch; 0: none."""
+        """Set the route and return it.
+
+        With ``epoch``, refused with 409 if that is not the epoch of the route, which may be a deleted one; 0: none.
+        """
         new = {"cluster": cluster} | ({} if epoch is None else {"epoch": epoch})
         return dict(self._http.send("PUT", _path(scope), json=new).json())
 

@@ -58,6 +58,7 @@ QUERY: Mapping[str, Any] = {
     "applied": bool,
     "backlogQuotaType": BacklogQuotaType,
     "checkAllowAutoCreation": bool,
+    "deleted": bool,
     "digests": bool,
     "epoch": Long,
     "excludeConsumers": bool,

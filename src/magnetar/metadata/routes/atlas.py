@@ -10,7 +10,8 @@ class RouteOfScope(Document):
     """A route, as the admin API shows it."""
 
     scope: str
-    cluster: str
+    cluster: str | None = None
+    """None: the route was deleted, which is shown on request only."""
     epoch: int
 
 

@@ -152,13 +152,14 @@ class AdminCluster:
     def _change_route(self, scope: str, cluster: str | None, change: Callable[[int], object]) -> None:
         for attempt in range(1, ATTEMPTS + 1):
             with self._side.answers():
-                known = if_present(self._client.routes.get, scope)
-                if (None if known is None else known["cluster"]) == cluster:
+                known = if_present(self._client.routes.get_or_deleted, scope)
+                if (None if known is None else known.get("cluster")) == cluster:
                     return
                 try:
                     change(0 if known is None else known["epoch"])
                 except AdminError as error:
-                    if error.status is not HTTPStatus.CONFLICT or attempt == ATTEMPTS:
+                    # It was changed, or deleted, by somebody else, for example by the synchronizer of metadata.
+                    if error.status not in (HTTPStatus.CONFLICT, HTTPStatus.NOT_FOUND) or attempt == ATTEMPTS:
                         raise
                 else:
                     return

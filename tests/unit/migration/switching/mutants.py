@@ -26,10 +26,6 @@ def nothing_missing(_: Any) -> Any:
     return lambda *_arguments: ""
 
 
-def any_fence(_: Any) -> Any:
-    return lambda _self, topic, leaving, *_phases, digests=False: leaving.look(topic, digests=digests)
-
-
 def route_without_final(_: Any) -> Any:
     def mutant(self: TopicMove, topics: Sequence[str]) -> float:
         for topic in topics:
@@ -112,7 +108,6 @@ def no_source_route_at_the_end(original: Any) -> Any:
 
 MUTANTS: dict[str, Mutant] = {
     "entries and acknowledgements on their way not awaited": (handover, "not_carried", nothing_missing),
-    "any fence taken for the own one": (TopicMove, "_look", any_fence),
     "routed without a final fence": (TopicMove, "_seal", route_without_final),
     "a final fence removed before the route": (TopicMove, "_route", fence_removed_before_the_route),
     "the fence of an earlier switch left behind": (TopicMove, "_route", entered_stays_fenced),

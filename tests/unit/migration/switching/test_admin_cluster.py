@@ -147,7 +147,8 @@ def test_a_route_is_changed_only_if_it_is_the_one_that_was_read(here: Side) -> N
     here.transport.instead = {("PUT", "/routes/shop"): [conflict()]}
     cluster.set_route("shop", "B")
     assert cluster.routes() == {"shop": "B"}
-    cluster.delete_route("shop")
+    here.transport.instead = {("DELETE", "/routes/shop"): [httpx.Response(404, json={"reason": "there is none"})]}
+    cluster.delete_route("shop")  # the synchronizer has deleted it right before, too
     cluster.delete_route("shop")
     assert cluster.routes() == {}
     here.transport.instead = {("PUT", "/routes/shop"): [conflict() for _ in range(3)]}

@@ -34,11 +34,6 @@ TOPICS = ("persistent://shop/orders/eu", *(f"persistent://shop/orders/us-partiti
 RUNS_MAX = 120
 SEEDS = range(25)
 SEEDS_FOR_MUTANTS = range(300)
-RARELY_FOUND = {
-    "a rollback that forgets the route that was about to change": 1257,
-    "any fence taken for the own one": 282,
-}
-"""Seeds that are tried first."""
 BUDGET = Budget(total_s=5.0, acknowledgements_s=0.5)
 VERIFIED = StageMoved(StageEvent.VERIFIED, 0)
 
@@ -132,7 +127,7 @@ def test_clients_are_served_by_one_cluster_with_many_seeds() -> None:
 @pytest.mark.parametrize("name", MUTANTS)
 def test_mutants_are_found(name: str) -> None:
     with mutated(name):
-        assert any(is_violated(seed) for seed in (RARELY_FOUND.get(name, 0), *SEEDS_FOR_MUTANTS))
+        assert any(map(is_violated, SEEDS_FOR_MUTANTS))
 
 
 def is_violated(seed: int) -> bool:

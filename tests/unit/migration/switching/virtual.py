@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 TENANT = "shop"
 LATE_S = 3.0
 """A request of a process that was killed takes effect within so many seconds, or never."""
+STOPPED = 5
+"""The fault that stops the migrator before a request, and continues it when a lease is over."""
 SIDE = source_of(AdminClient("http://ewr:8080"))
 """The side of requests without an answer."""
 _STEPS = {
@@ -148,8 +150,8 @@ class Broker:
         topic.fence = None
 
     def change_route(self, scope: str, cluster: str | None, epoch: int) -> None:
-        known, known_epoch = self.route.get(scope, (None, 0))
-        if epoch == (known_epoch if known else 0):  # otherwise it was changed meanwhile
+        _, known_epoch = self.route.get(scope, (None, 0))
+        if epoch == known_epoch:  # otherwise it was changed meanwhile
             self.route[scope] = (cluster, known_epoch + 1)
 
     def state(self, name: str) -> TopicState:
@@ -283,14 +285,20 @@ class World:
             topic.confirmed = len(topic.made_here)
 
     def fail(self, request: Callable[[], None]) -> None:
-        """Make a request, or let it, its answer or the migrator get lost."""
+        """Make a request, or let it, its answer or the migrator get lost, or the migrator be stopped for some time."""
         self.pass_time(self.chance.choice([0.0, 0.01, 0.05]))
         if not self.faults or self.chance.random() > 0.12:
             request()
             self.check()
             return
         self.faults -= 1
-        kind = self.chance.randrange(5)
+        kind = self.chance.randrange(6)
+        if kind == STOPPED:
+            self.pass_time(LEASE_S)
+            self.pass_time(0.0)  # clients go on where leases are over
+            request()
+            self.check()
+            return
         if kind in (0, 1):
             request()
         elif kind == 2:
@@ -360,7 +368,7 @@ class Remote:
     def set_route(self, scope: str, cluster: str) -> None:
         known, epoch = self.broker.route.get(scope, (None, 0))
         if known != cluster:
-            self.broker.world.fail(lambda: self.broker.change_route(scope, cluster, epoch if known else 0))
+            self.broker.world.fail(lambda: self.broker.change_route(scope, cluster, epoch))
 
     def delete_route(self, scope: str) -> None:
         known, epoch = self.broker.route.get(scope, (None, 0))

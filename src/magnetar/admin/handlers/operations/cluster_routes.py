@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic import TypeAdapter
 
-from magnetar.admin.exchange import AdminRoute, Context, body, number, path_text, query_text, route
+from magnetar.admin.exchange import AdminRoute, Context, body, flag, number, path_text, query_text, route
 from magnetar.base.errors import AdminError, InvalidTopicNameError
 from magnetar.base.limits import ROUTES_MAX, Limit
 from magnetar.metadata.policy.document import Document, Long
@@ -34,7 +34,7 @@ class NewRoute(Document):
 
     cluster: str
     epoch: Long | None = None
-    """If given, the change is refused with 409 unless this is the epoch of the present route; 0: there is none."""
+    """If given, the change is refused with 409 unless this is the epoch of the route, present or deleted; 0: none."""
 
 
 _NEW: TypeAdapter[NewRoute] = TypeAdapter(NewRoute)
@@ -47,7 +47,7 @@ def routes(context: Context) -> list[AdminRoute]:
     refused = [HTTPStatus.PRECONDITION_FAILED]
     return [
         route("GET", root, handlers.all, gives=list[RouteOfScope]),
-        route("GET", f"{root}/{{scope}}", handlers.get, gives=RouteOfScope, refuses=[404, *refused]),
+        route("GET", f"{root}/{{scope}}", handlers.get, query=["deleted"], gives=RouteOfScope, refuses=[404, *refused]),
         route("PUT", f"{root}/{{scope}}", handlers.set, takes=_NEW, gives=RouteOfScope, refuses=[409, *refused]),
         route("DELETE", f"{root}/{{scope}}", handlers.delete, query=["epoch"], refuses=[404, 409, *refused]),
         route("GET", "/admin/v2/magnetar/atlas", handlers.atlas, query=["version", "waitMs"], gives=Atlas),
@@ -66,7 +66,8 @@ class _Routes:
 
     def get(self, request: Request) -> dict[str, Any]:
         scope = _scope(request)
-        return _shown(scope, self._present(scope))
+        found = self._table.get(scope) if flag(request, "deleted") else None
+        return _shown(scope, found or self._present(scope))
 
     async def set(self, request: Request) -> dict[str, Any]:
         scope, new = _scope(request), await body(request, _NEW)
@@ -102,9 +103,11 @@ class _Routes:
             text = "A route is the same in all clusters: change it without Magnetar-Scope: local"
             raise AdminError(HTTPStatus.PRECONDITION_FAILED, text)
         known = self._table.get(scope)
-        epoch = 0 if known is None or known.cluster is None else known.epoch
+        # The epoch of a deleted route counts: a delayed creation must not have an effect after a deletion.
+        epoch = 0 if known is None else known.epoch
         if expected is not None and expected != epoch:
-            text = f"The route for {scope} has epoch {epoch}, not {expected}: it was changed meanwhile"
+            state = "was deleted with" if known is not None and known.cluster is None else "has"
+            text = f"The route for {scope} {state} epoch {epoch}, not {expected}: it was changed meanwhile"
             raise AdminError(HTTPStatus.CONFLICT, text)
         changed = Route(cluster, next_epoch(known, int(time() * 1000)))
         await self._routes.put(scope, StoredRoute.of(changed))
