@@ -405,12 +405,18 @@ def in_runs(network: ClusterNetwork, source: str = "jfk", target: str = "lga") -
     return pipe
 
 
-def test_a_run_of_entries_in_custody_has_no_stamps_and_names_its_origin() -> None:
-    network = scenario()
+def beyond_probe(network: ClusterNetwork) -> Pipe:
+    """Return the pipe when the target has answered the probe, and what it lacks was read."""
     pipe = in_runs(network)
     pipe.attach(permits=1000)
     pipe.send(1)
     pipe.confirm()
+    return pipe
+
+
+def test_a_run_of_entries_in_custody_has_no_stamps_and_names_its_origin() -> None:
+    network = scenario()
+    pipe = beyond_probe(network)
     ((last, run),) = pipe.carried
     assert isinstance(run, LinkRun)
     first = network["ewr"].topic().ledger.first_position
@@ -448,39 +454,43 @@ def test_a_run_ends_at_an_entry_that_is_for_others() -> None:
         publisher.say(commands.send(producer_id=1, sequence_id=number, entry=one))
     network.carry("ewr", "jfk")
     leave(network)
-    pipe = in_runs(network)
-    pipe.attach(permits=1000)
-    pipe.send(1)
-    pipe.confirm()
+    pipe = beyond_probe(network)
     assert [len(run.sizes) for _, run in pipe.carried if isinstance(run, LinkRun)] == [2, 1]
     pipe.run()
     assert read_all(network["lga"]) == ["a", "b", "c"]
 
 
-def test_entries_of_two_custodians_are_carried_on_in_runs() -> None:
+@pytest.mark.parametrize("custody", [CUSTODY_ONE_BY_ONE, CUSTODY_IN_RUNS])
+def test_entries_of_two_custodians_are_carried_on_in_runs(custody: str) -> None:
     """jfk has got the entries of ewr with two stamps, or in a run with one."""
-    for custody in (CUSTODY_ONE_BY_ONE, CUSTODY_IN_RUNS):
-        network = ClusterNetwork(*NAMES)
-        network.publish("ewr", "a", "b", "c")
-        network.carry("ewr", "lga")
-        leave(network, custodian="lga")
-        network.pipes["lga", "jfk"].custody = custody
-        network.carry("lga", "jfk")
-        assert read_all(network["jfk"]) == ["a", "b", "c"]
-        rebuild(network, "lga")
-        leave(network, custodian="jfk")
-        in_runs(network).attach(permits=1000)
-        in_runs(network).run()
-        assert read_all(network["lga"]) == ["a", "b", "c"], custody
+    network = ClusterNetwork(*NAMES)
+    network.publish("ewr", "a", "b", "c")
+    network.carry("ewr", "lga")
+    leave(network, custodian="lga")
+    network.pipes["lga", "jfk"].custody = custody
+    network.carry("lga", "jfk")
+    assert read_all(network["jfk"]) == ["a", "b", "c"]
+    rebuild(network, "lga")
+    leave(network, custodian="jfk")
+    beyond_probe(network).run()
+    assert read_all(network["lga"]) == ["a", "b", "c"]
+
+
+def test_runs_are_counted_by_deduplication() -> None:
+    """The target judges each entry then, and not the run as a whole."""
+    network = ClusterNetwork(*NAMES, settings={"brokerDeduplicationEnabled": True})
+    network.publish("ewr", "a", "b", "c")
+    network.carry("ewr", "jfk")
+    leave(network)
+    beyond_probe(network).run()
+    assert read_all(network["lga"]) == ["a", "b", "c"]
+    assert backlog(network) == 0
 
 
 @pytest.mark.parametrize("origin", ["mia", "lga"])
 def test_a_run_of_a_cluster_that_is_not_in_the_custody_of_the_source_is_refused(origin: str) -> None:
     network = scenario()
-    pipe = in_runs(network)
-    pipe.attach(permits=1000)
-    pipe.send(1)
-    pipe.confirm()
+    pipe = beyond_probe(network)
     ((last, run),) = pipe.carried
     assert isinstance(run, LinkRun)
     assert run.origin is not None
