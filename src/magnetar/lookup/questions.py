@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from functools import partial
+from functools import lru_cache, partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import google_crc32c
@@ -20,6 +20,9 @@ if TYPE_CHECKING:
     from magnetar.lookup.clusters import Caller, Clusters
     from magnetar.lookup.knowledge import Knowledge
     from magnetar.lookup.options import LookupOptions
+
+TOPICS_PARSED_MAX = 10_000
+"""Number of names of topics that are kept parsed."""
 
 Outcome = Any
 """The body of the answer, whose request id is to be replaced, or a RequestError."""
@@ -44,6 +47,7 @@ class Questions:
         self._asking: dict[Hashable, asyncio.Task[Outcome | RequestError]] = {}
         """Questions without an answer yet."""
         self._loop = asyncio.get_running_loop()
+        self._topic = lru_cache(TOPICS_PARSED_MAX)(TopicName.parse)
 
     @property
     def waiting(self) -> int:
@@ -55,7 +59,7 @@ class Questions:
 
         An answer that is aging is asked again meanwhile. So clients never wait for a topic that many of them look up.
         """
-        cluster = self._knowledge.cluster_of(TopicName.parse(asked.topic))
+        cluster = self._cluster_of(asked.topic)
         key, now = ("owner", cluster, asked.topic, asked.advertised_listener_name, caller), self._loop.time()
         found: Owner | None = self._answers.get(key, now)
         is_due = found is not None and key not in self._asking and self._answers.is_aging(key, now)
@@ -65,7 +69,7 @@ class Questions:
 
     async def owner(self, asked: pb.CommandLookupTopic, caller: Caller) -> Owner:
         """Return the owner of a topic; raises RequestError."""
-        cluster = self._knowledge.cluster_of(TopicName.parse(asked.topic))
+        cluster = self._cluster_of(asked.topic)
         key = ("owner", cluster, asked.topic, asked.advertised_listener_name, caller)
         owner: Owner = await self._shared(key, partial(self._ask_owner, cluster, asked, caller))
         return owner
@@ -76,7 +80,7 @@ class Questions:
 
     async def partitions(self, asked: pb.CommandPartitionedTopicMetadata, caller: Caller) -> int:
         """Return the number of partitions of a topic, which the cluster may create; raises RequestError."""
-        cluster = self._knowledge.cluster_of(TopicName.parse(asked.topic))
+        cluster = self._cluster_of(asked.topic)
         key = ("partitions", cluster, asked.topic, asked.metadata_auto_creation_enabled, caller)
 
         async def ask() -> int:
@@ -88,7 +92,7 @@ class Questions:
 
     async def schema(self, asked: pb.CommandGetSchema, caller: Caller) -> pb.CommandGetSchemaResponse:
         """Return a schema of a topic; raises RequestError."""
-        cluster = self._knowledge.cluster_of(TopicName.parse(asked.topic))
+        cluster = self._cluster_of(asked.topic)
         return (await self._clusters.ask(cluster, caller, asked)).getSchemaResponse
 
     async def topics(
@@ -126,6 +130,9 @@ class Questions:
             return self._knowledge.cluster_of(TopicName.parse(name)) == cluster
         except RequestError:  # no route, and no default cluster
             return False
+
+    def _cluster_of(self, topic: str) -> str:
+        return self._knowledge.cluster_of(self._topic(topic))
 
     async def _shared(self, key: Hashable, ask: Callable[[], Awaitable[Outcome]]) -> Outcome:
         """Return the answer to a question, which is asked once for all that wait for it; refusals are not kept."""
