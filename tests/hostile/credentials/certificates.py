@@ -81,7 +81,7 @@ def issue(
     extensions: tuple[tuple[x509.ExtensionType, bool], ...] = (),
 ) -> Signer:
     """Return a certificate of ``signer``, None: of itself. Times are days from now."""
-    name = subject or common_name(ROLE)
+    name = common_name(ROLE) if subject is None else subject
     now = dt.datetime.now(dt.UTC)
     builder = (
         x509.CertificateBuilder()
