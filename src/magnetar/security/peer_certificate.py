@@ -31,11 +31,21 @@ class PeerCertificate:
         return next((value for name, value in reversed(self.subject) if name == "commonName"), "")
 
 
+UNREADABLE = PeerCertificate((), (), 0.0)
+"""A certificate that names nobody."""
+
+
 def peer_certificate(transport: asyncio.BaseTransport) -> PeerCertificate | None:
-    """Return the verified certificate of a client; None without TLS, or if the client has sent none."""
+    """Return the verified certificate of a client; None without TLS, or if the client has sent none.
+
+    One that an authority has issued, and that cannot be read, names nobody: it gives no role.
+    """
     tls: ssl.SSLObject | None = transport.get_extra_info("ssl_object")
-    found = tls.getpeercert() if tls is not None else None
-    return parse_peer_certificate(found) if tls and found else None
+    try:
+        found = tls.getpeercert() if tls is not None else None
+        return parse_peer_certificate(found) if found else None
+    except (ssl.SSLError, ValueError, KeyError):
+        return UNREADABLE
 
 
 def parse_peer_certificate(found: Mapping[str, Any]) -> PeerCertificate:
