@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import subprocess
-import sys
 from typing import TYPE_CHECKING
 
 import pytest
@@ -22,7 +21,7 @@ TIMEOUT_S = 300
 def run(directory: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
     """Run the demo."""
     base_port = free_base_port(len(NAMES))
-    command = [sys.executable, "-m", "magnetar.cli.main", "demo", "--flights", str(FLIGHTS), "--output", "json"]
+    command = [*MAGNETAR, "demo", "--flights", str(FLIGHTS), "--output", "json"]
     command += ["--directory", str(directory), "--base-port", str(base_port), *arguments]
     return subprocess.run(command, capture_output=True, check=False, text=True, timeout=TIMEOUT_S)
 

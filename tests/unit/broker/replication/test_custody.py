@@ -57,6 +57,17 @@ def scenario() -> ClusterNetwork:
     return network
 
 
+def partly_carried() -> ClusterNetwork:
+    """ewr published "a" to "d", and jfk has them; lga has the first two; then ewr left."""
+    network = ClusterNetwork(*NAMES)
+    network.publish("ewr", "a", "b")
+    network.carry()
+    network.publish("ewr", "c", "d")
+    network.carry("ewr", "jfk")
+    leave(network)
+    return network
+
+
 def backlog(network: ClusterNetwork, source: str = "jfk", target: str = "lga") -> int | None:
     found: int | None = network[source].topic().replicators[target].backlog
     return found
@@ -85,12 +96,7 @@ def test_a_target_that_has_all_entries_gets_none_again() -> None:
 
 
 def test_a_target_that_has_some_gets_the_others() -> None:
-    network = ClusterNetwork(*NAMES)
-    network.publish("ewr", "a", "b")
-    network.carry()
-    network.publish("ewr", "c", "d")
-    network.carry("ewr", "jfk")
-    leave(network)
+    network = partly_carried()
     pipe = network.pipes["jfk", "lga"]
     pipe.attach(permits=1000)
     pipe.send(1)
@@ -432,12 +438,7 @@ def test_a_run_of_entries_in_custody_has_no_stamps_and_names_its_origin() -> Non
 
 
 def test_runs_continue_behind_what_the_target_has() -> None:
-    network = ClusterNetwork(*NAMES)
-    network.publish("ewr", "a", "b")
-    network.carry()
-    network.publish("ewr", "c", "d")
-    network.carry("ewr", "jfk")
-    leave(network)
+    network = partly_carried()
     in_runs(network).attach(permits=1)
     in_runs(network).run()
     assert read_all(network["lga"]) == ["a", "b", "c", "d"]

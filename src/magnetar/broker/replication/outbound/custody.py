@@ -264,7 +264,10 @@ class Custody(Part):
         properties = {} if life is None else {LIFE_METADATA: str(life)}
         now_ms = int(self._link.environment.clock.now() * 1000)
         probe = markers.build_probe(publish_time_ms=now_ms, properties=properties)
-        self._send(consumer, place, stamp_again(probe, Origin(self._origin, newest, newest, newest)))
+        entry = stamp_again(probe, Origin(self._origin, newest, newest, newest))
+        self._count(consumer, entry)
+        frame = commands.message_on_link(consumer_id=consumer.consumer_id, position=place, entry=entry, link=Link())
+        consumer.session.write(frame)
 
     def _carry(self, consumer: Consumer) -> None:
         extent = self._next()
@@ -281,9 +284,10 @@ class Custody(Part):
         if throttle is not None:
             throttle.sent(len(entries), sum([len(entry) for _, entry in entries]))
         self._skip_trimmed(extent)
-        frames = LinkFrames(consumer, InCustody(self._origin, extent))
+        found = InCustody(self._origin, extent)
+        frames = LinkFrames(consumer, found)
         for position, entry in entries:
-            self._take(consumer, frames, extent, position, entry)
+            self._take(consumer, frames, found, position, entry)
         consumer.session.write(frames.take())
         self._topic.notify()
 
@@ -298,18 +302,15 @@ class Custody(Part):
         if trimmed is not None and self._previous < trimmed < extent.origin_first:
             self._previous, self._is_start = trimmed, True
 
-    def _take(
-        self, consumer: Consumer, frames: LinkFrames, extent: HeldExtent, position: Position, entry: bytes
-    ) -> None:
+    def _take(self, consumer: Consumer, frames: LinkFrames, found: InCustody, position: Position, entry: bytes) -> None:
         """Add the entry at the local ``position`` to ``frames``, unless it is for other clusters only."""
-        ledger_id, first = extent.origin_first
-        offset = position.entry_id - extent.local_first.entry_id
-        origin_position, before = Position(ledger_id, first + offset), Position(ledger_id, first + offset - 1)
+        origin_position = found.at(position)
         self._read = position
         replicate_to = wire_entry.replicate_to(entry)
         if replicate_to and self._link.target not in replicate_to:
             return
-        floor = before if offset else extent.floor
+        is_first = position == found.extent.local_first
+        floor = found.extent.floor if is_first else origin_position._replace(entry_id=origin_position.entry_id - 1)
         origin = Origin(self._origin, origin_position, self._previous, floor, self._is_start)
         self._previous, self._is_start = origin_position, False
         self._in_flight.append((position, origin_position))
@@ -327,11 +328,6 @@ class Custody(Part):
         consumer.permits -= 1
         consumer.messages_sent += 1
         consumer.bytes_sent += len(entry)
-
-    def _send(self, consumer: Consumer, place: Position, entry: bytes) -> None:
-        self._count(consumer, entry)
-        frame = commands.message_on_link(consumer_id=consumer.consumer_id, position=place, entry=entry, link=Link())
-        consumer.session.write(frame)
 
     def _skip(self, error: DamagedEntriesError) -> None:
         """Skip damaged entries, which this cluster cannot send."""
